@@ -1,0 +1,54 @@
+.DEFAULT_GOAL := help
+SHELL := /bin/bash -euo pipefail
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+PYTHON ?= python3
+PARTS := shared harness[torch] services/ingest services/scheduler services/gpu-agent \
+         services/ranker cli[up]
+PACKAGES := shared harness ingest scheduler gpu_agent ranker warpboard
+
+.PHONY: help install format check docs test-fast test up demo bench ci clean
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
+
+# A fresh venv's pip lacks --group, hence the upgrade.
+.venv/installed: constraints.txt pyproject.toml $(wildcard */pyproject.toml services/*/pyproject.toml)
+	$(PYTHON) -m venv .venv
+	.venv/bin/pip install -q --upgrade -c constraints.txt pip
+	.venv/bin/pip install -q -c constraints.txt --group dev $(PARTS:%=-e '%')
+	@touch $@
+
+install: .venv/installed ## Make .venv with every part, editable
+
+format: install ## Rewrite the code in the project's format
+	ruff format .
+	ruff check --fix .
+
+check: install ## Format, lint, types, imports: what a reviewer need not say
+	ruff format --check .
+	ruff check .
+	mypy $(PACKAGES:%=-p %)
+	mypy --explicit-package-bases tests bench
+	lint-imports
+
+docs: install ## Write the generated pages anew
+	python -m docs.generate
+
+test-fast: install ## Tests that need no server and no GPU
+	pytest -q -m "not server and not gpu"
+
+test: install ## Every test this machine can run; skips say what is missing
+	pytest -rs
+
+up: install ## The platform on this machine, until Ctrl-C
+	warpboard up
+
+demo: install ## Start everything, submit kernels, print the leaderboards, stop
+	warpboard demo
+
+bench: install ## Measure turnaround and the log; ratios of one run
+	python -m bench
+
+ci: check test ## What CI runs
+
+clean: ## Remove the environment and the local platform's data
+	rm -rf .venv .warpboard

@@ -1,0 +1,1 @@
+"""Runs one submission against one problem and says what happened."""

@@ -1,0 +1,1 @@
+"""What every service agrees on: words, events, the log and its neighbours."""

@@ -1,0 +1,70 @@
+"""The port to what is said and not kept: heartbeats, progress; and to an agent's inbox."""
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple, Protocol
+
+from shared.event_log import Recorded
+
+
+class Beat(NamedTuple):
+    """An agent's newest heartbeat; `value` is None when it is gone."""
+
+    agent: str
+    value: bytes | None
+
+
+class Delivery(Protocol):
+    """An event handed to an agent, to be acknowledged when its effect is kept."""
+
+    @property
+    def recorded(self) -> Recorded:
+        """The event."""
+        ...
+
+    async def ack(self) -> None:
+        """Its effect is kept: never hand it over again."""
+        ...
+
+    async def retry(self, delay_s: float) -> None:
+        """Hand it over again, after a while."""
+        ...
+
+
+class Inbox(Protocol):
+    """A durable reading of one agent's runs, its own events among them."""
+
+    async def next(self, within_s: float) -> Delivery | None:
+        """The next event, or None if none came in that time."""
+        ...
+
+    async def close(self) -> None:
+        """Stop reading; the place is kept."""
+        ...
+
+
+class Bus(Protocol):
+    """Questions, heartbeats and passing words."""
+
+    async def beat(self, agent: str, value: bytes, ttl_s: int) -> None:
+        """Say that an agent lives, for `ttl_s` seconds from now (at least 1)."""
+        ...
+
+    async def leave(self, agent: str) -> None:
+        """Say that an agent goes, now."""
+        ...
+
+    def beats(self) -> AsyncIterator[Beat]:
+        """First every agent alive, then each change; after a reconnect all of them again."""
+        ...
+
+    async def tell(self, topic: str, data: bytes) -> None:
+        """Say something to whoever listens now; at most 64 KiB, may be lost."""
+        ...
+
+    def hear(self, topic: str) -> AsyncIterator[tuple[str, bytes]]:
+        """What is told on a topic, which may end in `>`: (topic, data)."""
+        ...
+
+    async def inbox(self, agent: str) -> Inbox:
+        """The durable inbox of an agent's runs; the same name goes on where it stopped."""
+        ...

@@ -1,0 +1,27 @@
+"""Names of things, and how one name follows from another."""
+
+import hashlib
+from typing import NewType
+
+SubmissionId = NewType("SubmissionId", str)
+JobId = NewType("JobId", str)
+RunId = NewType("RunId", str)
+AgentId = NewType("AgentId", str)
+AccountId = NewType("AccountId", str)
+
+NAMESPACE = bytes.fromhex("5b1d8f0a6c1f5f6e9d3a7c2b4e8f1a60")
+
+
+def derived(cause: str, effect: str) -> str:
+    """The id of what `cause` leads to: a UUIDv5, so a decision made twice has one id.
+
+    >>> derived("a", "JobQueued") == derived("a", "JobQueued")
+    True
+    >>> derived("a", "JobQueued")
+    ''
+    """
+    digest = bytearray(hashlib.sha1(NAMESPACE + f"{cause}/{effect}".encode()).digest()[:16])  # noqa: S324
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

@@ -1,0 +1,70 @@
+"""Names on the wire: aggregates, subjects, streams and buckets."""
+
+import re
+
+STREAM = "EVENTS"
+BLOBS = "BLOBS"
+LARGE = "LARGE"
+LEASES = "LEASES"
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+
+
+def _named(aggregate: str, *ids: str) -> str:
+    for token in ids:
+        if not _TOKEN.match(token):
+            raise ValueError(f"{token!r} is no id: 1 to 64 of A-Z a-z 0-9 _ and -")
+    return ".".join((aggregate, *ids))
+
+
+def problem(slug: str) -> str:
+    """The aggregate of a problem."""
+    return _named("problem", slug)
+
+
+def submission(submission_id: str) -> str:
+    """The aggregate of a submission."""
+    return _named("submission", submission_id)
+
+
+def job(job_id: str) -> str:
+    """The aggregate of a job."""
+    return _named("job", job_id)
+
+
+def run(agent_id: str, run_id: str) -> str:
+    """The aggregate of a run; the agent comes first, for its bus permissions."""
+    return _named("run", agent_id, run_id)
+
+
+def agent(agent_id: str) -> str:
+    """The aggregate of an agent."""
+    return _named("agent", agent_id)
+
+
+def subject(agg: str) -> str:
+    """The subject on which an aggregate's events lie.
+
+    >>> subject(problem("matmul"))
+    'events.problem.matmul'
+    """
+    return f"events.{agg}"
+
+
+def last_token(agg: str) -> str:
+    """The id at the end of an aggregate's name.
+
+    >>> last_token("run.a1.r7")
+    'r7'
+    """
+    return agg.rpartition(".")[2]
+
+
+def progress(submission_id: str) -> str:
+    """Where an agent tells of the stage at hand; not kept."""
+    return _named("progress", submission_id)
+
+
+def agent_inbox(agent_id: str) -> str:
+    """The durable consumer of an agent's runs."""
+    return f"gpu-agent-{agent_id}"

@@ -1,0 +1,85 @@
+"""Events as bytes: the envelope, and how old versions become the newest."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared.events import CATALOGUE, Fact
+
+EVENT_BYTES_MAX = 256 * 1024
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """What every event says of itself; `data` stays raw until someone asks."""
+
+    id: str
+    type: str
+    v: int
+    at: datetime
+    agg: str
+    actor: str
+    corr: str
+    cause: str
+    data: msgspec.Raw
+    trace: str | None = None
+    sig: str | None = None
+
+
+class Stamp(NamedTuple):
+    """Who says a fact, when, under which id and because of what."""
+
+    id: str
+    at: datetime
+    actor: str
+    corr: str
+    cause: str
+
+
+class UnknownEvent(Exception):  # noqa: N818
+    """An event whose type or version this code does not know: readers go out before writers."""
+
+    def __init__(self, type_: str, v: int) -> None:
+        super().__init__(f"no reader for event {type_} version {v}: update this service first")
+        self.type = type_
+        self.v = v
+
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+UPCASTERS: dict[tuple[str, int], Upcaster] = {}
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(Envelope).decode
+_decoders = {name: msgspec.json.Decoder(fact) for name, fact in CATALOGUE.items()}
+
+
+def seal(fact: Fact, agg: str, stamp: Stamp) -> Envelope:
+    """The envelope of a fact about the aggregate `agg`, such as `submission.<id>`."""
+    kind = type(fact)
+    return Envelope(
+        id=stamp.id,
+        type=kind.__name__,
+        v=kind.version,
+        at=stamp.at,
+        agg=agg,
+        actor=stamp.actor,
+        corr=stamp.corr,
+        cause=stamp.cause,
+        data=msgspec.Raw(encode(fact)),
+    )
+
+
+def fact_of(envelope: Envelope) -> Fact:
+    """What an event says, in its newest version. Errors: UnknownEvent."""
+    kind = CATALOGUE.get(envelope.type)
+    if kind is None or envelope.v > kind.version:
+        raise UnknownEvent(envelope.type, envelope.v)
+    if envelope.v == kind.version:
+        return _decoders[envelope.type].decode(envelope.data)
+    data: dict[str, Any] = msgspec.json.decode(envelope.data)
+    for v in range(envelope.v, kind.version):
+        if (envelope.type, v) not in UPCASTERS:
+            raise UnknownEvent(envelope.type, envelope.v)
+        data = UPCASTERS[envelope.type, v](data)
+    return msgspec.convert(data, kind)
