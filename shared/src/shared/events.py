@@ -171,7 +171,7 @@ class JobGivenUp(Fact, frozen=True, kw_only=True):
 
 
 class JobAssigned(Fact, frozen=True, kw_only=True):
-    """The order to an agent; its sequence in the log is the run's fencing token."""
+    """The order to one process of an agent; its sequence is the run's fencing token."""
 
     aggregate: ClassVar[str] = "run"
     publisher: ClassVar[str] = "scheduler"
@@ -185,17 +185,17 @@ class JobAssigned(Fact, frozen=True, kw_only=True):
     name: str
     gpu: str
     mode: str
+    session: str
     lease_until_at: datetime
     deadline_at: datetime
 
 
 class RunStarted(Fact, frozen=True, kw_only=True):
-    """An agent's process began the run; `session` names that process."""
+    """The agent began the run; its harness is bound to the key behind `key_commit`."""
 
     aggregate: ClassVar[str] = "run"
     publisher: ClassVar[str] = "gpu-agent"
 
-    session: str
     fingerprint: str
     harness: str
     level: str

@@ -1,0 +1,1 @@
+"""Runs one job on one GPU and reports what it measured."""

@@ -1,0 +1,1 @@
+"""Folds events into leaderboards and shows them."""

@@ -1,0 +1,1 @@
+"""Decides which agent runs which job."""

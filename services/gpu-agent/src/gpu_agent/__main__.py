@@ -1,0 +1,57 @@
+"""Wires gpu-agent together and runs it until SIGTERM."""
+
+import sys
+
+from gpu_agent.gpu import probe
+from gpu_agent.metrics import AgentMetrics
+from gpu_agent.runs import HarnessRuns
+from gpu_agent.service import Agent
+from gpu_agent.settings import Settings, load
+from shared import lifecycle
+from shared.clock import new_id
+from shared.errors import Refused
+from shared.lifecycle import Life
+from shared.nats.blobs import NatsBlobs
+from shared.nats.bus import NatsBus
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure
+
+
+async def _run(settings: Settings, life: Life) -> None:
+    nc = await connect(settings.nats_url, "gpu-agent", closed=life.stopping.set)
+    await ensure(nc)
+    blobs = NatsBlobs(nc)
+    runs = HarnessRuns(blobs, settings.data)
+    runs.sweep()
+    agent = Agent(
+        name=settings.id,
+        session=new_id(),
+        log=NatsLog(nc),
+        blobs=blobs,
+        bus=NatsBus(nc),
+        runs=runs,
+        metrics=AgentMetrics(),
+        registration=probe(runs.environment(), runs.version, "none"),
+        heartbeat_s=settings.heartbeat_s,
+        drain_s=settings.drain_s,
+    )
+    await agent.serve(life.stopping)
+    await nc.close()
+
+
+def main() -> int:
+    """Run gpu-agent; the exit code."""
+    try:
+        settings = load()
+    except Refused as refused:
+        sys.stderr.write(f"{refused.reason}\n")
+        return 2
+    drain_s = 3 * settings.drain_s
+    return lifecycle.live(
+        "gpu-agent", settings.ops_listen, lambda life: _run(settings, life), drain_s
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

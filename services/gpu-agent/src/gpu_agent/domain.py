@@ -1,0 +1,115 @@
+"""What an agent says of a run, from what its harness told."""
+
+from dataclasses import dataclass
+
+from shared.events import (
+    Blob,
+    CaseResult,
+    Fact,
+    JobAssigned,
+    RunCompleted,
+    RunFailed,
+    RunStageFinished,
+    RunStarted,
+)
+
+LOG_LENGTH_MAX = 8 * 1024
+MESSAGE_LENGTH_MAX = 2000
+CASES_MAX = 200
+
+
+@dataclass(frozen=True)
+class Began:
+    """The harness is up, bound to the key behind `key_commit`."""
+
+    harness: str
+    level: str
+    tier: str
+    key_commit: str
+
+
+@dataclass(frozen=True)
+class StageOver:
+    """A stage of the run ended."""
+
+    stage: str
+    verdict: str
+    took_s: float
+    cases: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """A case is about to be run; told, not kept."""
+
+    stage: str
+    case: str
+    done: int
+    total: int
+
+
+News = Began | StageOver | Step
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a run as the harness tells it; `failure_code` is set when it has no verdict."""
+
+    verdict: str
+    stage: str
+    reason: str
+    took_s: float
+    key: str
+    cases: list[CaseResult]
+    log_head: str
+    log_tail: str
+    failure_code: str = ""
+
+
+def is_mine(order: JobAssigned, session: str) -> bool:
+    """Whether the order is for this process; one for an earlier process of this agent is void."""
+    return order.session == session
+
+
+def fact_of(news: Began | StageOver, fingerprint: str) -> Fact:
+    """The event that keeps a piece of news."""
+    if isinstance(news, Began):
+        return RunStarted(
+            fingerprint=fingerprint,
+            harness=news.harness,
+            level=news.level,
+            tier=news.tier,
+            key_commit=news.key_commit,
+        )
+    return RunStageFinished(
+        stage=news.stage, verdict=news.verdict, took_s=news.took_s, cases=news.cases
+    )
+
+
+def ended(
+    outcome: Outcome, environment: dict[str, str], log: Blob | None, samples: Blob | None
+) -> Fact:
+    """RunCompleted with a verdict, RunFailed without."""
+    if outcome.failure_code:
+        return RunFailed(
+            stage=outcome.stage,
+            code=outcome.failure_code,
+            reason=_bounded(outcome.reason, MESSAGE_LENGTH_MAX),
+        )
+    return RunCompleted(
+        verdict=outcome.verdict,
+        stage=outcome.stage,
+        reason=_bounded(outcome.reason, MESSAGE_LENGTH_MAX),
+        cases=outcome.cases[:CASES_MAX],
+        took_s=outcome.took_s,
+        key=outcome.key,
+        environment=environment,
+        log_head=_bounded(outcome.log_head, LOG_LENGTH_MAX),
+        log_tail=_bounded(outcome.log_tail, LOG_LENGTH_MAX),
+        log=log,
+        samples=samples,
+    )
+
+
+def _bounded(text: str, length_max: int) -> str:
+    return text if len(text) <= length_max else text[: length_max - 1] + "…"

@@ -1,0 +1,55 @@
+"""Wires ingest together and runs it until SIGTERM."""
+
+import sys
+
+from ingest import http, ranker_http
+from ingest.postgres import PostgresPeople
+from ingest.ranker_http import Ranker
+from ingest.service import Ingest
+from ingest.settings import Settings, load
+from shared import lifecycle
+from shared.errors import Refused
+from shared.http import serve
+from shared.lifecycle import Life
+from shared.nats.blobs import NatsBlobs
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure
+from shared.postgres import migrate, pool
+
+POOL_MAX = 8
+
+
+async def _run(settings: Settings, life: Life) -> None:
+    migrate(settings.postgres_dsn, "shared", "accounts")
+    nc = await connect(settings.nats_url, "ingest", closed=life.stopping.set)
+    await ensure(nc)
+    async with (
+        pool(settings.postgres_dsn, 1, POOL_MAX) as connections,
+        ranker_http.client(settings.ranker_url) as client,
+    ):
+        people = PostgresPeople(connections)
+
+        async def is_well() -> str:
+            if not nc.is_connected:
+                return "the log does not answer"
+            return "" if await people.is_well() else "the database does not answer"
+
+        ingest = Ingest(NatsLog(nc), NatsBlobs(nc), people)
+        app = http.application(ingest, Ranker(client), is_well)
+        await serve(app, settings.listen.host, settings.listen.port, life.stopping)
+    await nc.close()
+
+
+def main() -> int:
+    """Run ingest; the exit code."""
+    try:
+        settings = load()
+    except Refused as refused:
+        sys.stderr.write(f"{refused.reason}\n")
+        return 2
+    return lifecycle.live("ingest", settings.ops_listen, lambda life: _run(settings, life))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

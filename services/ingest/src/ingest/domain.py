@@ -1,0 +1,174 @@
+"""What may come in: admissible, or Refused with a code and the mend."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.decider import Decider
+from shared.errors import Refused
+from shared.events import MODES, Blob, Fact, ProblemPublished, SubmissionReceived
+from shared.problems.directives import Directives
+
+SUFFIXES = (".py",)
+QUEUE_WAIT_S_MAX = 3600.0
+STARTING_S_MAX = 60.0
+ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem as its history tells it; `published` is the newest version, None before any."""
+
+    published: ProblemPublished | None = None
+
+
+@dataclass(frozen=True)
+class Publish:
+    """The files of a problem, compiled; its number is given by the decision."""
+
+    version: ProblemPublished
+
+
+def decide(command: Publish, state: Problem) -> Sequence[Fact]:
+    """A new version if the digest differs from the newest one, else nothing."""
+    newest = state.published
+    if newest is not None and newest.digest == command.version.digest:
+        return ()
+    return (numbered(command.version, newest.number + 1 if newest else 1),)
+
+
+def evolve(state: Problem, fact: Fact) -> Problem:
+    """What a problem is after one more event."""
+    return Problem(published=fact) if isinstance(fact, ProblemPublished) else state
+
+
+def numbered(version: ProblemPublished, number: int) -> ProblemPublished:
+    """The same version under its number."""
+    fields = {name: getattr(version, name) for name in version.__struct_fields__}
+    return ProblemPublished(**fields | {"number": number})
+
+
+problems = Decider[Publish, Problem, Fact](Problem(), decide, evolve)
+
+
+@dataclass(frozen=True)
+class Submit:
+    """A participant's wish: one file, for one problem, in one mode."""
+
+    account: str
+    problem: str
+    mode: str
+    gpu: str | None
+    name: str
+    source: bytes
+    at: datetime
+    via: str
+    request_hash: str
+
+
+def file_text(name: str, source: bytes, bytes_max: int) -> str:
+    """The text of a submitted file. Errors: Refused, naming what is wrong with it."""
+    if name.endswith(ARCHIVES):
+        raise Refused("archive_not_supported", f"{name} is an archive: send the one source file")
+    if not name.endswith(SUFFIXES):
+        raise Refused("bad_extension", f"{name!r} does not end in {', '.join(SUFFIXES)}", "file")
+    if len(source) > bytes_max:
+        raise Refused(
+            "file_too_large",
+            f"the file has {len(source):,} bytes; this problem takes at most {bytes_max:,}",
+            "file",
+        )
+    try:
+        text = source.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refused(
+            "not_utf8", f"the file is not UTF-8 text: byte {error.start} cannot be read", "file"
+        ) from error
+    if "\0" in text:
+        raise Refused("not_utf8", f"the file holds a NUL byte at {text.index(chr(0))}", "file")
+    if not text.strip():
+        raise Refused("empty_file", "the file is empty: it must define custom_kernel(data)", "file")
+    return text
+
+
+def known(slug: str, state: Problem) -> ProblemPublished:
+    """The newest version of a problem. Errors: Refused `unknown_leaderboard`."""
+    if state.published is None:
+        raise Refused(
+            "unknown_leaderboard",
+            f"there is no leaderboard {slug!r}; GET /v1/problems lists them",
+            "problem",
+        )
+    return state.published
+
+
+def check_mode(mode: str) -> None:
+    """Refuse a mode we do not have."""
+    if mode not in MODES:
+        raise Refused("unknown_mode", f"mode {mode!r} is none of {', '.join(MODES)}", "mode")
+
+
+def choose_gpu(asked: str | None, directives: Directives, published: ProblemPublished) -> str:
+    """The GPU type to run on: as asked, else the file's only one, else the problem's only one."""
+    named = [asked] if asked else list(directives.gpus) or published.gpus
+    if len(named) > 1:
+        raise Refused(
+            "unknown_gpu", f"say on which GPU type to run: one of {', '.join(named)}", "gpu"
+        )
+    types = {gpu.lower(): gpu for gpu in published.gpus}
+    if named[0].lower() not in types:
+        raise Refused(
+            "unknown_gpu",
+            f"GPU type {named[0]!r} is not on this leaderboard: {', '.join(published.gpus)}",
+            "gpu",
+        )
+    return types[named[0].lower()]
+
+
+def check_directives(slug: str, directives: Directives) -> None:
+    """Refuse a file that names another leaderboard than the request does."""
+    if directives.leaderboard and directives.leaderboard.lower() != slug:
+        raise Refused(
+            "leaderboard_mismatch",
+            f"the file says leaderboard {directives.leaderboard!r}, the request {slug!r}",
+            "problem",
+        )
+
+
+def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
+    """When the submission must be over: a place in the queue, a start, and every stage's budget."""
+    stages = {
+        "test": ("build", "test"),
+        "benchmark": ("build", "benchmark"),
+        "ranked": ("build", "test", "test", "ranked"),
+    }[mode]
+    budget_s = sum(budgets_s[stage] for stage in stages)
+    return at + timedelta(seconds=QUEUE_WAIT_S_MAX + STARTING_S_MAX + budget_s)
+
+
+def receive(command: Submit, published: ProblemPublished, gpu: str, source: Blob) -> Fact:
+    """The fact that an admissible submission was taken in."""
+    return SubmissionReceived(
+        account=command.account,
+        problem=command.problem,
+        problem_number=published.number,
+        problem_digest=published.digest,
+        gpu=gpu,
+        mode=command.mode,
+        source=source,
+        name=command.name,
+        deadline_at=deadline(command.mode, published.budgets_s, command.at),
+        via=command.via,
+        request_hash=command.request_hash,
+    )
+
+
+def safe_name(name: str) -> str:
+    """A file's base name in [A-Za-z0-9._-], at most 64 characters.
+
+    >>> safe_name("../my kernel.py")
+    'my_kernel.py'
+    """
+    base = name.replace("\\", "/").rpartition("/")[2]
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in base)
+    return kept[-64:] or "submission"

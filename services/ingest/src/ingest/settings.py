@@ -1,0 +1,34 @@
+"""What ingest is told at start; the only reader of its environment."""
+
+import os
+from dataclasses import dataclass
+
+from shared.errors import Refused
+from shared.settings import Listen, read
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where everything is."""
+
+    nats_url: str
+    postgres_dsn: str
+    listen: Listen
+    ops_listen: Listen
+    ranker_url: str
+
+
+def load() -> Settings:
+    """The settings, or Refused with all that is wrong with them."""
+    settings = read(Settings, "WARPBOARD_INGEST", os.environ)
+    if settings.listen.host not in LOOPBACK:
+        # Until there are tokens, a participant is who the request says it is.
+        raise Refused(
+            "bad_settings",
+            f"WARPBOARD_INGEST_LISTEN is {settings.listen.host}: without tokens ingest believes "
+            "any name it is told, so it listens on 127.0.0.1 alone",
+            "listen",
+        )
+    return settings

@@ -1,0 +1,1 @@
+"""The ranker's decisions: pure functions of events."""

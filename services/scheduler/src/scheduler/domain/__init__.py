@@ -1,0 +1,1 @@
+"""The scheduler's decisions: what the log means, and what is due."""

@@ -1,0 +1,140 @@
+"""What our HTTP services have in common: one shape of error, one limit, one way to serve."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Generator
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shared.clock import new_id
+from shared.errors import Failed, Refused
+
+log = logging.getLogger(__name__)
+
+DRAIN_S = 10
+STATUS = {
+    "missing_credential": 401,
+    "invalid_credential": 401,
+    "unknown_leaderboard": 404,
+    "unknown_submission": 404,
+    "unknown_problem": 404,
+    "not_found": 404,
+    "file_too_large": 413,
+    "request_too_large": 413,
+    "archive_not_supported": 415,
+    "bad_problem": 422,
+    "idempotency_key_reused": 422,
+    "invalid_request": 422,
+}
+CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+
+
+class BodyLimit:
+    """Refuses a request whose body is over a limit, announced or not."""
+
+    def __init__(self, app: ASGIApp, bytes_max: int) -> None:
+        self.app = app
+        self.bytes_max = bytes_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count what comes in; Source: the ASGI specification."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self.bytes_max:
+                raise HTTPException(413, f"the request is over {self.bytes_max:,} bytes")
+            return message
+
+        await self.app(scope, counted, send)
+
+
+def _answer(
+    status: int, code: str, detail: str, errors: list[dict[str, Any]] | None = None
+) -> JSONResponse:
+    request_id = new_id()
+    body: dict[str, Any] = {"detail": detail, "code": code, "request_id": request_id}
+    headers = {"X-Request-Id": request_id}
+    if errors:
+        body["errors"] = errors
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if status == 503:
+        headers["Retry-After"] = "1"
+    return JSONResponse(body, status, headers)
+
+
+def install(app: FastAPI) -> None:
+    """Give an application the one shape of error: {detail, code, request_id, errors?}."""
+
+    @app.exception_handler(Refused)
+    async def refused(_request: Request, error: Refused) -> JSONResponse:
+        errors = [{"field": error.field, "message": error.reason}] if error.field else None
+        return _answer(STATUS.get(error.code, 400), error.code, error.reason, errors)
+
+    @app.exception_handler(Failed)
+    async def failed(_request: Request, error: Failed) -> JSONResponse:
+        return _answer(503, "unavailable", str(error))
+
+    @app.exception_handler(HTTPException)
+    async def http(_request: Request, error: HTTPException) -> JSONResponse:
+        code = CODES.get(error.status_code, "invalid_request")
+        return _answer(error.status_code, code, str(error.detail))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+        errors = [
+            {"field": ".".join(str(part) for part in one["loc"][1:]), "message": str(one["msg"])}
+            for one in error.errors()
+        ]
+        detail = "; ".join(f"{one['field']}: {one['message']}" for one in errors)
+        return _answer(422, "invalid_request", detail, errors)
+
+    @app.exception_handler(Exception)
+    async def bug(_request: Request, error: Exception) -> JSONResponse:
+        answer = _answer(500, "bug", "something broke here; the request id leads to the log line")
+        log.error("request %s broke", answer.headers["x-request-id"], exc_info=error)
+        return answer
+
+
+class Server(uvicorn.Server):
+    """uvicorn, with signals left to the service's life."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Take no signal."""
+        yield
+
+
+async def serve(app: FastAPI, host: str, port: int, stopping: asyncio.Event) -> None:
+    """Answer requests until `stopping`, then finish those in hand within 10 s."""
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=DRAIN_S,
+    )
+    server = Server(config)
+    serving = asyncio.create_task(server.serve())
+    ended = asyncio.create_task(stopping.wait())
+    await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    ended.cancel()
+    await serving
+    if not stopping.is_set():
+        raise Failed(f"nothing can be served on {host}:{port}")

@@ -1,0 +1,142 @@
+"""What may come in."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ingest import domain
+from shared.errors import Refused
+from shared.events import Blob, ProblemPublished
+from shared.problems.directives import Directives, read_directives
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def version(digest: str = "d1", number: int = 0) -> ProblemPublished:
+    return ProblemPublished(
+        number=number,
+        digest=digest,
+        title="Identity",
+        manifest=Blob(digest=digest, bytes=1),
+        files={},
+        gpus=["CPU", "H100"],
+        cases_count={"tests": 1, "benchmarks": 1},
+        ranking_by="last",
+        budgets_s={"build": 60, "test": 10, "benchmark": 20, "ranked": 30},
+        source_bytes_max=100,
+    )
+
+
+def refusal(name: str, source: bytes) -> str:
+    with pytest.raises(Refused) as refused:
+        domain.file_text(name, source, 100)
+    return refused.value.code
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "code"),
+    [
+        ("k.py", b"", "empty_file"),
+        ("k.py", b" \n\t\n", "empty_file"),
+        ("k.py", b"\xff\xfe", "not_utf8"),
+        ("k.py", b"x = 1\0", "not_utf8"),
+        ("k.py", b"#" * 101, "file_too_large"),
+        ("k.txt", b"x = 1", "bad_extension"),
+        ("k.zip", b"PK", "archive_not_supported"),
+        ("k.tar.gz", b"x", "archive_not_supported"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_reason(name: str, source: bytes, code: str) -> None:
+    assert refusal(name, source) == code
+
+
+def test_the_text_of_a_good_file_comes_back() -> None:
+    assert domain.file_text("k.py", b"x = '\xc3\xa9'", 100) == "x = 'é'"
+
+
+def test_a_first_version_has_number_one() -> None:
+    (fact,) = domain.problems.decide(domain.Publish(version()), domain.Problem())
+    assert isinstance(fact, ProblemPublished)
+    assert fact.number == 1
+
+
+def test_equal_files_make_no_new_version() -> None:
+    state = domain.problems.fold([version(number=3)])
+    assert domain.problems.decide(domain.Publish(version()), state) == ()
+
+
+def test_changed_files_make_the_next_version() -> None:
+    state = domain.problems.fold([version(number=3)])
+    (fact,) = domain.problems.decide(domain.Publish(version("d2")), state)
+    assert isinstance(fact, ProblemPublished)
+    assert (fact.number, fact.digest) == (4, "d2")
+
+
+@pytest.mark.parametrize(
+    ("asked", "in_file", "chosen"),
+    [("cpu", (), "CPU"), (None, ("h100",), "H100"), ("H100", ("CPU",), "H100")],
+)
+def test_the_gpu_of_the_request_wins(
+    asked: str | None, in_file: tuple[str, ...], chosen: str
+) -> None:
+    assert domain.choose_gpu(asked, Directives(gpus=in_file), version()) == chosen
+
+
+@pytest.mark.parametrize(("asked", "in_file"), [("A100", ()), (None, ()), (None, ("CPU", "H100"))])
+def test_an_unknown_or_open_gpu_is_refused_with_the_list(
+    asked: str | None, in_file: tuple[str, ...]
+) -> None:
+    with pytest.raises(Refused, match="CPU, H100"):
+        domain.choose_gpu(asked, Directives(gpus=in_file), version())
+
+
+def test_an_unknown_leaderboard_is_refused() -> None:
+    with pytest.raises(Refused, match="no leaderboard 'nope'"):
+        domain.known("nope", domain.Problem())
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(Refused, match="none of test, benchmark, ranked"):
+        domain.check_mode("fastest")
+
+
+def test_a_file_for_another_leaderboard_is_refused() -> None:
+    with pytest.raises(Refused, match="softmax"):
+        domain.check_directives("matmul", Directives(leaderboard="softmax"))
+
+
+def test_the_deadline_leaves_time_for_every_stage() -> None:
+    ranked = domain.deadline("ranked", version().budgets_s, T0)
+    assert ranked - T0 == timedelta(seconds=3600 + 60 + 60 + 10 + 10 + 30)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("#!POPCORN", "no keyword"),
+        ("#!POPCORN speed 3", "unknown directive"),
+        ("#!POPCORN leaderboard a b", "one name"),
+        ("#!POPCORN gpus", "gpus one or more"),
+        ("#!POPCORN gpu CPU\n#!POPCORN gpus CPU", "line 2: a second"),
+    ],
+)
+def test_a_bad_directive_is_refused_by_its_line(text: str, what: str) -> None:
+    with pytest.raises(Refused, match=what):
+        read_directives(text)
+
+
+def test_directives_after_the_first_code_are_no_directives() -> None:
+    assert read_directives("import torch\n#!POPCORN nonsense") == Directives()
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("ké rnel.py", "k__rnel.py"),
+        ("..\\..\\a.py", "a.py"),
+        ("", "submission"),
+        ("/", "submission"),
+    ],
+)
+def test_file_names_become_harmless(name: str, kept: str) -> None:
+    assert domain.safe_name(name) == kept

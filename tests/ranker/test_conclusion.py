@@ -1,0 +1,79 @@
+"""How a run's verdict ends its submission."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from ranker.domain.conclusion import Verdict, conclude
+from shared.events import CaseResult
+
+
+def timed(time_us: float | None) -> CaseResult:
+    interval = None if time_us is None else (time_us * 0.9, time_us * 1.1)
+    return CaseResult(
+        name="size=1", stage="time", verdict="passed", time_us=time_us, interval_us=interval
+    )
+
+
+PASSED = Verdict(
+    mode="ranked",
+    job="j",
+    run="r",
+    verdict="passed",
+    stage="time",
+    reason="",
+    cases=[timed(100.0), timed(400.0)],
+    ranking_by="geom",
+)
+
+
+def test_a_passed_ranked_run_is_eligible_with_its_score() -> None:
+    end = conclude(PASSED)
+    assert (end.outcome, end.is_eligible, end.code) == ("passed", True, "ranked")
+    assert end.score_us == pytest.approx(200.0)
+    assert end.interval_us == pytest.approx((180.0, 220.0))
+
+
+@pytest.mark.parametrize("mode", ["test", "benchmark"])
+def test_only_ranked_mode_is_ranked(mode: str) -> None:
+    end = conclude(replace(PASSED, mode=mode))
+    assert (end.outcome, end.is_eligible, end.code) == ("passed", False, "mode_not_ranked")
+
+
+@pytest.mark.parametrize("time_us", [None, 0.0, -1.0, math.nan, math.inf])
+def test_a_time_that_cannot_be_is_held(time_us: float | None) -> None:
+    end = conclude(replace(PASSED, cases=[timed(100.0), timed(time_us)]))
+    assert (end.is_eligible, end.code, end.score_us) == (False, "below_physical_floor", None)
+
+
+def test_a_ranked_run_without_any_time_is_held() -> None:
+    assert conclude(replace(PASSED, cases=[])).code == "below_physical_floor"
+
+
+@pytest.mark.parametrize(
+    ("stage", "code"),
+    [("build", "build_failed"), ("check", "check_failed"), ("time", "time_failed")],
+)
+def test_a_failure_says_its_stage(stage: str, code: str) -> None:
+    wrong = CaseResult(name="size=1", stage=stage, verdict="wrong_answer", message="3 differ")
+    run = replace(PASSED, verdict="wrong_answer", stage=stage, reason="3 differ", cases=[wrong])
+    end = conclude(run)
+    assert (end.outcome, end.is_eligible, end.code) == ("failed", False, code)
+    assert end.reason == "3 differ"
+    assert end.score_us is None
+
+
+def test_a_hidden_failure_is_told_by_its_class_alone() -> None:
+    hidden = CaseResult(
+        name="size=1", stage="check", verdict="wrong_answer", message="seed 77", is_hidden=True
+    )
+    run = replace(PASSED, verdict="wrong_answer", stage="check", reason="seed 77", cases=[hidden])
+    end = conclude(run)
+    assert end.code == "hidden_run_failed"
+    assert "77" not in end.reason
+
+
+def test_out_of_time_is_an_outcome_of_its_own() -> None:
+    end = conclude(replace(PASSED, verdict="timed_out", reason="one call took over 5 s"))
+    assert (end.outcome, end.code, end.is_eligible) == ("timed_out", "timed_out", False)

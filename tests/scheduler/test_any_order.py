@@ -1,0 +1,85 @@
+"""Whatever happens, in whatever order."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.scheduler.histories import (
+    CPU,
+    LATE,
+    History,
+    completed,
+    given_received,
+    world,
+)
+
+from scheduler.domain.rules import Offer
+from shared import events, subjects
+from shared.events import Fact
+
+WORLDS = st.lists(
+    st.tuples(
+        st.sampled_from(["a1", "a2"]),
+        st.sampled_from(["p1", "p2"]),
+        st.booleans(),
+    ),
+    max_size=2,
+    unique_by=lambda one: one[0],
+)
+HAPPENINGS = st.lists(
+    st.one_of(
+        st.tuples(st.just("world"), WORLDS),
+        st.tuples(st.just("start"), st.just([])),
+        st.tuples(st.just("complete"), st.just([])),
+        st.tuples(st.just("fail"), st.just([])),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(HAPPENINGS)
+def test_whatever_happens_no_job_has_two_open_runs_and_each_submission_one_end(
+    happenings: list[tuple[str, list[tuple[str, str, bool]]]],
+) -> None:
+    history = given_received(3)
+    for what, offers in happenings:
+        _happen(history, what, offers)
+        running = [run.job for run in history.board.runs.values() if run.end is None]
+        assert len(running) == len(set(running))
+    history.settle(world(now=LATE))
+    ends = [
+        agg
+        for agg, fact in history.facts
+        if type(fact).is_terminal and fact.aggregate == "submission"
+    ]
+    undecided = {
+        agg.partition(".")[2]
+        for agg, fact in history.facts
+        if isinstance(fact, events.SubmissionReceived)
+    }
+    finished = {agg.partition(".")[2] for agg in ends}
+    with_verdict = {
+        job.submission
+        for job in history.board.jobs.values()
+        if job.is_over and job.given_up is None
+    }
+    assert len(ends) == len(set(ends))
+    assert undecided - finished == with_verdict
+
+
+def _happen(history: History, what: str, offers: list[tuple[str, str, bool]]) -> None:
+    """One thing that the world or an agent may do."""
+    if what == "world":
+        alive = [Offer(name, session, free, CPU) for name, session, free in offers]
+        history.settle(world(*alive))
+        return
+    run = next((run for run in history.board.runs.values() if run.end is None), None)
+    if run is None:
+        return
+    facts: dict[str, Fact] = {
+        "start": events.RunStarted(
+            fingerprint="f", harness="1", level="none", tier="C2", key_commit="k"
+        ),
+        "complete": completed(),
+        "fail": events.RunFailed(stage="", code="supervisor", reason="it died"),
+    }
+    history.say(subjects.run(run.agent, run.id), facts[what])

@@ -1,0 +1,214 @@
+"""The style that a machine can check: each finding names the file, the line and the better way."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FILE_LINES_MAX = 300
+FUNCTION_LINES_MAX = 50
+SOURCES = sorted(
+    path
+    for pattern in ("shared/src", "harness/src", "services/*/src", "cli/src")
+    for folder in ROOT.glob(pattern)
+    for path in folder.rglob("*.py")
+)
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+HARNESS = [path for path in SOURCES if path.is_relative_to(ROOT / "harness")]
+SQL = re.compile(r"^\s*(select|insert|update|delete|create|alter|drop)\s", re.IGNORECASE)
+STANDARD = {"__future__", *__import__("sys").stdlib_module_names}
+# These make a value and do nothing else.
+HARMLESS_AT_IMPORT = re.compile(
+    r"(frozenset|set|dict|tuple|range|len|sorted|vars|field|type|TypeVar|NewType|Path|Query"
+    r"|[A-Z]\w+(\[.*\])?|re\.compile|bytes\.fromhex|struct\.Struct|operator\.\w+"
+    r"|logging\.(getLogger|makeLogRecord)|msgspec\.json\.\w+"
+    r"|\w+\.(option|argument|command|group|__subclasses__|items))\b|[A-Z]\w+\[.*\]\("
+)
+
+
+def where(path: Path, line: int, what: str) -> str:
+    return f"{path.relative_to(ROOT)}:{line}: {what}"
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *TESTS], ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_file_and_its_functions_are_short(path: Path) -> None:
+    found = []
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    if lines > FILE_LINES_MAX:
+        found.append(where(path, lines, f"{lines} lines: split along a seam"))
+    for function in functions(parsed(path)):
+        length = (function.end_lineno or function.lineno) - function.lineno + 1
+        if length > FUNCTION_LINES_MAX:
+            found.append(where(path, function.lineno, f"{function.name} has {length} lines: split"))
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_public_things_say_what_they_promise(path: Path) -> None:
+    tree = parsed(path)
+    found = []
+    if not ast.get_docstring(tree):
+        found.append(where(path, 1, "the module opens with no sentence"))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found += _undocumented(path, node)
+    assert not found, "\n".join(found)
+
+
+def _undocumented(
+    path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+) -> list[str]:
+    if node.name.startswith("_"):
+        return []
+    found = []
+    if not ast.get_docstring(node):
+        found.append(where(path, node.lineno, f"{node.name} has no docstring"))
+    if isinstance(node, ast.ClassDef):
+        for inner in node.body:
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                found += _undocumented(path, inner)
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_importing_does_nothing(path: Path) -> None:
+    found = []
+    for node in parsed(path).body:
+        if isinstance(node, ast.If):  # `if __name__ == "__main__"`
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            found.append(where(path, node.lineno, "a call at import: wire it in __main__"))
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            found += [
+                where(path, call.lineno, f"{ast.unparse(call)[:60]} runs at import")
+                for call in ast.walk(node.value)
+                if isinstance(call, ast.Call) and not HARMLESS_AT_IMPORT.match(ast.unparse(call))
+            ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_settings_read_the_environment(path: Path) -> None:
+    if path.name == "settings.py":
+        return
+    found = [
+        where(path, node.lineno, "reads the environment: ask for it in settings.py")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+        and node.attr in ("environ", "getenv")
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_python_string_is_a_sql_program(path: Path) -> None:
+    found = [
+        where(path, node.lineno, "SQL in Python: put it into sql/*.sql")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and "\n" in node.value
+        and SQL.match(node.value)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", HARNESS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_the_harness_stands_on_the_standard_library_alone(path: Path) -> None:
+    found = []
+    for node in ast.walk(parsed(path)):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        found += [
+            where(path, getattr(node, "lineno", 0), f"imports {name}")
+            for name in names
+            if name.partition(".")[0] not in {*STANDARD, "harness"}
+        ]
+    assert not found, "\n".join(found)
+
+
+def test_the_harness_package_itself_imports_nothing() -> None:
+    tree = parsed(ROOT / "harness/src/harness/__init__.py")
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def test_every_sql_statement_is_described_and_used() -> None:
+    found = []
+    for path in ROOT.glob("services/*/src/*/sql/*.sql"):
+        code = "".join(one.read_text() for one in path.parent.parent.rglob("*.py"))
+        text = path.read_text()
+        for match in re.finditer(r"^-- name: (\w+)\n(.*)$", text, re.MULTILINE):
+            line = text.count("\n", 0, match.start()) + 1
+            if f'"{match[1]}"' not in code:
+                found.append(where(path, line, f"{match[1]} is used nowhere: delete it"))
+            if not match[2].startswith("-- "):
+                found.append(where(path, line, f"{match[1]} is not described"))
+    assert not found, "\n".join(found)
+
+
+def test_no_sql_selects_everything() -> None:
+    found = [
+        where(path, number, "select *: name the columns")
+        for path in ROOT.glob("services/*/src/*/sql/*.sql")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if re.search(r"select\s+\*", line, re.IGNORECASE)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_every_dependency_is_pinned() -> None:
+    pinned = {
+        line.partition("==")[0].strip().lower().replace("_", "-")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if "==" in line
+    }
+    found = []
+    for path in [*ROOT.glob("*/pyproject.toml"), *ROOT.glob("services/*/pyproject.toml")]:
+        project = tomllib.loads(path.read_text())["project"]
+        named = [*project["dependencies"]]
+        for extra in project.get("optional-dependencies", {}).values():
+            named += extra
+        names = {re.split(r"[\[>=<~!; ]", one)[0].lower() for one in named}
+        found += [
+            f"{path.relative_to(ROOT)}: {name} is not in constraints.txt"
+            for name in sorted(names - pinned)
+            if not name.startswith("warpboard-")
+        ]
+    assert not found, "\n".join(found)
+
+
+def test_the_links_of_every_page_resolve() -> None:
+    found = []
+    for page in [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("*/README.md"),
+        *ROOT.glob("services/*/README.md"),
+        *ROOT.glob("problems/*/*.md"),
+    ]:
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            found += [
+                where(page, number, f"{target} is not there")
+                for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", line)
+                if "://" not in target and not (page.parent / target).exists()
+            ]
+    assert not found, "\n".join(found)
