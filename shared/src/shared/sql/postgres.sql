@@ -1,0 +1,45 @@
+-- name: await_turn
+-- One process at a time migrates a schema; the lock ends with the transaction.
+select pg_advisory_xact_lock(hashtextextended('warpboard migrate ' || %(schema)s, 0));
+
+-- name: create_schema
+-- The tables of one owner, and the record of how they came to be.
+create schema if not exists {schema};
+
+-- name: create_migration
+-- A migration that ran is never run again, and never changed.
+create table if not exists {schema}.migration (
+    number int primary key,
+    name text not null,
+    digest text not null,
+    at timestamptz not null default now()
+);
+
+-- name: migrations
+-- What ran already.
+select number, name, digest from {schema}.migration order by number limit 10000;
+
+-- name: record_migration
+-- Written in the transaction of the migration itself.
+insert into {schema}.migration (number, name, digest)
+values (%(number)s, %(name)s, %(digest)s);
+
+-- name: enter_schema
+-- Unqualified names in a migration mean this schema, until the transaction ends.
+set local search_path to {schema};
+
+-- name: drop_schema
+-- All tables of a schema that nobody needs any more, such as a rebuild's.
+drop schema if exists {schema} cascade;
+
+-- name: claim
+-- The checkpoint moves from where the caller believes it is, or not at all.
+update checkpoint set seq = %(last)s where name = %(name)s and seq = %(after)s;
+
+-- name: create_database
+-- A fresh database for one test.
+create database {database};
+
+-- name: drop_database
+-- Gone, with whoever is still connected to it.
+drop database if exists {database} with (force);
