@@ -27,7 +27,7 @@ check: install ## Format, lint, types, imports: what a reviewer need not say
 	ruff format --check .
 	ruff check .
 	mypy $(PACKAGES:%=-p %)
-	mypy --explicit-package-bases tests bench
+	mypy --explicit-package-bases tests bench docs
 	lint-imports
 
 docs: install ## Write the generated pages anew

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from docs.generate import page as events_page
+
+from shared.events import CATALOGUE
 
 ROOT = Path(__file__).parent.parent
 FILE_LINES_MAX = 300
@@ -212,3 +215,13 @@ def test_the_links_of_every_page_resolve() -> None:
                 if "://" not in target and not (page.parent / target).exists()
             ]
     assert not found, "\n".join(found)
+
+
+def test_the_page_of_events_is_fresh() -> None:
+    page = ROOT / "docs/events.md"
+    assert page.read_text(encoding="utf-8") == events_page(), "run `make docs`"
+
+
+def test_every_event_has_an_aggregate_and_a_publisher() -> None:
+    bare = [name for name, kind in CATALOGUE.items() if not (kind.aggregate and kind.publisher)]
+    assert not bare
