@@ -7,9 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import inspect as types
@@ -115,35 +114,28 @@ def postgres_database(dsn: str) -> Iterator[str]:
         drop_database(dsn, name)
 
 
-AN_INSTANT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
-
-_EXAMPLES: dict[type[types.Type], Callable[[Any, str], object]] = {
-    types.StrType: lambda _, name: f"{name}-1",
-    types.IntType: lambda _, __: 7,
-    types.FloatType: lambda _, __: 1.5,
-    types.BoolType: lambda _, __: True,
-    types.DateTimeType: lambda _, __: AN_INSTANT,
-    types.ListType: lambda kind, name: [_example(kind.item_type, name)],
-    types.DictType: lambda kind, name: {
-        _example(kind.key_type, "key"): _example(kind.value_type, name)
-    },
-    types.TupleType: lambda kind, name: tuple(_example(one, name) for one in kind.item_types),
-    types.VarTupleType: lambda kind, name: (_example(kind.item_type, name),),
-    types.UnionType: lambda kind, name: _example(_filled(kind), name),
-    types.LiteralType: lambda kind, _: kind.values[0],
-    types.StructType: lambda kind, _: kind.cls(
-        **{field.name: _example(field.type, field.name) for field in kind.fields}
-    ),
+_SCALARS: dict[type, object] = {
+    types.IntType: 7,
+    types.FloatType: 1.5,
+    types.BoolType: True,
+    types.DateTimeType: "2026-01-02T03:04:05.678901Z",
 }
 
 
-def _filled(union: types.UnionType) -> types.Type:
-    """Of `X | None`, X: an example leaves nothing out."""
-    return next(one for one in union.types if not isinstance(one, types.NoneType))
-
-
 def _example(kind: types.Type, name: str) -> object:
-    return _EXAMPLES[type(kind)](kind, name)
+    match kind:
+        case types.ListType() | types.VarTupleType():
+            return [_example(kind.item_type, name)]
+        case types.TupleType():
+            return [_example(one, name) for one in kind.item_types]
+        case types.DictType():
+            return {_example(kind.key_type, "key"): _example(kind.value_type, name)}
+        case types.UnionType():  # Of `X | None`, X: an example leaves nothing out.
+            filled = next(one for one in kind.types if not isinstance(one, types.NoneType))
+            return _example(filled, name)
+        case types.StructType():
+            return {field.encode_name: _example(field.type, field.name) for field in kind.fields}
+    return f"{name}-1" if isinstance(kind, types.StrType) else _SCALARS[type(kind)]
 
 
 def example(kind: type[Kind]) -> Kind:
@@ -153,5 +145,4 @@ def example(kind: type[Kind]) -> Kind:
     >>> example(JobFinished)
     JobFinished(run='run-1', verdict='verdict-1')
     """
-    made = _example(types.type_info(kind), "")
-    return msgspec.convert(msgspec.to_builtins(made), kind)
+    return msgspec.convert(_example(types.type_info(kind), ""), kind)
