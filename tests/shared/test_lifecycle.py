@@ -1,0 +1,191 @@
+"""A service's process runs until a signal, drains within its limit and tells how it ended.
+
+Run as a program, this file is the service under test: `test_lifecycle.py MAIN PORT`.
+"""
+
+import asyncio
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from shared.lifecycle import Life, live, until_first
+from shared.settings import Listen
+from shared.testing import eventually
+
+DRAIN_S = 0.3
+Main = Callable[[Life], Awaitable[None]]
+
+
+async def patient(life: Life) -> None:
+    """Drains when asked."""
+    await life.stopping.wait()
+
+
+async def stubborn(life: Life) -> None:
+    """Never drains."""
+    life.ail("log", "unreachable for 60 s")
+    await asyncio.Event().wait()
+
+
+async def failing(_: Life) -> None:
+    """Fails at once."""
+    raise RuntimeError("the log is gone")
+
+
+class Service:
+    """This file as a service, and what it answers."""
+
+    def __init__(self, main: Main, port: int) -> None:
+        self.port = port
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__)), main.__name__, str(self.port)],
+            stderr=subprocess.PIPE,
+        )
+
+    def answer(self, path: str) -> tuple[int, bytes] | None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as said:
+                return said.status, said.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+        except urllib.error.URLError:
+            return None
+
+    async def is_up(self) -> None:
+        await eventually(lambda: self.answer("/healthz"), within_s=20)
+
+    def end(self) -> tuple[int, list[str]]:
+        """The exit code, and the messages it logged."""
+        lines = self.process.communicate(timeout=20)[1].splitlines()
+        return self.process.returncode, [json.loads(line)["message"] for line in lines]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+class Start:
+    """Starts this file as a service."""
+
+    def __init__(self) -> None:
+        self.services: list[Service] = []
+
+    def __call__(self, main: Main, port: int = 0) -> Service:
+        self.services.append(Service(main, port or free_port()))
+        return self.services[-1]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    start = Start()
+
+    yield start
+    for service in start.services:
+        service.process.kill()
+        service.process.communicate(timeout=20)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_a_drained_service_well(start: Start, number: signal.Signals) -> None:
+    service = start(patient)
+    await service.is_up()
+    service.process.send_signal(number)
+    assert service.end() == (0, [f"stopping on {number.name}"])
+
+
+async def test_a_drain_over_its_limit_is_a_failure(start: Start) -> None:
+    service = start(stubborn)
+    await service.is_up()
+    service.process.terminate()
+    code, messages = service.end()
+    assert code == 1
+    assert messages[-1] == "not drained within 0 s: cancelled"
+
+
+async def test_a_second_signal_ends_at_once(start: Start) -> None:
+    service = start(stubborn)
+    await service.is_up()
+    for number in (signal.SIGTERM, signal.SIGINT):  # Two alike may arrive as one.
+        service.process.send_signal(number)
+    code, messages = service.end()
+    assert code == 1
+    assert messages[-1].endswith("leaving at once")
+
+
+def test_a_failure_is_logged_and_tells_by_its_exit_code(start: Start) -> None:
+    assert start(failing).end() == (1, ["the process ends: the log is gone"])
+
+
+def test_a_taken_address_is_a_failure_at_the_start(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, messages = start(patient, taken.getsockname()[1]).end()
+    assert code == 1
+    assert messages[0].startswith("cannot listen on 127.0.0.1:")
+
+
+async def test_health_names_the_part_that_ails(start: Start) -> None:
+    service = start(stubborn)
+    await service.is_up()
+    told = service.answer("/healthz")
+    assert told is not None
+    assert told[0] == 503
+    assert json.loads(told[1])["parts"] == {"log": "unreachable for 60 s"}
+
+
+async def test_ops_answers_health_metrics_and_nothing_else(start: Start) -> None:
+    service = start(patient)
+    await service.is_up()
+    metrics = service.answer("/metrics")
+    assert metrics is not None
+    assert metrics[0] == 200
+    assert b"process_start_time_seconds" in metrics[1]
+    assert service.answer("/healthz") == (200, b'{"status": "ok"}\n')
+    assert (service.answer("/other") or (0,))[0] == 404
+
+
+def test_a_part_is_well_again() -> None:
+    life = Life()
+    life.ail("log", "gone")
+    assert life.ailing() == {"log": "gone"}
+    life.ail("log", None)
+    assert life.ailing() == {}
+
+
+async def test_the_first_loop_that_ends_cancels_the_others() -> None:
+    ended = asyncio.Event()
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    await until_first(endless(), asyncio.sleep(0))
+    assert ended.is_set()
+
+
+async def test_the_failure_of_a_loop_is_ours() -> None:
+    with pytest.raises(RuntimeError, match="the log is gone"):
+        await until_first(asyncio.Event().wait(), failing(Life()))
+
+
+async def test_no_failure_of_several_is_lost() -> None:
+    with pytest.raises(BaseExceptionGroup) as failures:
+        await until_first(failing(Life()), failing(Life()))
+    assert len(failures.value.exceptions) == 2
+
+
+if __name__ == "__main__":
+    mains = {main.__name__: main for main in (patient, stubborn, failing)}
+    chosen, port = sys.argv[1:]
+    sys.exit(live("test", Listen("127.0.0.1", int(port)), mains[chosen], DRAIN_S))
