@@ -1,0 +1,162 @@
+"""Lives of submissions, said into a log as the services would say them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from shared import events, subjects
+from shared.clock import new_id
+from shared.event_log import EventLog, New, Recorded
+from shared.events import Blob, CaseResult, Fact
+from shared.wire import Stamp, seal
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+BLOB = Blob(digest="d" * 64, bytes=1)
+AGENT = "a1"
+
+
+class NoMetrics:
+    """Nobody watches."""
+
+    def folded(self, batch: Sequence[Recorded], behind: int) -> None:
+        """Nothing to count."""
+
+    def decided(self, end: events.SubmissionFinished) -> None:
+        """Nothing to count."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """What one submission will be: whose, how fast, and how its run ends."""
+
+    id: str
+    account: str = "ada"
+    time_us: float = 100.0
+    mode: str = "ranked"
+    verdict: str = "passed"
+
+    @property
+    def job(self) -> str:
+        """Its job."""
+        return f"job-{self.id}"
+
+    @property
+    def run(self) -> str:
+        """Its first run."""
+        return f"run-{self.id}"
+
+    def facts(self) -> list[tuple[str, Fact]]:
+        """Everything up to the verdict, in order."""
+        run = subjects.run(AGENT, self.run)
+        return [
+            (subjects.submission(self.id), self._received()),
+            (subjects.job(self.job), self._queued()),
+            (
+                subjects.job(self.job),
+                events.JobLeased(run=self.run, agent=AGENT, attempt=1, lease_until_at=T0),
+            ),
+            (run, self._assigned()),
+            (
+                run,
+                events.RunStarted(
+                    fingerprint="f", harness="1", level="none", tier="C2", key_commit="k"
+                ),
+            ),
+            (run, events.RunStageFinished(stage="check", verdict="passed", took_s=0.1, cases=1)),
+            (run, self.completed()),
+            (subjects.job(self.job), events.JobFinished(run=self.run, verdict=self.verdict)),
+        ]
+
+    def _received(self) -> Fact:
+        return events.SubmissionReceived(
+            account=self.account,
+            problem="identity",
+            problem_number=1,
+            problem_digest="d",
+            gpu="CPU",
+            mode=self.mode,
+            source=BLOB,
+            name="kernel.py",
+            deadline_at=T0,
+            via="http",
+        )
+
+    def _queued(self) -> Fact:
+        return events.JobQueued(
+            submission=self.id,
+            account=self.account,
+            problem="identity",
+            problem_digest="d",
+            gpu="CPU",
+            mode=self.mode,
+            deadline_at=T0,
+            attempts_max=3,
+        )
+
+    def _assigned(self) -> Fact:
+        return events.JobAssigned(
+            job=self.job,
+            submission=self.id,
+            attempt=1,
+            problem="identity",
+            problem_digest="d",
+            source=BLOB,
+            name="kernel.py",
+            gpu="CPU",
+            mode=self.mode,
+            session="s1",
+            lease_until_at=T0,
+            deadline_at=T0,
+        )
+
+    def completed(self) -> events.RunCompleted:
+        """The verdict, with one timed case."""
+        case = CaseResult(
+            name="size=1",
+            stage="time",
+            verdict=self.verdict,
+            message="nul \0 and \\u0000 are text",
+            time_us=self.time_us,
+            interval_us=(self.time_us * 0.9, self.time_us * 1.1),
+            samples=10,
+        )
+        return events.RunCompleted(
+            verdict=self.verdict,
+            stage="time",
+            reason="",
+            cases=[case],
+            took_s=1.0,
+            key="k",
+            environment={"torch": "2"},
+            log_head="hello \0",
+        )
+
+
+async def say(log: EventLog, agg: str, fact: Fact) -> int:
+    """Append a fact to whatever is there."""
+    stamp = Stamp(new_id(), T0, "service:test", "", "")
+    return await log.append(New(seal(fact, agg, stamp), None))
+
+
+async def publish(log: EventLog) -> None:
+    """The problem that every life is about."""
+    published = events.ProblemPublished(
+        number=1,
+        digest="d",
+        title="Identity",
+        manifest=BLOB,
+        files={},
+        gpus=["CPU"],
+        cases_count={"tests": 1, "benchmarks": 1},
+        ranking_by="last",
+        budgets_s={"build": 1, "test": 1, "benchmark": 1, "ranked": 1},
+        source_bytes_max=1000,
+    )
+    await say(log, subjects.problem("identity"), published)
+
+
+async def live(log: EventLog, *lives: Life) -> None:
+    """Say whole lives, one after the other."""
+    for life in lives:
+        for agg, fact in life.facts():
+            await say(log, agg, fact)

@@ -1,0 +1,199 @@
+"""The read models on a real Postgres: each event once, and a rebuild equals what grew."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from ranker.domain.projection import steps
+from ranker.postgres import Reader, ReadModels
+from ranker.rebuild import compare
+from ranker.service import News, Ranker
+from shared import events, subjects
+from shared.memory import MemoryLog
+from shared.postgres import Fenced, connect, drop_schema, migrate, pool
+from shared.testing import eventually
+from tests.ranker.lives import AGENT, Life, NoMetrics, live, publish, say
+
+pytestmark = pytest.mark.server
+SCHEMA = "rm_ranker_v1"
+
+
+@pytest.fixture
+def dsn(postgres_dsn: str) -> str:
+    migrate(postgres_dsn, "shared", "accounts")
+    migrate(postgres_dsn, "ranker", SCHEMA)
+    return postgres_dsn
+
+
+@asynccontextmanager
+async def ranking(log: MemoryLog, dsn: str) -> AsyncIterator[ReadModels]:
+    """A ranker that runs; the models are another connection to what it writes."""
+    async with await connect(dsn, SCHEMA) as writing, await connect(dsn, SCHEMA) as reading:
+        ranker = Ranker(log, ReadModels(writing), NoMetrics(), News())
+        running = asyncio.create_task(ranker.run())
+        try:
+            yield ReadModels(reading)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def ended(log: MemoryLog, models: ReadModels) -> list[events.SubmissionFinished]:
+    """All ends, once every submission has one and the read models have come to the end."""
+
+    async def is_over() -> bool:
+        _, _, outcomes = await models.picture()
+        is_folded = await models.checkpoint() == await log.last()
+        return is_folded and all(one["state"] == "finished" for one in outcomes)
+
+    await eventually(is_over, within_s=10)
+    return [
+        event.fact for event in log.since(0) if isinstance(event.fact, events.SubmissionFinished)
+    ]
+
+
+async def test_a_passed_run_stands_on_the_leaderboard(dsn: str) -> None:
+    log = MemoryLog()
+    await publish(log)
+    async with ranking(log, dsn) as models:
+        await live(log, Life("s1", time_us=123.0))
+        (end,) = await ended(log, models)
+        _, (entry,), _ = await models.picture()
+    assert (end.is_eligible, end.score_us) == (True, pytest.approx(123.0))
+    assert (entry["submission"], entry["place"], entry["score_us"]) == ("s1", 1, 123.0)
+
+
+async def test_an_entry_is_the_best_run_and_the_earlier_of_equals(dsn: str) -> None:
+    log = MemoryLog()
+    await publish(log)
+    lives = [
+        Life("slow", time_us=300),
+        Life("best", time_us=100),
+        Life("same", time_us=100),
+        Life("other", account="grace", time_us=100),
+        Life("wrong", account="linus", verdict="wrong_answer"),
+        Life("test", account="linus", mode="test"),
+    ]
+    async with ranking(log, dsn) as models:
+        await live(log, *lives)
+        await ended(log, models)
+        _, entries, _ = await models.picture()
+    assert [(one["submission"], one["place"]) for one in entries] == [("best", 1), ("other", 2)]
+
+
+async def test_a_run_that_no_lease_names_counts_for_nothing(dsn: str) -> None:
+    log = MemoryLog()
+    await publish(log)
+    life = Life("s1")
+    async with ranking(log, dsn) as models:
+        for agg, fact in life.facts()[:5]:
+            await say(log, agg, fact)
+        await say(log, subjects.run(AGENT, "forged"), life.completed())
+        await say(log, subjects.run("thief", life.run), replace_time(life))
+        await eventually(lambda: is_folded(log, models))
+        _, entries, outcomes = await models.picture()
+    assert entries == []
+    assert [one["state"] for one in outcomes] == ["running"]
+
+
+def replace_time(life: Life) -> events.RunCompleted:
+    return replace(life, time_us=0.001).completed()
+
+
+async def is_folded(log: MemoryLog, models: ReadModels) -> bool:
+    return await models.checkpoint() == await log.last()
+
+
+async def test_two_rankers_end_a_submission_once(dsn: str) -> None:
+    log = MemoryLog()
+    await publish(log)
+    async with await connect(dsn, SCHEMA) as first, await connect(dsn, SCHEMA) as second:
+        one, two = (
+            Ranker(log, ReadModels(connection), NoMetrics(), News())
+            for connection in (first, second)
+        )
+        await live(log, Life("s1"))
+        await one.models.write(0, await log.last(), [s for e in log.since(0) for s in steps(e)])
+        await asyncio.gather(one.decide(), two.decide(), one.decide())
+    ends = [event for event in log.since(0) if event.envelope.type == "SubmissionFinished"]
+    assert len(ends) == 1
+
+
+async def test_a_second_projector_is_fenced_and_writes_nothing(dsn: str) -> None:
+    log = MemoryLog()
+    await publish(log)
+    batch = [step for event in log.since(0) for step in steps(event)]
+    async with await connect(dsn, SCHEMA) as connection:
+        models = ReadModels(connection)
+        await models.write(0, 1, batch)
+        with pytest.raises(Fenced):
+            await models.write(0, 1, batch)
+        assert await models.checkpoint() == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_any_interleaving_rebuilds_to_what_grew(dsn: str, seed: int) -> None:
+    chance = Random(seed)
+    log = MemoryLog()
+    await publish(log)
+    lives = [
+        Life(
+            f"s{number}",
+            account=chance.choice(["ada", "grace", "linus"]),
+            time_us=chance.choice([100.0, 200.0, 300.0]),
+            mode=chance.choice(["ranked", "ranked", "test"]),
+            verdict=chance.choice(["passed", "passed", "wrong_answer"]),
+        )
+        for number in range(8)
+    ]
+    async with ranking(log, dsn) as models:
+        waiting = [life.facts() for life in lives]
+        while any(waiting):
+            agg, fact = chance.choice([one for one in waiting if one]).pop(0)
+            await say(log, agg, fact)
+            await asyncio.sleep(0)
+        await ended(log, models)
+        migrate(dsn, "ranker", "fresh")
+        async with await connect(dsn, "fresh") as connection:
+            found = await compare(log, models, ReadModels(connection), NoMetrics())
+        drop_schema(dsn, "fresh")
+    assert (found.differences, found.submissions) == ([], 8)
+
+
+async def test_a_changed_leaderboard_is_found_out(dsn: str) -> None:
+    log = MemoryLog()
+    await publish(log)
+    async with ranking(log, dsn) as models:
+        await live(log, Life("s1"), Life("s2", account="grace", time_us=50.0))
+        await ended(log, models)
+        await models.connection.execute(b"update entry set score_us = 1 where submission = 's1'")
+        migrate(dsn, "ranker", "fresh")
+        async with await connect(dsn, "fresh") as connection:
+            found = await compare(log, models, ReadModels(connection), NoMetrics())
+    assert [one["kind"] for one in found.differences] == ["entry", "entry"]
+
+
+async def test_a_submission_is_read_whole(dsn: str) -> None:
+    log = MemoryLog()
+    await publish(log)
+    async with ranking(log, dsn) as models, pool(dsn, 1, 2, SCHEMA) as connections:
+        await live(log, Life("s1"))
+        await ended(log, models)
+        reader = Reader(connections)
+        (row,) = await reader.rows("submission", number=2)
+        history = await reader.rows("history", id="s1")
+    assert (row["outcome"], row["tier"], row["cases"][0]["samples"]) == ("passed", "C2", 10)
+    types = [one["type"] for one in history]
+    assert types[:6] == [
+        "SubmissionReceived",
+        "JobQueued",
+        "JobLeased",
+        "RunStarted",
+        "RunStageFinished",
+        "RunCompleted",
+    ]
+    assert set(types[6:]) == {"JobFinished", "SubmissionFinished"}
