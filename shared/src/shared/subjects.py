@@ -37,6 +37,15 @@ def run(agent_id: str, run_id: str) -> str:
     return _named("run", agent_id, run_id)
 
 
+def runs(agent_id: str) -> str:
+    """What the aggregates of all of an agent's runs begin with, before a dot.
+
+    >>> runs("a1")
+    'run.a1'
+    """
+    return _named("run", agent_id)
+
+
 def agent(agent_id: str) -> str:
     """The aggregate of an agent."""
     return _named("agent", agent_id)

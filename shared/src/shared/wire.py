@@ -9,6 +9,7 @@ import msgspec
 from shared.events import CATALOGUE, Fact
 
 EVENT_BYTES_MAX = 256 * 1024
+HEADERS_BYTES_MAX = 1024
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +69,14 @@ def seal(fact: Fact, agg: str, stamp: Stamp) -> Envelope:
         cause=stamp.cause,
         data=msgspec.Raw(encode(fact)),
     )
+
+
+def pack(envelope: Envelope) -> bytes:
+    """An event's bytes; with the message's headers they stay under 256 KiB. Errors: ValueError."""
+    body, limit = encode(envelope), EVENT_BYTES_MAX - HEADERS_BYTES_MAX
+    if len(body) > limit:
+        raise ValueError(f"{envelope.type} has {len(body)} bytes, over {limit}: name a blob in it")
+    return body
 
 
 def fact_of(envelope: Envelope) -> Fact:

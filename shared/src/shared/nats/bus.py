@@ -1,0 +1,76 @@
+"""The bus on NATS: heartbeats in a bucket, words that pass, and the inboxes of agents."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import nats.errors
+from nats.aio.client import Client
+
+from shared.bus import Beat, Inbox
+from shared.errors import Failed
+from shared.nats.beats import lease_subject, watch
+from shared.nats.inbox import NatsInbox
+from shared.nats.requests import PATIENCE_S_MAX, Passing, patiently, publish
+from shared.nats.streams import MARKER_S, ensure_leases
+
+TELL_BYTES_MAX = 64 * 1024
+TTL = "Nats-TTL"
+
+
+class NatsBus:
+    """Heartbeats in the bucket LEASES, core NATS, and durable consumers of EVENTS."""
+
+    def __init__(self, nc: Client) -> None:
+        self._nc = nc
+
+    async def beat(self, agent: str, value: bytes, ttl_s: int) -> None:
+        """Say that an agent lives; see the port."""
+        assert ttl_s >= 1, "the server counts in seconds, from one on"
+        await self._put(agent, value, {TTL: f"{ttl_s}s"}, min(ttl_s, PATIENCE_S_MAX))
+
+    async def leave(self, agent: str) -> None:
+        """Say that an agent goes, now; see the port."""
+        headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", TTL: f"{MARKER_S}s"}
+        await self._put(agent, b"", headers, PATIENCE_S_MAX)
+
+    def beats(self) -> AsyncIterator[Beat]:
+        """First every agent alive, then each change; see the port."""
+        return watch(self._nc)
+
+    async def tell(self, topic: str, data: bytes) -> None:
+        """Say something to whoever listens now; see the port."""
+        if len(data) > TELL_BYTES_MAX:
+            raise ValueError(f"{len(data)} bytes on {topic} are over {TELL_BYTES_MAX}")
+        # What a long outage holds back may be lost: that is what a passing word is.
+        with contextlib.suppress(nats.errors.OutboundBufferLimitError):
+            try:
+                await self._nc.publish(topic, data)
+            except nats.errors.ConnectionClosedError as error:
+                raise Failed("the connection to NATS is closed") from error
+
+    async def hear(self, topic: str) -> AsyncIterator[tuple[str, bytes]]:
+        """What is told on a topic from the first step on, until the connection is closed."""
+        subscription = await self._nc.subscribe(topic)
+        try:
+            async for message in subscription.messages:
+                yield message.subject, message.data
+        finally:
+            if not self._nc.is_closed:
+                await subscription.unsubscribe()
+
+    async def inbox(self, agent: str) -> Inbox:
+        """The durable inbox of an agent's runs; see the port."""
+        return NatsInbox(self._nc, agent)
+
+    async def _put(
+        self, agent: str, value: bytes, headers: dict[str, str], within_s: float
+    ) -> None:
+        async def once() -> None:
+            try:
+                await publish(self._nc, lease_subject(agent), value, headers)
+            except nats.errors.NoRespondersError as error:
+                # A single server that restarted has forgotten the bucket, for it is in memory.
+                await ensure_leases(self._nc)
+                raise Passing("the bucket of heartbeats was made anew") from error
+
+        await patiently(self._nc, once, within_s)

@@ -1,0 +1,105 @@
+"""The log on JetStream: appends that survive lost answers, and histories."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from nats.aio.client import Client
+
+from shared.event_log import Conflict, Feed, New, Recorded
+from shared.nats.batch import BATCH_MAX, Draft, publish_batch
+from shared.nats.feed import NatsFeed
+from shared.nats.pages import pages
+from shared.nats.requests import (
+    WRONG_LAST_SEQUENCE,
+    WRONG_LAST_SEQUENCE_IN_FLIGHT,
+    Denied,
+    Passing,
+    Stored,
+    find,
+    patiently,
+    publish,
+)
+from shared.nats.streams import state
+from shared.subjects import STREAM, subject
+from shared.wire import decode, pack
+
+DUPLICATE_IN_BATCH = 10201
+LOOK = frozenset({WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_IN_FLIGHT, DUPLICATE_IN_BATCH})
+
+
+class NatsLog:
+    """The one log, in the stream EVENTS."""
+
+    def __init__(self, nc: Client) -> None:
+        self._nc = nc
+
+    async def append(self, event: New) -> int:
+        """Store one event and return its sequence; see the port."""
+        draft = _draft(event)
+
+        async def once() -> int:
+            return await publish(self._nc, draft.subject, draft.data, draft.headers)
+
+        return await self._store([event], once)
+
+    async def append_all(self, events: Sequence[New]) -> int:
+        """Store all or none and return the sequence of the last; see the port."""
+        assert 2 <= len(events) <= BATCH_MAX, f"a batch has 2 to {BATCH_MAX} events"
+        assert events[0].expected is not None, "a repeat is recognised by what the first expects"
+        drafts = [_draft(event) for event in events]
+
+        async def once() -> int:
+            return await publish_batch(self._nc, drafts)
+
+        return await self._store(events, once)
+
+    async def history(self, agg: str) -> list[Recorded]:
+        """All events of one aggregate, in order; see the port."""
+        found = await pages(self._nc, STREAM, subject(agg))
+        return [Recorded(message.seq, decode(message.data)) for message in found]
+
+    async def last(self) -> int:
+        """The sequence of the newest event, 0 if there is none."""
+        return (await patiently(self._nc, lambda: state(self._nc, STREAM))).last_seq
+
+    def follow(self, after: int) -> Feed:
+        """Everything after a sequence; see the port."""
+        return NatsFeed(self._nc, after)
+
+    async def _store(self, events: Sequence[New], once: Callable[[], Awaitable[int]]) -> int:
+        async def attempt() -> int:
+            try:
+                return await once()
+            except Denied as denied:
+                if denied.code not in LOOK or events[0].expected is None:
+                    raise
+                return await self._settle(events, denied)
+
+        return await patiently(self._nc, attempt)
+
+    async def _settle(self, events: Sequence[New], denied: Denied) -> int:
+        """Tell the repeat of what was stored from what another stored. Errors: Conflict, Passing.
+
+        On one server the expected sequence is checked before the message id, so the repeat of an
+        append whose answer was lost is told "wrong last sequence". The event right after
+        `expected` settles it: ours, or a rival's. The *last* event does not: others may follow.
+        """
+        first, others = events[0], len(events) - 1
+        agg, expected = first.envelope.agg, first.expected or 0
+        found = await self._find({"seq": expected + 1, "next_by_subj": subject(agg)})
+        if found is None and denied.code == WRONG_LAST_SEQUENCE_IN_FLIGHT:
+            raise Passing("an append to the same aggregate is not decided yet")
+        if found is None or found.id != first.envelope.id:
+            raise Conflict(agg, expected) from denied
+        if others:
+            last = await self._find({"seq": found.seq + others})
+            if last is None or last.id != events[-1].envelope.id:
+                raise Conflict(agg, expected) from denied
+        return found.seq + others
+
+    async def _find(self, which: dict[str, object]) -> Stored | None:
+        return await find(self._nc, STREAM, which)
+
+
+def _draft(event: New) -> Draft:
+    envelope = event.envelope
+    return Draft(subject(envelope.agg), envelope.id, pack(envelope), event.expected)

@@ -1,0 +1,134 @@
+"""An agent's durable inbox: its orders, and its own events coming back, until acknowledged."""
+
+import asyncio
+import time
+from collections import deque
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from shared import subjects
+from shared.bus import Delivery
+from shared.event_log import Recorded
+from shared.nats.pull import POLL_S, Pace, Pull, stream_sequence
+from shared.nats.requests import ATTEMPT_S_MAX, patiently
+from shared.nats.streams import SECOND_NS, Settings
+from shared.wire import decode
+
+ACK_WAIT_S = 30
+DELIVERIES_MAX = 5
+UNACKNOWLEDGED_MAX = 64
+PACE = Pace(batch=1, waiting_max=1, heartbeat_s=5.0)
+
+ACK, RETRY, IN_HAND = b"+ACK", b"-NAK", b"+WPI"
+
+
+class NatsDelivery:
+    """An event in hand; keeps the port shared.bus.Delivery."""
+
+    def __init__(self, inbox: "NatsInbox", recorded: Recorded) -> None:
+        self._inbox = inbox
+        self._recorded = recorded
+
+    @property
+    def recorded(self) -> Recorded:
+        """The event."""
+        return self._recorded
+
+    async def ack(self) -> None:
+        """Its effect is kept; see the port."""
+        await self._inbox.acknowledge(self._recorded.seq)
+
+    async def retry(self, delay_s: float) -> None:
+        """Hand it over again, after a while; see the port."""
+        await self._inbox.put_back(self._recorded.seq, delay_s)
+
+
+class NatsInbox:
+    """The events of one agent's runs, one after the other; keeps the port shared.bus.Inbox.
+
+    What was handed over stays in hand for as long as this process lives, however long its work
+    takes: the server is told so three times in every `ack_wait_s`, and what it sends again all
+    the same, after an outage, is not handed over twice.
+    """
+
+    def __init__(self, nc: Client, agent: str, ack_wait_s: float = ACK_WAIT_S) -> None:
+        self._nc = nc
+        self._agent = agent
+        self._ack_wait_s = ack_wait_s
+        self._came: deque[Msg] = deque()
+        self._replies: dict[int, str] = {}
+        self._holding: asyncio.Task[None] | None = None
+        self._pull = Pull(nc, subjects.STREAM, self._settings, self._on, PACE)
+
+    async def next(self, within_s: float) -> Delivery | None:
+        """The next event, or None if none came in that time; see the port.
+
+        Errors: Failed if the connection is closed, or the consumer cannot be had for 30 s.
+        """
+        if self._holding is None:
+            self._holding = asyncio.create_task(self._hold())
+        until = time.monotonic() + within_s
+        while not self._came:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return None
+            await self._pull.turn(0, min(left_s, POLL_S))
+        message = self._came.popleft()
+        seq = stream_sequence(message.reply)
+        self._replies[seq] = message.reply
+        return NatsDelivery(self, Recorded(seq, decode(message.data)))
+
+    async def acknowledge(self, seq: int) -> None:
+        """Have the server know that an event is done with. Errors: Failed after 30 s."""
+
+        async def once() -> None:
+            # An outage may have brought the event again, with a new address for its answer.
+            if seq in self._replies:
+                await self._nc.request(self._replies[seq], ACK, ATTEMPT_S_MAX)
+
+        await patiently(self._nc, once)
+        self._replies.pop(seq, None)
+
+    async def put_back(self, seq: int, delay_s: float) -> None:
+        """Have the server hand an event over again. Errors: Failed after 30 s."""
+        # Forgotten first: it may come again before the server's answer does.
+        reply = self._replies.pop(seq, None)
+        if reply is not None:
+            body = RETRY + b' {"delay": %d}' % int(delay_s * SECOND_NS)
+            await patiently(self._nc, lambda: self._nc.request(reply, body, ATTEMPT_S_MAX))
+
+    async def close(self) -> None:
+        """Stop reading; what came and was not handed over goes back at once."""
+        if self._holding is not None:
+            self._holding.cancel()
+        await self._pull.close()
+        if self._nc.is_connected:
+            while self._came:
+                await self._nc.publish(self._came.popleft().reply, RETRY)
+
+    async def _settings(self) -> Settings:
+        # No backoff here: the server would put its first step in the place of ack_wait.
+        return {
+            "durable_name": subjects.agent_inbox(self._agent),
+            "filter_subject": f"{subjects.subject(subjects.runs(self._agent))}.>",
+            "deliver_policy": "all",
+            "ack_policy": "explicit",
+            "ack_wait": int(self._ack_wait_s * SECOND_NS),
+            "max_deliver": DELIVERIES_MAX,
+            "max_ack_pending": UNACKNOWLEDGED_MAX,
+        }
+
+    def _on(self, message: Msg) -> None:
+        seq = stream_sequence(message.reply)
+        if seq in self._replies:
+            self._replies[seq] = message.reply
+        else:
+            self._came.append(message)
+
+    async def _hold(self) -> None:
+        while not self._nc.is_closed:
+            await asyncio.sleep(self._ack_wait_s / 3)
+            if self._nc.is_connected:
+                for reply in list(self._replies.values()):
+                    await self._nc.publish(reply, IN_HAND)

@@ -1,0 +1,64 @@
+"""All messages of one subject, fetched page by page with batched direct gets."""
+
+import asyncio
+
+import msgspec
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from shared.nats.requests import ATTEMPT_S_MAX, MESSAGE_ID, Passing, Stored, patiently
+
+PAGE = 256
+END_OF_PAGE, NOTHING = "204", "404"
+
+
+async def pages(nc: Client, stream: str, subject: str) -> list[Stored]:
+    """All messages of a subject, in order; on a cluster the tail may be missing for a moment.
+
+    Errors: Failed if the server could not be reached in 30 s, for any one page.
+    """
+    found: list[Stored] = []
+    has_more = True
+
+    async def one() -> bool:
+        first = found[-1].seq + 1 if found else 1
+        ask = {"seq": first, "batch": PAGE, "next_by_subj": subject}
+        return await _page(nc, stream, msgspec.json.encode(ask), found)
+
+    while has_more:
+        has_more = await patiently(nc, one)
+    return found
+
+
+async def _page(nc: Client, stream: str, ask: bytes, found: list[Stored]) -> bool:
+    """Add the messages of one page to `found` as they come; whether there are more."""
+    done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def on(message: Msg) -> None:
+        headers = message.headers or {}
+        if "Status" not in headers:
+            found.append(
+                Stored(int(headers["Nats-Sequence"]), headers.get(MESSAGE_ID, ""), message.data)
+            )
+        elif not done.done():
+            _finish(done, headers)
+
+    inbox = nc.new_inbox()
+    subscription = await nc.subscribe(inbox, cb=on)
+    try:
+        await nc.publish(f"$JS.API.DIRECT.GET.{stream}", ask, reply=inbox)
+        async with asyncio.timeout(ATTEMPT_S_MAX):
+            return await done
+    finally:
+        if not nc.is_closed:
+            await subscription.unsubscribe()
+
+
+def _finish(done: asyncio.Future[bool], headers: dict[str, str]) -> None:
+    status = headers["Status"]
+    if status in (END_OF_PAGE, NOTHING):
+        done.set_result(int(headers.get("Nats-Num-Pending") or 0) > 0)
+    else:
+        done.set_exception(
+            Passing(f"direct get answered {status} {headers.get('Description', '')}")
+        )

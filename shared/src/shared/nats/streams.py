@@ -1,0 +1,124 @@
+"""The streams and buckets we keep things in, and their settings."""
+
+from functools import partial
+
+import msgspec
+from nats.aio.client import Client
+
+from shared.errors import Failed
+from shared.nats.requests import Denied, ask, patiently
+from shared.subjects import BLOBS, LARGE, LEASES, STREAM
+from shared.wire import EVENT_BYTES_MAX
+
+SECOND_NS = 1_000_000_000
+DUPLICATE_WINDOW_S = 600
+MARKER_S = 60
+NAME_IN_USE = 10058
+
+LEASES_STREAM = f"KV_{LEASES}"
+LARGE_STREAM = f"OBJ_{LARGE}"
+
+Settings = dict[str, object]
+
+_EVENTS: Settings = {
+    "name": STREAM,
+    "subjects": ["events.>"],
+    "storage": "file",
+    "retention": "limits",
+    "discard": "new",
+    "max_msgs": -1,
+    "max_bytes": -1,
+    "max_age": 0,
+    "max_msg_size": EVENT_BYTES_MAX,
+    "deny_delete": True,
+    "deny_purge": True,
+    "allow_direct": True,
+    "allow_atomic": True,
+    "duplicate_window": DUPLICATE_WINDOW_S * SECOND_NS,
+}
+_BLOBS: Settings = {
+    "name": BLOBS,
+    "subjects": ["blobs.*"],
+    "storage": "file",
+    "max_msgs_per_subject": 1,
+    "allow_direct": True,
+}
+# An object store as every NATS client lays it out: chunks, and one description an object.
+_LARGE: Settings = {
+    "name": LARGE_STREAM,
+    "subjects": [f"$O.{LARGE}.C.>", f"$O.{LARGE}.M.>"],
+    "storage": "file",
+    "discard": "new",
+    "allow_rollup_hdrs": True,
+    "allow_direct": True,
+}
+_LEASES: Settings = {
+    "name": LEASES_STREAM,
+    "subjects": [f"$KV.{LEASES}.>"],
+    "storage": "memory",
+    "discard": "new",
+    "max_msgs_per_subject": 1,
+    "allow_msg_ttl": True,
+    "subject_delete_marker_ttl": MARKER_S * SECOND_NS,
+    "allow_rollup_hdrs": True,
+    "deny_delete": True,
+    "allow_direct": True,
+}
+
+
+class State(msgspec.Struct):
+    """The first and the last sequence of a stream; 0 while it has none."""
+
+    first_seq: int
+    last_seq: int
+
+
+class _Info(msgspec.Struct):
+    config: Settings
+    state: State
+
+
+_info = msgspec.json.Decoder(_Info).decode
+
+
+async def ensure(nc: Client, replicas: int = 1) -> None:
+    """Have every stream and bucket there, with our settings; harmless to repeat or to race.
+
+    Errors: Failed if one exists with other settings, or after 30 s without an answer.
+    """
+    for settings in (_EVENTS, _BLOBS, _LARGE, _LEASES):
+        await patiently(nc, partial(_create, nc, settings, replicas))
+
+
+async def ensure_leases(nc: Client) -> None:
+    """Have the bucket of heartbeats, once: a single server forgets it when it restarts.
+
+    Errors: Denied, Passing and the client's own, for the caller's patience.
+    """
+    await _create(nc, _LEASES, 1)
+
+
+async def state(nc: Client, stream: str) -> State:
+    """Where a stream begins and ends, said once by its leader; errors: Denied, Passing."""
+    return _info(await ask(nc, f"STREAM.INFO.{stream}")).state
+
+
+async def _create(nc: Client, settings: Settings, replicas: int) -> None:
+    name = settings["name"]
+    try:
+        await ask(nc, f"STREAM.CREATE.{name}", settings | {"num_replicas": replicas})
+    except Denied as denied:
+        if denied.code != NAME_IN_USE:
+            raise
+        _compare(settings, await ask(nc, f"STREAM.INFO.{name}"))
+
+
+def _compare(settings: Settings, answer: bytes) -> None:
+    """Replicas may differ, for an operator changes them; all else is what the code builds on."""
+    found = _info(answer).config
+    for key, wanted in settings.items():
+        if found.get(key) != wanted:
+            seen = found.get(key)
+            raise Failed(
+                f"stream {settings['name']} has {key}={seen!r}, not {wanted!r}: it is not ours"
+            )

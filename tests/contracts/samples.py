@@ -1,0 +1,30 @@
+"""Small events to append, and the ids they carry."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from shared import subjects
+from shared.clock import new_id
+from shared.event_log import New, Recorded
+from shared.events import JobRequeued
+from shared.wire import Stamp, seal
+
+T0 = datetime(2026, 1, 1, 12, 30, 45, 123456, tzinfo=UTC)
+JOB = subjects.job("j1")
+RUN = subjects.run("a1", "r1")
+
+
+def new(agg: str, expected: int | None, *, id_: str | None = None, reason: str = "why") -> New:
+    """An event that says little; its id is fresh unless one is given."""
+    stamp = Stamp(id_ or new_id(), T0, "service:test", "s1", "e0")
+    return New(seal(JobRequeued(run="r1", reason=reason), agg, stamp), expected)
+
+
+def ids(events: Sequence[Recorded | New]) -> list[str]:
+    """Their ids, in order."""
+    return [event.envelope.id for event in events]
+
+
+def seqs(events: Sequence[Recorded]) -> list[int]:
+    """Their sequences, in order."""
+    return [event.seq for event in events]

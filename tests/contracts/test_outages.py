@@ -1,0 +1,254 @@
+"""What must hold while nats-server is killed and comes back on the same port."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+from nats.aio.client import Client
+
+from shared.bus import Beat, Delivery, Inbox
+from shared.errors import Failed
+from shared.event_log import Conflict, EventLog
+from shared.nats.bus import NatsBus
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.feed import NatsFeed
+from shared.nats.inbox import NatsInbox
+from shared.nats.pull import Pace
+from shared.nats.requests import patiently
+from shared.nats.streams import LEASES_STREAM
+from shared.servers.nats import NatsServer
+from shared.subjects import STREAM
+from tests.contracts.samples import JOB, ids, new, seqs
+
+pytestmark = pytest.mark.server
+
+QUICK = Pace(heartbeat_s=0.5)
+
+
+def restart(server: NatsServer) -> None:
+    server.kill()
+    server.start()
+
+
+async def said(beats: AsyncIterator[Beat], within_s: float = 10.0) -> Beat:
+    return await asyncio.wait_for(anext(beats), within_s)
+
+
+async def delivered(inbox: Inbox, within_s: float = 10.0) -> Delivery:
+    delivery = await inbox.next(within_s)
+    assert delivery is not None, f"nothing came in {within_s} s"
+    return delivery
+
+
+async def consumers(nc: Client, stream: str) -> list[str]:
+    answer = await nc.request(f"$JS.API.CONSUMER.NAMES.{stream}", b"", 2)
+    names: list[str] = msgspec.json.decode(answer.data)["consumers"]
+    return names
+
+
+async def write(log: EventLog, agg: str, until: float, stored: list[str]) -> None:
+    """One of two rivals on an aggregate: append after what is there, again and again."""
+    while time.monotonic() < until:
+        history = await log.history(agg)
+        event = new(agg, history[-1].seq if history else 0)
+        try:
+            await log.append(event)
+        except Conflict:
+            continue
+        stored.append(event.envelope.id)
+
+
+async def test_rivals_keep_every_chain_whole_while_the_server_is_killed(
+    own_nats: NatsServer, client: Client
+) -> None:
+    other = await connect(own_nats.url, "rival")
+    until, stored = time.monotonic() + 4, list[str]()
+    aggs = [f"job.j{number}" for number in range(4)]
+    rivals = itertools.product((NatsLog(client), NatsLog(other)), aggs)
+    writers = [asyncio.create_task(write(log, agg, until, stored)) for log, agg in rivals]
+    for _ in range(3):
+        await asyncio.wait(writers, timeout=1)
+        restart(own_nats)
+    await asyncio.gather(*writers)
+    histories = [await NatsLog(client).history(agg) for agg in aggs]
+    found = [one for history in histories for one in ids(history)]
+    assert len(stored) > 100, "too little was written to show anything"
+    assert sorted(found) == sorted(stored)
+    assert await NatsLog(client).last() == len(stored)
+    await other.close()
+
+
+async def test_rival_batches_stay_whole_while_the_server_is_killed(
+    own_nats: NatsServer, client: Client
+) -> None:
+    log, done = NatsLog(client), list[int]()
+
+    async def pairs(name: str) -> None:
+        for number in range(60):
+            aggs = f"job.{name}{number}", f"run.a1.{name}{number}"
+            done.append(await log.append_all([new(agg, 0) for agg in aggs]))
+
+    writers = [asyncio.create_task(pairs(name)) for name in "ab"]
+    while not all(writer.done() for writer in writers):
+        await asyncio.wait(writers, timeout=0.3)
+        restart(own_nats)
+    await asyncio.gather(*writers)
+    assert sorted(done) == list(range(2, 241, 2))
+    assert await log.last() == 240
+
+
+async def test_an_append_outlasts_an_outage(own_nats: NatsServer, client: Client) -> None:
+    own_nats.kill()
+    appending = asyncio.create_task(NatsLog(client).append(new(JOB, 0)))
+    await asyncio.wait({appending}, timeout=0.5)
+    assert not appending.done()
+    own_nats.start()
+    assert await asyncio.wait_for(appending, 10) == 1
+
+
+async def test_patience_with_a_server_ends(own_nats: NatsServer, client: Client) -> None:
+    own_nats.kill()
+    with pytest.raises(Failed, match=r"in 0\.3 s"):
+        await patiently(client, lambda: client.request("nobody", b"", 1), within_s=0.3)
+    own_nats.start()
+
+
+async def test_a_feed_reads_each_event_once_while_the_server_is_killed(
+    own_nats: NatsServer, client: Client
+) -> None:
+    log, feed = NatsLog(client), NatsFeed(client, 0, QUICK)
+    for number in range(10):
+        await log.append_all([new(f"job.j{number}", None if n else 0) for n in range(1000)])
+    seen: list[int] = []
+    for kill_at in (2000, 6000):
+        while len(seen) < kill_at:
+            seen += seqs(await asyncio.wait_for(feed.take(most=200), 10))
+        restart(own_nats)
+    while len(seen) < 10_000:
+        seen += seqs(await asyncio.wait_for(feed.take(), 10))
+    assert seen == list(range(1, 10_001))
+    await log.append(new(JOB, None))
+    assert seqs(await asyncio.wait_for(feed.take(), 10)) == [10_001]
+    assert feed.restarts >= 1
+    await feed.close()
+
+
+async def test_a_feed_goes_on_when_its_consumer_is_deleted(client: Client) -> None:
+    log, feed = NatsLog(client), NatsFeed(client, 0, QUICK)
+    await log.append(new(JOB, 0))
+    assert seqs(await feed.take()) == [1]
+    (name,) = await consumers(client, STREAM)
+    await client.request(f"$JS.API.CONSUMER.DELETE.{STREAM}.{name}", b"", 2)
+    await log.append(new(JOB, 1))
+    assert seqs(await asyncio.wait_for(feed.take(), 10)) == [2]
+    await feed.close()
+
+
+async def test_a_feed_on_a_closed_connection_fails(client: Client) -> None:
+    feed = NatsLog(client).follow(0)
+    await client.close()
+    with pytest.raises(Failed, match="closed"):
+        await asyncio.wait_for(feed.take(), 5)
+
+
+async def test_agents_are_heard_again_after_a_restart(own_nats: NatsServer, client: Client) -> None:
+    bus = NatsBus(client)
+    beats = bus.beats()
+    await bus.beat("a1", b"before", 15)
+    assert await said(beats) == Beat("a1", b"before")
+    restart(own_nats)
+    await bus.beat("a1", b"after", 15)
+    assert await said(beats) == Beat("a1", b"after")
+
+
+async def test_an_agent_lost_with_the_server_is_gone_after_its_time(
+    own_nats: NatsServer, client: Client
+) -> None:
+    bus = NatsBus(client)
+    beats = bus.beats()
+    await bus.beat("a1", b"before", 1)
+    assert await said(beats) == Beat("a1", b"before")
+    restart(own_nats)
+    assert await said(beats) == Beat("a1", None)
+
+
+async def test_all_agents_are_said_again_after_a_reconnection(client: Client) -> None:
+    bus = NatsBus(client)
+    beats = bus.beats()
+    await bus.beat("a1", b"here", 30)
+    assert await said(beats) == Beat("a1", b"here")
+    await client.force_reconnect()
+    assert await said(beats) == Beat("a1", b"here")
+
+
+async def test_a_watcher_outlives_its_bucket(client: Client) -> None:
+    bus = NatsBus(client)
+    beats = bus.beats()
+    await bus.beat("a1", b"here", 30)
+    assert await said(beats) == Beat("a1", b"here")
+    await client.request(f"$JS.API.STREAM.DELETE.{LEASES_STREAM}", b"", 2)
+    await bus.beat("a1", b"again", 30)
+    assert await said(beats) == Beat("a1", b"again")
+
+
+async def test_an_inbox_is_silent_in_an_outage_and_goes_on_after(
+    own_nats: NatsServer, client: Client
+) -> None:
+    inbox = await NatsBus(client).inbox("a1")
+    assert await inbox.next(0.1) is None
+    own_nats.kill()
+    assert await inbox.next(0.5) is None
+    own_nats.start()
+    await NatsLog(client).append(new("run.a1.r1", 0))
+    delivery = await delivered(inbox)
+    await delivery.ack()
+    assert await inbox.next(0.3) is None
+    await inbox.close()
+
+
+async def test_an_inbox_outlives_its_consumer(client: Client) -> None:
+    inbox = await NatsBus(client).inbox("a1")
+    assert await inbox.next(0.1) is None
+    await client.request(f"$JS.API.CONSUMER.DELETE.{STREAM}.gpu-agent-a1", b"", 2)
+    await NatsLog(client).append(new("run.a1.r1", 0))
+    delivery = await delivered(inbox)
+    assert delivery.recorded.seq == 1
+    await delivery.ack()
+    await inbox.close()
+
+
+async def test_what_is_in_hand_is_acknowledged_after_a_restart(
+    own_nats: NatsServer, client: Client
+) -> None:
+    inbox = NatsInbox(client, "a1", ack_wait_s=1)
+    await NatsLog(client).append(new("run.a1.r1", 0))
+    delivery = await delivered(inbox)
+    restart(own_nats)
+    acknowledging = asyncio.create_task(delivery.ack())
+    assert await inbox.next(2) is None
+    await asyncio.wait_for(acknowledging, 10)
+    assert await inbox.next(1.5) is None
+    await inbox.close()
+
+
+async def test_what_is_in_hand_is_not_handed_over_again(client: Client) -> None:
+    inbox = NatsInbox(client, "a1", ack_wait_s=0.6)
+    await NatsLog(client).append(new("run.a1.r1", 0))
+    delivery = await delivered(inbox)
+    assert await inbox.next(1.5) is None
+    await delivery.ack()
+    await inbox.close()
+
+
+async def test_what_a_dead_process_had_in_hand_comes_to_the_next(client: Client) -> None:
+    dying = NatsInbox(client, "a1", ack_wait_s=0.5)
+    await NatsLog(client).append(new("run.a1.r1", 0))
+    first = await delivered(dying)
+    await dying.close()
+    heir = NatsInbox(client, "a1", ack_wait_s=0.5)
+    assert (await delivered(heir)).recorded == first.recorded
+    await heir.close()
