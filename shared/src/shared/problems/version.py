@@ -1,0 +1,25 @@
+"""A problem version: what scheduler, agents and leaderboards know of a problem."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ProblemVersion:
+    """A compiled problem; `digest` is the SHA-256 of `manifest`, which names every file by its own.
+
+    `files` holds all that the manifest names, by plain name; the submission is not among them.
+    Units: budgets in seconds, `source_bytes_max` in bytes.
+    """
+
+    slug: str
+    title: str
+    manifest: bytes
+    digest: str
+    files: Mapping[str, bytes]
+    gpus: tuple[str, ...]
+    budgets_s: Mapping[str, int]
+    ranking_by: str
+    cases_count: Mapping[str, int]
+    source_bytes_max: int
+    warnings: tuple[str, ...] = ()
