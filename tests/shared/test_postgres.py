@@ -1,0 +1,167 @@
+"""Migrations run once each, a checkpoint is claimed by one, and nothing waits for ever."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from shared.errors import Failed
+from shared.postgres import Fenced, claim, connect, drop_schema, migrate, pool, statements
+
+pytestmark = pytest.mark.server
+
+FIRST = "create table checkpoint (name text primary key, seq bigint not null);\n"
+ROW = "insert into checkpoint (name, seq) values ('board', 0);\n"
+
+
+class Package:
+    """A package of ours with migrations and statements, which a test writes."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.name = name
+        self.folder = root / name
+        (self.folder / "migrations").mkdir(parents=True)
+        (self.folder / "sql").mkdir()
+        (self.folder / "__init__.py").touch()
+
+    def migration(self, name: str, text: str) -> None:
+        (self.folder / "migrations" / name).write_text(text)
+
+    def sql(self, file: str, text: str) -> None:
+        (self.folder / "sql" / file).write_text(text)
+
+
+@pytest.fixture
+def package(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Package]:
+    name = f"package_{abs(hash(request.node.name))}"
+    sys.path.insert(0, str(tmp_path))
+    made = Package(tmp_path, name)
+    made.migration("0001_checkpoint.sql", FIRST)
+    yield made
+    sys.path.remove(str(tmp_path))
+    sys.modules.pop(name, None)
+
+
+async def checkpoint(dsn: str, schema: str) -> int:
+    async with await connect(dsn, schema) as connection:
+        row = await (await connection.execute(b"select seq from checkpoint")).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def test_each_migration_runs_once_in_its_schema(package: Package, postgres_dsn: str) -> None:
+    assert migrate(postgres_dsn, package.name, "rm_one") == 1
+    package.migration("0002_row.sql", ROW)
+    assert migrate(postgres_dsn, package.name, "rm_one") == 1
+    assert migrate(postgres_dsn, package.name, "rm_one") == 0
+    assert migrate(postgres_dsn, package.name, "rm_two") == 2
+    assert await checkpoint(postgres_dsn, "rm_one") == 0
+
+
+def test_a_broken_migration_leaves_nothing(package: Package, postgres_dsn: str) -> None:
+    package.migration("0002_broken.sql", ROW + "drop table nowhere;")
+    with pytest.raises(Exception, match='table "nowhere" does not exist'):
+        migrate(postgres_dsn, package.name, "rm")
+    package.migration("0002_broken.sql", ROW)
+    assert migrate(postgres_dsn, package.name, "rm") == 2
+
+
+def test_a_migration_that_ran_is_never_changed(package: Package, postgres_dsn: str) -> None:
+    migrate(postgres_dsn, package.name, "rm")
+    package.migration("0001_checkpoint.sql", f"{FIRST}-- better\n")
+    with pytest.raises(ValueError, match=r"rm ran another 0001_checkpoint\.sql"):
+        migrate(postgres_dsn, package.name, "rm")
+
+
+def test_a_number_left_out_is_told(package: Package, postgres_dsn: str) -> None:
+    package.migration("0003_late.sql", ROW)
+    with pytest.raises(ValueError, match=r"are \[1, 3\]"):
+        migrate(postgres_dsn, package.name, "rm")
+
+
+def test_several_may_migrate_at_once(package: Package, postgres_dsn: str) -> None:
+    package.migration("0002_row.sql", ROW)
+    with ThreadPoolExecutor(8) as several:
+        ran = several.map(lambda _: migrate(postgres_dsn, package.name, "rm"), range(8))
+    assert sorted(ran) == [0] * 7 + [2]
+
+
+def test_a_schema_can_be_dropped_and_made_again(package: Package, postgres_dsn: str) -> None:
+    migrate(postgres_dsn, package.name, "rm")
+    drop_schema(postgres_dsn, "rm")
+    assert migrate(postgres_dsn, package.name, "rm") == 1
+
+
+async def test_of_two_claims_of_a_checkpoint_one_is_fenced(
+    package: Package, postgres_dsn: str
+) -> None:
+    package.migration("0002_row.sql", ROW)
+    migrate(postgres_dsn, package.name, "rm")
+
+    async def project(last: int) -> None:
+        async with await connect(postgres_dsn, "rm") as connection, connection.transaction():
+            await claim(connection, "board", 0, last)
+
+    ends = await asyncio.gather(*(project(last) for last in (7, 7, 7)), return_exceptions=True)
+    assert [type(end) for end in ends if end is not None] == [Fenced, Fenced]
+    assert await checkpoint(postgres_dsn, "rm") == 7
+
+
+async def test_a_fenced_batch_leaves_nothing(package: Package, postgres_dsn: str) -> None:
+    package.migration("0002_row.sql", ROW)
+    migrate(postgres_dsn, package.name, "rm")
+
+    async def project() -> None:
+        async with await connect(postgres_dsn, "rm") as connection, connection.transaction():
+            await connection.execute(b"update checkpoint set seq = 9")
+            await claim(connection, "board", 3, 4)
+
+    with pytest.raises(Fenced, match="board is no longer at 3"):
+        await project()
+    assert await checkpoint(postgres_dsn, "rm") == 0
+
+
+async def test_a_claim_outside_a_transaction_is_a_bug(postgres_dsn: str) -> None:
+    async with await connect(postgres_dsn) as connection:
+        with pytest.raises(AssertionError, match="protects nothing"):
+            await claim(connection, "board", 0, 1)
+
+
+async def test_a_pool_gives_connections_with_limits(postgres_dsn: str) -> None:
+    async with pool(postgres_dsn, 1, 2) as connections, connections.connection() as connection:
+        row = await (await connection.execute(b"show statement_timeout")).fetchone()
+    assert row == ("10s",)
+
+
+async def test_no_postgres_is_failed_not_a_foreign_error(tmp_path: Path) -> None:
+    dsn = f"postgresql:///postgres?host={tmp_path}"
+    with pytest.raises(Failed, match="Postgres does not let us in"):
+        await connect(dsn)
+    with pytest.raises(Failed, match="cannot migrate rm"):
+        migrate(dsn, "shared", "rm")
+
+
+async def test_a_schema_is_a_plain_name(postgres_dsn: str) -> None:
+    with pytest.raises(ValueError, match="is no schema"):
+        await connect(postgres_dsn, "public -c log_statement=all")
+
+
+def test_a_statement_is_found_by_its_name(package: Package) -> None:
+    package.sql("read.sql", "-- name: one\n-- The number.\nselect 1;\n\n-- name: two\n-- B.\nx;\n")
+    assert statements(package.name, "read.sql") == {"one": "select 1", "two": "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("-- name: one\n-- A.\nselect 1;\n-- name: one\n-- B.\nselect 2;", "two statements named"),
+        ("-- name: one\nselect 1;", "no comment line describes one"),
+    ],
+)
+def test_a_badly_named_statement_is_told(package: Package, text: str, told: str) -> None:
+    package.sql("bad.sql", text)
+    with pytest.raises(ValueError, match=told):
+        statements(package.name, "bad.sql")
