@@ -2,6 +2,10 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from scheduler.domain.rules import Offer
+from shared import events, subjects
+from shared.events import Fact
 from tests.scheduler.histories import (
     CPU,
     LATE,
@@ -10,10 +14,6 @@ from tests.scheduler.histories import (
     given_received,
     world,
 )
-
-from scheduler.domain.rules import Offer
-from shared import events, subjects
-from shared.events import Fact
 
 WORLDS = st.lists(
     st.tuples(

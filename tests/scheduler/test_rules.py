@@ -4,6 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+
+from scheduler.domain.rules import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX, due
+from shared import events, subjects
 from tests.scheduler.histories import (
     JOB,
     LATE,
@@ -15,9 +18,6 @@ from tests.scheduler.histories import (
     names,
     world,
 )
-
-from scheduler.domain.rules import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX, due
-from shared import events, subjects
 
 
 def test_a_received_submission_gets_one_job() -> None:

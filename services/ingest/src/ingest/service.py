@@ -86,7 +86,8 @@ class Ingest:
         text = domain.file_text(upload.name, upload.source, published.source_bytes_max)
         directives = read_directives(text)
         domain.check_directives(slug, directives)
-        asked = list(dict.fromkeys(upload.gpus or directives.gpus)) or [None]
+        named = list(dict.fromkeys(upload.gpus or directives.gpus))
+        asked: list[str | None] = [*named] or [None]
         if len(asked) > GPUS_MAX:
             raise Refused("unknown_gpu", f"at most {GPUS_MAX} GPU types at once", "gpu")
         gpus = [domain.choose_gpu(gpu, directives, published) for gpu in asked]
