@@ -128,7 +128,9 @@ class Agent:
             ttl_s = max(1, round(self.heartbeat_s * SILENT_HEARTBEATS))
             try:
                 await self.bus.beat(self.name, msgspec.json.encode(said), ttl_s)
-                await asyncio.wait_for(self.changed.wait(), self.heartbeat_s)
+                # Not wait_for: in 3.11 it swallows a cancellation that comes with the event.
+                async with asyncio.timeout(self.heartbeat_s):
+                    await self.changed.wait()
             except (Failed, TimeoutError):
                 continue
 

@@ -105,7 +105,8 @@ class News:
     async def wait(self, within_s: float) -> None:
         """Return when the checkpoint moves, or after a while."""
         try:
-            await asyncio.wait_for(self.moved.wait(), within_s)
+            async with asyncio.timeout(within_s):
+                await self.moved.wait()
         except TimeoutError:
             return
 

@@ -20,12 +20,14 @@ _NULLS = ("", "~", "null", "Null", "NULL")
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*|0x[0-9a-fA-F]+)\Z")
 _FLOAT = re.compile(
-    r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?\Z|[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z"
+    r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?\Z"
+    r"|[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z"
 )
 # YAML 1.1 makes numbers, truths and dates of these, YAML 1.2 does not: public readers differ.
 _AMBIGUOUS = re.compile(
-    r"(yes|no|on|off)\Z|[-+]?0[0-9_]+\Z|[-+]?0b[01_]+\Z|[-+]?(?=[0-9a-fx_]*_)[0-9][0-9a-fx_]*\Z"
-    r"|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?\Z|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}",
+    r"(yes|no|on|off)\Z|[-+]?0[0-9_]+\Z|[-+]?0b[01_]+\Z|[-+]?[0-9]+_[0-9_.]*\Z"
+    r"|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?\Z"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(([Tt]|[ \t]+)[0-9][-0-9:.+Zz \t]*)?\Z",
     re.IGNORECASE,
 )
 
@@ -60,7 +62,7 @@ def bad_problem(reason: str, field: str | None = None) -> Refused:
 def shown(value: object) -> str:
     """A value as a sentence may quote it, cut to sixty characters.
 
-    >>> shown("a" * 100)[-8:]
+    >>> shown("a" * 100)[-9:]
     "aaaaa...'"
     """
     text = value if isinstance(value, str) else repr(value)
@@ -77,7 +79,8 @@ def read_document(name: str, data: bytes) -> Document:
     except UnicodeDecodeError as error:
         raise bad_problem(f"{name} is not UTF-8 at byte {error.start}: save it as UTF-8") from error
     except yaml.MarkedYAMLError as error:
-        place = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        mark = error.problem_mark
+        place = "" if mark is None else f", line {mark.line + 1}"
         raise bad_problem(f"{name}{place}: not YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # The scanner lets chr() and int() speak for themselves on escapes and directives.
@@ -95,6 +98,7 @@ class _Reader:
         self._values = 0
 
     def document(self) -> Document:
+        """The one document of the stream."""
         next(self._events)
         value = None
         if isinstance(next(self._events), yaml.DocumentStartEvent):
@@ -144,13 +148,17 @@ class _Reader:
 
     def _key(self, event: Any, path: Path) -> str:
         self._note(event, path)
-        if not isinstance(event, yaml.ScalarEvent) or not event.value:
-            self._lines[*path, "?"] = event.start_mark.line + 1
-            self._so_far.refuse((*path, "?"), "a key that is no word: write a plain name")
-        if event.value == "<<":
-            self._lines[*path, "<<"] = event.start_mark.line + 1
-            self._so_far.refuse((*path, "<<"), "merged keys are not read: write them out")
-        return self._text(event.value, path)
+        line = event.start_mark.line + 1
+        text = event.value if isinstance(event, yaml.ScalarEvent) else ""
+        if text in ("", "<<"):
+            self._lines[*path, text] = line
+            what = (
+                "merged keys are not read: write them out"
+                if text
+                else "a key that is no word: name it"
+            )
+            self._so_far.refuse((*path, text), what)
+        return self._text(text, path)
 
     def _scalar(self, event: yaml.ScalarEvent, path: Path) -> Any:
         text = self._text(event.value, path)
@@ -182,5 +190,5 @@ def plain_value(text: str) -> str | int | float | bool | None:
     if _INT.match(text):
         return int(text, 16 if "x" in text else 10)
     if _FLOAT.match(text):
-        return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     return text

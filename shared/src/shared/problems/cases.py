@@ -1,0 +1,82 @@
+"""The cases of a problem: typed arguments of its generator, and their name for people."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from shared.problems.document import Document, Path, shown
+
+INT_MAX = 2**63 - 1
+ARGUMENTS_MAX = 64
+NAME_CHARS_MAX = 300
+LISTS_DEPTH_MAX = 4
+
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
+_ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,59}\Z")
+_OTHERS = ("true", "false", "null")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input of a problem: keyword arguments in their order, and the name they give."""
+
+    name: str
+    args: Mapping[str, Any]
+
+
+def read_cases(document: Document, key: str) -> list[Case]:
+    """The cases under `tests` or `benchmarks`. Errors: Refused for a type that no case may have."""
+    items = document.value.get(key) or []
+    return [_read_case(document, (key, index), args) for index, args in enumerate(items)]
+
+
+def case_name(args: Mapping[str, Any]) -> str:
+    """How people see a case; words stand bare, everything else is JSON.
+
+    >>> case_name({"size": 64, "shape": [2, 3], "mode": "flat", "on": False, "seed": 7})
+    'size=64 shape=[2,3] mode=flat on=false seed=7'
+    """
+    return " ".join(f"{key}={_value_text(value)}" for key, value in args.items())
+
+
+def _value_text(value: object) -> str:
+    if isinstance(value, str) and _BARE.match(value) and value not in _OTHERS:
+        return value
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _read_case(document: Document, path: Path, args: dict[str, Any]) -> Case:
+    if len(args) > ARGUMENTS_MAX:
+        document.refuse(path, f"a case of {len(args)} arguments: at most {ARGUMENTS_MAX}")
+    for key, value in args.items():
+        if not _ARGUMENT.match(key):
+            document.refuse((*path, key), f"{shown(key)} is no argument name: write letters, _")
+        _check_value(document, (*path, key), value)
+    _check_seed(document, (*path, "seed"), args.get("seed", 0))
+    name = case_name(args)
+    if len(name) > NAME_CHARS_MAX:
+        what = f"a case named in {len(name)} characters: at most {NAME_CHARS_MAX}"
+        document.refuse(path, f"{what}, so write shorter values")
+    return Case(name, args)
+
+
+def _check_value(document: Document, path: Path, value: object, depth: int = 0) -> None:
+    if isinstance(value, list):
+        if depth == LISTS_DEPTH_MAX:
+            document.refuse(path, f"lists nested deeper than {LISTS_DEPTH_MAX}: write them flatter")
+        for index, item in enumerate(value):
+            _check_value(document, (*path, index), item, depth + 1)
+    elif isinstance(value, dict):
+        document.refuse(path, "a map is no argument: write bool, int, float, str, null or a list")
+    elif isinstance(value, int) and not -INT_MAX - 1 <= value <= INT_MAX:
+        document.refuse(path, f"{shown(value)} does not fit in 64 bits: write a smaller number")
+    elif isinstance(value, float) and not isfinite(value):
+        document.refuse(path, f"{shown(value)} is not finite: write a finite number")
+
+
+def _check_seed(document: Document, path: Path, seed: object) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        document.refuse(path, f"the seed {shown(seed)} is none: write an integer from 0 on")

@@ -1,0 +1,126 @@
+"""From the files of a `task.yml` directory to a problem version, or a sentence why not."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from shared.problems.cases import Case, read_cases
+from shared.problems.document import Document, bad_problem, read_document, shown
+from shared.problems.sources import Sources, gathered
+from shared.problems.task_yml import NAMES, TaskYml, read_task, task_warnings
+from shared.problems.version import ProblemVersion
+from shared.problems.warpboard_yml import (
+    NAME,
+    WarpboardYml,
+    read_warpboard,
+    warpboard_warnings,
+)
+
+_SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,94}\Z")
+
+
+def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
+    """The version that these files are: an equal slug and equal files give an equal digest.
+
+    Shapes: `files` maps paths relative to the directory of task.yml, with /, to bytes.
+    Errors: Refused `bad_problem`, whose sentence names file, line, field and the mend.
+    """
+    if not _SLUG.match(slug):
+        raise bad_problem(f"the slug {shown(slug)} is none: a-z 0-9 _ -, at most 95", "slug")
+    document = _task_document(files)
+    task = read_task(document)
+    extras = read_warpboard(read_document(NAME, files[NAME]) if NAME in files else None)
+    cases = {key: read_cases(document, key) for key in ("tests", "benchmarks")}
+    if not cases["benchmarks"]:
+        document.refuse(("benchmarks",), "no benchmarks: a ranking needs at least one timed case")
+    sources = gathered(document, task, files)
+    content = (
+        {"slug": slug, "title": extras.title or slug.replace("-", " ").replace("_", " ").title()}
+        | _of_task(task, cases)
+        | _of_sources(sources)
+        | _of_extras(extras)
+        | {"budgets_s": _budgets_s(task, extras), "gpus": _gpus(document, task, extras)}
+    )
+    warnings = (*task_warnings(task), *warpboard_warnings(extras))
+    return _version(content, sources, warnings)
+
+
+def _task_document(files: Mapping[str, bytes]) -> Document:
+    found = [name for name in NAMES if name in files]
+    if len(found) != 1:
+        what = "both are there: keep one" if found else "neither is there: a problem begins with it"
+        raise bad_problem(f"{' or '.join(NAMES)}: {what}", NAMES[0])
+    return read_document(found[0], files[found[0]])
+
+
+def _of_task(task: TaskYml, cases: Mapping[str, list[Case]]) -> dict[str, Any]:
+    return {
+        "description": task.description,
+        "lang": task.lang,
+        "ranking_by": task.ranking_by,
+        "seed": task.seed,
+    } | {
+        key: [{"name": case.name, "args": case.args} for case in found]
+        for key, found in cases.items()
+    }
+
+
+def _of_sources(sources: Sources) -> dict[str, Any]:
+    return {
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in sources.files.items()},
+        "submission": sources.submission,
+        "templates": sources.templates,
+    }
+
+
+def _of_extras(extras: WarpboardYml) -> dict[str, Any]:
+    return {
+        "authors": extras.authors,
+        "difficulty": extras.difficulty,
+        "source_bytes_max": extras.limits.source_bytes,
+        "tags": extras.tags,
+    }
+
+
+def _budgets_s(task: TaskYml, extras: WarpboardYml) -> dict[str, int]:
+    return {
+        "build": extras.budget_s.build,
+        "test": task.test_timeout,
+        "benchmark": task.benchmark_timeout,
+        "ranked": task.ranked_timeout,
+    }
+
+
+def _gpus(document: Document, task: TaskYml, extras: WarpboardYml) -> list[str]:
+    """Those of warpboard.yml, else those of task.yml: the public system has no GPU type CPU."""
+    gpus = extras.gpus or task.gpus
+    if gpus is None:
+        document.refuse(("gpus",), f"no gpus, nor in {NAME}: list the GPU types, such as [CPU]")
+    if len(set(gpus)) < len(gpus):
+        name = NAME if extras.gpus else document.name
+        raise bad_problem(f"{name}: gpus {', '.join(gpus)}: name each once", "gpus")
+    return gpus
+
+
+def _version(
+    content: Mapping[str, Any], sources: Sources, warnings: tuple[str, ...]
+) -> ProblemVersion:
+    text = json.dumps(
+        content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    manifest = text.encode()
+    return ProblemVersion(
+        slug=content["slug"],
+        title=content["title"],
+        manifest=manifest,
+        digest=hashlib.sha256(manifest).hexdigest(),
+        files=sources.files,
+        gpus=tuple(content["gpus"]),
+        budgets_s=content["budgets_s"],
+        ranking_by=content["ranking_by"],
+        cases_count={key: len(content[key]) for key in ("tests", "benchmarks")},
+        source_bytes_max=content["source_bytes_max"],
+        warnings=warnings,
+    )

@@ -1,0 +1,91 @@
+"""The public form of a problem's description: `task.yml`."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from shared.problems.document import Document, shown
+from shared.problems.schema import Strict, fitted
+
+NAMES = ("task.yml", "task.yaml")
+SUBMISSION = "@SUBMISSION@"
+FILES_MAX = 64
+CASES_MAX = 500
+GPUS_MAX = 32
+TIMEOUT_S_MAX = 3600
+LANGUAGES = ("CUDA", "Python", "Triton", "HIP", "CuteDSL")
+
+Timeout = Annotated[int, Field(ge=1, le=TIMEOUT_S_MAX)]
+GpuName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
+Gpus = Annotated[list[GpuName], Field(min_length=1, max_length=GPUS_MAX)]
+Cases = Annotated[list[dict[str, Any]], Field(max_length=CASES_MAX)]
+
+
+class FileEntry(Strict):
+    """A file of the run: its name there, and where its text comes from."""
+
+    name: str
+    source: str
+
+
+class PythonConfig(Strict):
+    """Which program the public system starts; our harness is a library and starts none."""
+
+    main: str
+
+
+class TaskYml(Strict):
+    """What a `task.yml` says. Units: seconds."""
+
+    files: Annotated[list[FileEntry], Field(min_length=1, max_length=FILES_MAX)]
+    lang: Literal["py"]
+    config: PythonConfig
+    description: str
+    tests: Cases = Field(default_factory=list)
+    benchmarks: Cases = Field(default_factory=list)
+    test_timeout: Timeout = 180
+    benchmark_timeout: Timeout = 180
+    ranked_timeout: Timeout = 180
+    ranking_by: Literal["last", "mean", "geom"] = "last"
+    templates: dict[str, str] = Field(default_factory=dict)
+    libraries: list[str] = Field(default_factory=list)
+    seed: int | None = None
+    multi_gpu: bool = False
+    gpus: Gpus | None = None
+
+
+def read_task(document: Document) -> TaskYml:
+    """The `task.yml` in a document. Errors: Refused, also for what is not run here yet."""
+    value = document.value if isinstance(document.value, dict) else {}
+    if value.get("lang") == "cu":
+        document.refuse(("lang",), "CUDA C++ problems (lang: cu) cannot run here yet: write py")
+    if value.get("multi_gpu") is True:
+        document.refuse(("multi_gpu",), "problems on several GPUs cannot run here yet: write false")
+    return fitted(document, TaskYml)
+
+
+def task_warnings(task: TaskYml) -> list[str]:
+    """What is legal and probably not meant.
+
+    >>> entry = FileEntry(name="submission.py", source="@SUBMISSION@")
+    >>> task = TaskYml(files=[entry], lang="py", config=PythonConfig(main="eval.py"),
+    ...                description="", tests=[{"seed": 1}], benchmarks=[{"seed": 1}, {"seed": 2}])
+    >>> task_warnings(task)
+    ["ranking_by is 'last': of 2 benchmarks the last alone is timed"]
+    """
+    found = []
+    if task.ranking_by == "last" and len(task.benchmarks) > 1:
+        count = len(task.benchmarks)
+        found.append(f"ranking_by is 'last': of {count} benchmarks the last alone is timed")
+    if not task.tests:
+        found.append("there are no tests: the benchmarks are checked instead")
+    if any("seed" not in case for case in [*task.tests, *task.benchmarks]):
+        found.append("a case without 'seed' is not varied between calls")
+    found += [
+        f"templates: {shown(language)} is none of {', '.join(LANGUAGES)}"
+        for language in task.templates
+        if language not in LANGUAGES
+    ]
+    if task.libraries:
+        found.append("libraries are not checked yet against what the agents have")
+    return found

@@ -1,0 +1,65 @@
+"""What Warpboard adds to a `task.yml`: `warpboard.yml` beside it, every key optional."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from shared.problems.document import Document
+from shared.problems.schema import Strict, fitted
+from shared.problems.task_yml import Gpus
+
+NAME = "warpboard.yml"
+SOURCE_BYTES_MAX = 1_000_000
+BUILD_S_MAX = 600
+
+Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+Bound = Annotated[float, Field(ge=0, lt=1)]
+Line = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$")]
+
+
+class Limits(Strict):
+    """What a submission may use, lower than everywhere else. Units: bytes."""
+
+    source_bytes: Annotated[int, Field(ge=1, le=SOURCE_BYTES_MAX)] = SOURCE_BYTES_MAX
+
+
+class Budgets(Strict):
+    """Budgets beyond those of `task.yml`. Units: seconds."""
+
+    build: Annotated[int, Field(ge=1, le=BUILD_S_MAX)] = 60
+
+
+class Tolerance(Strict):
+    """How far an answer may be from the reference: |x - y| <= atol + rtol * |y|."""
+
+    rtol: Bound = 0.0
+    atol: Bound = 0.0
+
+
+class WarpboardYml(Strict):
+    """What a `warpboard.yml` says."""
+
+    title: Line | None = None
+    gpus: Gpus | None = None
+    limits: Limits = Limits()
+    budget_s: Budgets = Budgets()
+    tolerance: Tolerance | None = None
+    authors: list[Line] = Field(default_factory=list, max_length=32)
+    tags: list[Word] = Field(default_factory=list, max_length=32)
+    difficulty: Literal["easy", "medium", "hard"] | None = None
+
+
+def read_warpboard(document: Document | None) -> WarpboardYml:
+    """The `warpboard.yml` in a document; the defaults if there is none. Errors: Refused."""
+    return WarpboardYml() if document is None else fitted(document, WarpboardYml)
+
+
+def warpboard_warnings(extras: WarpboardYml) -> list[str]:
+    """What is legal and has no effect yet.
+
+    >>> warpboard_warnings(WarpboardYml(tolerance=Tolerance(rtol=1e-5)))
+    ['tolerance has no effect yet: check_implementation alone decides']
+    """
+    if extras.tolerance is None:
+        return []
+    return ["tolerance has no effect yet: check_implementation alone decides"]
