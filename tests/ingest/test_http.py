@@ -1,0 +1,228 @@
+"""The public door: every bad request gets one clear answer, every good one is in the log."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from ingest.http import REQUEST_BYTES_MAX, application
+from ingest.postgres import PostgresPeople
+from ingest.ranker_http import Ranker, client
+from ingest.service import Ingest
+from shared.events import SubmissionReceived
+from shared.memory import MemoryBlobs, MemoryLog
+from shared.postgres import migrate, pool
+
+pytestmark = pytest.mark.server
+
+TASK = """
+lang: py
+description: Copy the input.
+config: {main: eval.py}
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+tests:
+  - {size: 8, seed: 1}
+benchmarks:
+  - {size: 64, seed: 2}
+test_timeout: 10
+gpus: [CPU, H100]
+"""
+FILES = {"task.yml": TASK.encode(), "reference.py": b"def ref_kernel(data): return data\n"}
+KERNEL = b"def custom_kernel(data):\n    return data\n"
+ADA = {"Warpboard-Participant": "ada"}
+
+
+class Door:
+    """ingest as an HTTP client sees it, and the log behind it."""
+
+    def __init__(self, http: httpx.AsyncClient, log: MemoryLog) -> None:
+        self.http = http
+        self.log = log
+
+    async def publish(self, files: dict[str, bytes] = FILES) -> httpx.Response:
+        parts = [("files", (name, data)) for name, data in files.items()]
+        return await self.http.post("/v1/problems", data={"slug": "copy"}, files=parts, headers=ADA)
+
+    async def submit(
+        self,
+        source: bytes = KERNEL,
+        name: str = "kernel.py",
+        headers: dict[str, str] = ADA,
+        **fields: str | list[str],
+    ) -> httpx.Response:
+        data = {"problem": "copy", "mode": "test", "gpu": "CPU"} | fields
+        kept = {key: value for key, value in data.items() if value}
+        files = {"file": (name, source)}
+        return await self.http.post("/v1/submissions", data=kept, files=files, headers=headers)
+
+
+@pytest.fixture
+async def door(postgres_dsn: str) -> AsyncIterator[Door]:
+    migrate(postgres_dsn, "shared", "accounts")
+    log = MemoryLog()
+    async with pool(postgres_dsn, 1, 2) as people, client("http://127.0.0.1:1") as nobody:
+        ingest = Ingest(log, MemoryBlobs(), PostgresPeople(people))
+
+        async def is_well() -> str:
+            return ""
+
+        app = application(ingest, Ranker(nobody), is_well)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+            found = Door(http, log)
+            assert (await found.publish()).status_code == 201
+            yield found
+
+
+async def test_an_accepted_submission_is_in_the_log(door: Door) -> None:
+    answer = await door.submit()
+    assert answer.status_code == 202
+    (receipt,) = answer.json()["submissions"]
+    recorded = door.log.since(0)[-1]
+    assert isinstance(recorded.fact, SubmissionReceived)
+    assert receipt["number"] == recorded.seq
+    assert recorded.envelope.agg == f"submission.{receipt['id']}"
+
+
+async def test_no_name_and_no_source_is_in_an_event(door: Door) -> None:
+    await door.submit(b"def custom_kernel(data): return 'very-own-trick'\n")
+    said = b"".join(bytes(event.envelope.data) for event in door.log.since(0))
+    actors = "".join(event.envelope.actor for event in door.log.since(0))
+    assert b"very-own-trick" not in said
+    assert "ada" not in actors
+    assert b'"ada"' not in said
+
+
+async def test_several_gpu_types_make_several_submissions(door: Door) -> None:
+    answer = await door.submit(gpu=["CPU", "h100", "CPU"])
+    assert [one["gpu"] for one in answer.json()["submissions"]] == ["CPU", "H100"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "code"),
+    [
+        ({"problem": "nope"}, 404, "unknown_leaderboard"),
+        ({"problem": "../../etc"}, 404, "unknown_leaderboard"),
+        ({"gpu": "TPU"}, 400, "unknown_gpu"),
+        ({"gpu": ""}, 400, "unknown_gpu"),
+        ({"mode": "fastest"}, 400, "unknown_mode"),
+    ],
+)
+async def test_a_bad_field_is_refused(
+    door: Door, fields: dict[str, str], status: int, code: str
+) -> None:
+    answer = await door.submit(**fields)
+    body = answer.json()
+    assert (answer.status_code, body["code"]) == (status, code)
+    assert isinstance(body["detail"], str)
+    assert body["request_id"] == answer.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "status", "code"),
+    [
+        (b"", "kernel.py", 400, "empty_file"),
+        (b"\xff\xfe\x00", "kernel.py", 400, "not_utf8"),
+        (b"#" * 1_000_001, "kernel.py", 413, "file_too_large"),
+        (KERNEL, "kernel.exe", 400, "bad_extension"),
+        (b"PK", "kernel.zip", 415, "archive_not_supported"),
+        (b"#!POPCORN leaderboard other\n" + KERNEL, "kernel.py", 400, "leaderboard_mismatch"),
+        (b"#!POPCORN speed 11\n" + KERNEL, "kernel.py", 400, "bad_directive"),
+    ],
+)
+async def test_a_bad_file_is_refused(
+    door: Door, source: bytes, name: str, status: int, code: str
+) -> None:
+    answer = await door.submit(source, name)
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert len(door.log.since(0)) == 1
+
+
+@pytest.mark.parametrize("who", ["", "Ada Lovelace", "x" * 33, "ада"])
+async def test_a_nameless_request_is_refused(door: Door, who: str) -> None:
+    answer = await door.http.post(
+        "/v1/submissions",
+        data={"problem": "copy"},
+        files={"file": ("k.py", KERNEL)},
+        headers={b"Warpboard-Participant": who.encode()},
+    )
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_a_request_without_a_file_names_the_field(door: Door) -> None:
+    answer = await door.http.post("/v1/submissions", data={"problem": "copy"}, headers=ADA)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "file"
+    assert isinstance(answer.json()["detail"], str)
+
+
+async def test_a_body_over_the_limit_is_cut_off(door: Door) -> None:
+    answer = await door.submit(b"#" * (REQUEST_BYTES_MAX + 1))
+    assert (answer.status_code, answer.json()["code"]) == (413, "request_too_large")
+
+
+async def test_a_repeat_with_its_key_is_the_same_submission(door: Door) -> None:
+    headers = ADA | {"Idempotency-Key": "k1"}
+    first, second = [await door.submit(headers=headers) for _ in range(2)]
+    assert first.json()["submissions"] == second.json()["submissions"]
+    assert (first.json()["is_replay"], second.json()["is_replay"]) == (False, True)
+    assert len(door.log.since(0)) == 2
+
+
+async def test_a_key_with_another_file_is_refused(door: Door) -> None:
+    headers = ADA | {"Idempotency-Key": "k1"}
+    await door.submit(headers=headers)
+    answer = await door.submit(KERNEL + b"#", headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused")
+
+
+async def test_a_key_is_its_participants_own(door: Door) -> None:
+    numbers = [
+        (await door.submit(headers={"Warpboard-Participant": who, "Idempotency-Key": "k1"})).json()[
+            "submissions"
+        ][0]["number"]
+        for who in ("ada", "grace")
+    ]
+    assert len(set(numbers)) == 2
+
+
+async def test_publishing_the_same_files_again_makes_no_version(door: Door) -> None:
+    answer = await door.publish()
+    assert (answer.status_code, answer.json()["is_new"]) == (200, False)
+
+
+async def test_publishing_other_files_makes_the_next_version(door: Door) -> None:
+    answer = await door.publish(FILES | {"reference.py": b"def ref_kernel(data): return 1\n"})
+    assert (answer.status_code, answer.json()["number"]) == (201, 2)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"task.yml": b"lang: [", "reference.py": b""},
+        {"task.yml": b"\xff", "reference.py": b""},
+        {"reference.py": b""},
+        FILES | {"task.yml": TASK.replace("tests:", "test:").encode()},
+        FILES | {"task.yml": TASK.replace("source: reference.py", "source: ../x.py").encode()},
+    ],
+)
+async def test_a_bad_problem_is_refused_by_one_sentence(
+    door: Door, files: dict[str, bytes]
+) -> None:
+    answer = await door.publish(files)
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad_problem")
+    assert "task.yml" in answer.json()["detail"]
+
+
+async def test_reads_without_a_ranker_say_when_to_ask_again(door: Door) -> None:
+    answer = await door.http.get("/v1/problems")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+
+
+async def test_an_unknown_path_is_answered_in_the_same_shape(door: Door) -> None:
+    answer = await door.http.post("/v1/nowhere")
+    assert answer.status_code in (404, 405)
+    assert isinstance(answer.json()["detail"], str)
