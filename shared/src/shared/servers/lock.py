@@ -83,6 +83,7 @@ def holder(folder: Path) -> int | None:
     file = folder / FILE
     try:
         pid = int(file.read_text())
+        os.kill(pid, 0)
         opened = list(Path(f"/proc/{pid}/fd").iterdir()) if Path("/proc/self").exists() else [file]
     except (FileNotFoundError, PermissionError, ProcessLookupError, ValueError):
         return None

@@ -3,12 +3,11 @@
 import json
 import shutil
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 
 from shared.errors import Failed
 from shared.servers import secret
-from shared.servers.process import Launch, drive
+from shared.servers.process import Launch, Steps, drive
 from shared.servers.server import Server
 
 USER = "warpboard"
@@ -38,12 +37,17 @@ class NatsServer(Server):
         self._password = password
         self.url = ""
 
+    @property
+    def address(self) -> str:
+        """Where it answers, without the password."""
+        return f"127.0.0.1:{self.port}" if self.url else ""
+
     def start(self) -> str:
         """Start and return the URL, password and all. Errors: as `starting`."""
         drive(self.starting())
         return self.url
 
-    def prepare(self, lock: int) -> Iterator[None]:  # noqa: ARG002
+    def prepare(self, lock: int) -> Steps:  # noqa: ARG002
         """Write the configuration anew."""
         for old in self.folder.glob("*.ports"):
             old.unlink()

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -15,12 +14,12 @@ from urllib.parse import quote
 from shared.errors import Failed
 from shared.servers import process as processes
 from shared.servers import secret
-from shared.servers.process import Launch
+from shared.servers.process import Launch, Steps
 from shared.servers.server import Server
 
 PORT = 5432
 SOCKET_PATH_BYTES_MAX = 80  # of the 107 that a socket's address can have, its name takes some
-VERSION_S_MAX = 10.0
+TRY_S_MAX = 10.0
 NOBODY = 65534
 
 
@@ -43,7 +42,7 @@ def binaries() -> Path:
 def _locale(binaries: Path) -> tuple[str, ...]:
     """One order of texts everywhere, whatever the machine's locale."""
     said = subprocess.run(
-        [binaries / "postgres", "--version"], capture_output=True, timeout=VERSION_S_MAX, check=True
+        [binaries / "postgres", "--version"], capture_output=True, timeout=TRY_S_MAX, check=True
     ).stdout.decode()
     # "postgres (PostgreSQL) 18.6", and more words after that on Debian.
     if int(said.split()[2].partition(".")[0]) < 17:
@@ -60,20 +59,30 @@ class _Identity(NamedTuple):
     prefix: tuple[str, ...] = ()
 
 
-def _is_open(path: Path) -> bool:
-    """Whether any user may walk to a path."""
-    return all(parent.stat().st_mode & 0o001 for parent in path.resolve().parents)
+def _closed(path: Path) -> list[Path]:
+    """The folders on the way to a path that not every user may enter."""
+    return [parent for parent in path.resolve().parents if not parent.stat().st_mode & 0o001]
 
 
 def _identity(*paths: Path) -> _Identity:
-    """Ourselves; or under root, which Postgres refuses, someone who may do nothing else."""
+    """Ourselves; or under root, which Postgres refuses, someone who may do nothing else.
+
+    Errors: Failed if there is no such someone here.
+    """
     if os.geteuid() != 0:
         return _Identity(os.geteuid(), os.getegid())
-    if all(map(_is_open, paths)):
+    closed = [folder for path in paths for folder in _closed(path)]
+    if not closed:
         nobody = pwd.getpwuid(NOBODY)
         return _Identity(nobody.pw_uid, nobody.pw_gid, f"{nobody.pw_uid}:{nobody.pw_gid}")
     # Under a closed home: root to the file system, and nobody to Postgres.
     unshare = ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}")
+    tried = subprocess.run([*unshare, "true"], capture_output=True, timeout=TRY_S_MAX, check=False)
+    if tried.returncode != 0:
+        raise Failed(
+            f"Postgres does not run as root; user nobody cannot enter {closed[-1]}, and here are "
+            "no user namespaces: choose a folder that is open to all, or do not run as root"
+        )
     return _Identity(0, 0, prefix=unshare)
 
 
@@ -96,12 +105,17 @@ class Postgres(Server):
         self.dsn = ""
         self._home: Path | None = None
 
+    @property
+    def address(self) -> str:
+        """Where its socket is."""
+        return str(self._home or self.folder / "socket")
+
     def start(self) -> str:
         """Start and return the DSN, password and all. Errors: as `starting`."""
         processes.drive(self.starting())
         return self.dsn
 
-    def prepare(self, lock: int) -> Iterator[None]:
+    def prepare(self, lock: int) -> Steps:
         """Make the cluster at the first start, and the socket's folder."""
         self.binaries = binaries()
         self.identity = _identity(self.binaries, self.folder)
@@ -119,7 +133,7 @@ class Postgres(Server):
         where = f"host={quote(str(home), safe='')}&port={PORT}"
         self.dsn = f"postgresql://postgres:{password}@/postgres?{where}"
 
-    def _making(self, lock: int) -> Iterator[None]:
+    def _making(self, lock: int) -> Steps:
         """Make the cluster beside its final name, so that a killed initdb leaves nothing half."""
         password, fresh = self.folder / "password", self.folder / "data.new"
         shutil.rmtree(fresh, ignore_errors=True)
@@ -172,19 +186,17 @@ class Postgres(Server):
 
     def launch(self, lock: int) -> Launch:
         """The server in the foreground; no address but the socket."""
-        home = self._home or self.folder / "socket"
-        only = ("-c", "listen_addresses=", "-c", f"port={PORT}", "-k", str(home))
+        only = ("-c", "listen_addresses=", "-c", f"port={PORT}", "-k", self.address)
         return self._launch(lock, ("postgres", "-D", str(self.data), *only))
 
     def is_ready(self, pid: int) -> bool:
         """Whether the status it keeps in postmaster.pid says so, and the socket is there."""
-        home = self._home or self.folder / "socket"
         try:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return False
         is_ours = lines[:1] == [str(pid)] and [line.strip() for line in lines[7:8]] == ["ready"]
-        return is_ours and (home / f".s.PGSQL.{PORT}").exists()
+        return is_ours and Path(self.address, f".s.PGSQL.{PORT}").exists()
 
     def clean(self) -> None:
         """Remove the socket's folder, if it lies outside ours."""

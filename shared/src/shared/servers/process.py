@@ -6,10 +6,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+# Work that yields whenever there is nothing to do but wait.
+Steps = Generator[None, None, None]
 
 STEP_S = 0.005
 TAIL_BYTES = 2000
@@ -78,13 +81,8 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
     process.wait(KILL_S_MAX)
 
 
-def ending(
-    process: "subprocess.Popen[bytes]", number: signal.Signals, within_s: float
-) -> Iterator[None]:
-    """Ask a process to end, and kill it and its group when it has not in that time.
-
-    Yields whenever there is nothing to do but wait.
-    """
+def ending(process: "subprocess.Popen[bytes]", number: signal.Signals, within_s: float) -> Steps:
+    """Ask a process to end, and kill it and its group when it has not in that time."""
     process.send_signal(number)
     until = time.monotonic() + within_s
     while process.poll() is None and time.monotonic() < until:
@@ -92,7 +90,8 @@ def ending(
     kill(process)
 
 
-def drive(steps: Iterable[None]) -> None:
+def drive(steps: Steps) -> None:
     """Take steps that yield when they wait, waiting here."""
-    for _ in steps:
-        time.sleep(STEP_S)
+    with closing(steps):
+        for _ in steps:
+            time.sleep(STEP_S)

@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from shared.errors import Failed
 from shared.servers import lock as locks
 from shared.servers import process as processes
+from shared.servers.process import Steps
 
 START_S_MAX = 60.0  # A long crash recovery of Postgres is a slow start, not a failure.
 STOP_S_MAX = 15.0
@@ -28,7 +28,12 @@ class Server:
         self.stop_s = STOP_S_MAX
         self.process: subprocess.Popen[bytes] | None = None
 
-    def starting(self) -> Iterator[None]:
+    @property
+    def address(self) -> str:
+        """Where it answers, without the password."""
+        raise NotImplementedError
+
+    def starting(self) -> Steps:
         """Start, yielding whenever there is nothing to do but wait; closed early, kill all.
 
         Errors: InUse if another process has the folder; Failed, with the last lines of the log.
@@ -42,7 +47,7 @@ class Server:
             os.close(lock)  # The child's copy keeps the lock.
         yield from self._becoming_ready(self.process)
 
-    def _becoming_ready(self, process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    def _becoming_ready(self, process: "subprocess.Popen[bytes]") -> Steps:
         until = time.monotonic() + START_S_MAX
         is_ready = False
         try:
@@ -54,7 +59,7 @@ class Server:
             if not is_ready:
                 processes.kill(process)
 
-    def stopping(self) -> Iterator[None]:
+    def stopping(self) -> Steps:
         """Stop within the limit, yielding whenever there is nothing to do but wait."""
         if self.process is not None:
             yield from processes.ending(self.process, self.stop_signal, self.stop_s)
@@ -73,7 +78,7 @@ class Server:
         """Stop it within the limit, and wait."""
         processes.drive(self.stopping())
 
-    def prepare(self, lock: int) -> Iterator[None]:
+    def prepare(self, lock: int) -> Steps:
         """What must be there before its process starts; yields while it waits."""
         raise NotImplementedError
 

@@ -1,0 +1,170 @@
+"""One child process of the platform, through its starts, deaths and its end."""
+
+import asyncio
+import http.client
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+from shared.errors import Failed
+from shared.servers import process as processes
+from shared.servers.lock import InUse
+from shared.servers.process import Steps
+from warpboard.processes.services import HOST, Service
+from warpboard.processes.state import Row
+
+READY_S_MAX = 30.0
+PROBE_S_MAX = 0.5
+STEP_S = 0.02
+PAUSE_S_MIN = 0.2
+PAUSE_S_MAX = 5.0
+DEATHS_MAX = 8
+DEATHS_WITHIN_S = 60.0
+
+
+class Leashed(Protocol):
+    """What can be started, watched and ended: an embedded server, or a service."""
+
+    name: str
+    log: Path
+    process: "subprocess.Popen[bytes] | None"
+
+    @property
+    def address(self) -> str:
+        """Where it answers, without any password."""
+        ...
+
+    def starting(self) -> Steps:
+        """Start, yielding to wait, until it answers; closed early, leave nothing.
+
+        Errors: Failed or InUse.
+        """
+        ...
+
+    def stopping(self) -> Steps:
+        """Stop within its limit, yielding to wait."""
+        ...
+
+
+def _is_well(port: int) -> bool:
+    """Whether a service says on its ops port that nothing ails it."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=PROBE_S_MAX)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+class ServiceProcess:
+    """A service of ours in a process of its own."""
+
+    def __init__(self, service: Service, log: Path, environ: Mapping[str, str], lock: int) -> None:
+        self.name, self.log, self.address = service.name, log, service.address
+        self.service = service
+        self.process: subprocess.Popen[bytes] | None = None
+        # With the lock in every service's hands, the folder is free only when all are gone.
+        self._launch = processes.Launch(service.command, log, environ=environ, locks=(lock,))
+
+    def starting(self) -> Steps:
+        """Start; it is up when /healthz says so."""
+        self.process = process = self._launch.start()
+        until = time.monotonic() + READY_S_MAX
+        is_well = False
+        try:
+            while not (is_well := _is_well(self.service.ops_port)):
+                if process.poll() is not None or time.monotonic() > until:
+                    raise Failed(f"{self.name} did not start:\n{processes.tail(self.log)}")
+                yield
+        finally:
+            if not is_well:
+                processes.kill(process)
+
+    def stopping(self) -> Steps:
+        """Let it drain."""
+        if self.process is not None:
+            yield from processes.ending(self.process, signal.SIGTERM, self.service.stop_s)
+
+
+class Child:
+    """A child process that is brought back when it dies, unless it dies too often."""
+
+    def __init__(self, leashed: Leashed) -> None:
+        self.leashed = leashed
+        self.state = "stopped"
+        self.restarts = 0
+        self.trouble = ""
+        self._died_at: deque[float] = deque(maxlen=DEATHS_MAX)
+
+    @property
+    def row(self) -> Row:
+        """How it is now."""
+        process = self.leashed.process
+        pid = process.pid if process is not None and self.is_alive() else None
+        return Row(self.leashed.name, self.state, pid, self.restarts, self.leashed.address)
+
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+        process = self.leashed.process
+        return process is not None and process.poll() is None
+
+    async def start(self) -> None:
+        """Start it, and return when it answers; cancelled, leave nothing. Errors: Failed."""
+        self.state = "starting"
+        await self._drive(self.leashed.starting())
+        self.state = "up"
+
+    async def stop(self) -> None:
+        """End it, within its own limit."""
+        await self._drive(self.leashed.stopping())
+        self.state = "stopped"
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.leashed.process is not None:
+            processes.kill(self.leashed.process)
+
+    async def death(self) -> None:
+        """Wait until its process is dead, and end what that has left in its group."""
+        await self._drive(self._dying())
+        self.kill()
+        self.leashed.process = None
+
+    def _dying(self) -> Steps:
+        while self.is_alive():
+            yield
+
+    def pause_s(self) -> float:
+        """Count a death, and say how long to wait before the next start.
+
+        Errors: Failed when it died 8 times in 60 s, with the last lines of its log.
+        """
+        now = time.monotonic()
+        self._died_at.append(now)
+        recent = sum(now - died_at < DEATHS_WITHIN_S for died_at in self._died_at)
+        if recent >= DEATHS_MAX:
+            often = f"{self.leashed.name} died {recent} times in {DEATHS_WITHIN_S:.0f} s"
+            raise Failed(f"{often}:\n{self.trouble or processes.tail(self.leashed.log)}")
+        self.restarts += 1
+        self.state = "waiting"
+        return min(PAUSE_S_MIN * 2.0 ** (recent - 1), PAUSE_S_MAX)
+
+    async def restart(self) -> None:
+        """Start it again; a start that fails is one more death, and is counted as such."""
+        self.trouble = ""
+        try:
+            await self.start()
+        except (Failed, InUse, OSError) as trouble:
+            self.trouble = str(trouble)
+
+    async def _drive(self, steps: Steps) -> None:
+        with closing(steps):
+            for _ in steps:
+                await asyncio.sleep(STEP_S)

@@ -1,0 +1,74 @@
+"""Which services the local platform has, and what each is told at its start."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+HOST = "127.0.0.1"
+PORTS = (
+    "nats",
+    "ingest",
+    "ingest_ops",
+    "ranker",
+    "ranker_ops",
+    "scheduler_ops",
+    "gpu_agent_ops",
+)
+AGENT_STOP_S = 15.0
+SERVICE_STOP_S = 10.0
+
+
+class Place(NamedTuple):
+    """Where the servers are, and which ports are free for services."""
+
+    folder: Path
+    nats_url: str
+    postgres_dsn: str
+    ports: Mapping[str, int]
+
+    def at(self, port: str) -> str:
+        """The address of a named port."""
+        return f"{HOST}:{self.ports[port]}"
+
+
+class Service(NamedTuple):
+    """How one service is started, asked for its health and given its time to stop."""
+
+    name: str
+    command: tuple[str, ...]
+    environ: Mapping[str, str]
+    ops_port: int
+    address: str
+    stop_s: float = SERVICE_STOP_S
+
+
+def _service(place: Place, name: str, given: Mapping[str, str]) -> Service:
+    """A service of ours: its module, and its settings under its own prefix."""
+    module = name.replace("-", "_")
+    prefix = f"WARPBOARD_{module.upper()}"
+    settings = {**given, "NATS_URL": place.nats_url, "OPS_LISTEN": place.at(f"{module}_ops")}
+    return Service(
+        name=name,
+        # -P: a folder here that has the name of a module must not stand in for it.
+        command=(sys.executable, "-P", "-m", module),
+        environ={f"{prefix}_{key}": value for key, value in settings.items()},
+        ops_port=place.ports[f"{module}_ops"],
+        address=f"http://{given.get('LISTEN') or settings['OPS_LISTEN']}",
+        stop_s=AGENT_STOP_S if name == "gpu-agent" else SERVICE_STOP_S,
+    )
+
+
+def local_services(place: Place) -> Sequence[Service]:
+    """The services in the order of their start; passwords go by the environment alone."""
+    postgres = {"POSTGRES_DSN": place.postgres_dsn}
+    ranker = {**postgres, "LISTEN": place.at("ranker")}
+    ranker_url = f"http://{place.at('ranker')}"
+    ingest = {**postgres, "LISTEN": place.at("ingest"), "RANKER_URL": ranker_url}
+    agent = {"ID": "local", "DATA": str(place.folder / "agent")}
+    return (
+        _service(place, "ranker", ranker),
+        _service(place, "ingest", ingest),
+        _service(place, "scheduler", {}),
+        _service(place, "gpu-agent", agent),
+    )

@@ -1,0 +1,328 @@
+"""The local platform starts in order, brings back what dies and leaves nothing behind.
+
+Run as a program, this file is `up` with stand-ins for the services:
+`test_processes.py up FOLDER SERVICES`.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from shared.errors import Failed
+from shared.servers import lock, nats, postgresql
+from shared.testing import eventually
+from warpboard.processes import (
+    Place,
+    Platform,
+    Service,
+    describe,
+    down,
+    local_services,
+    supervise,
+)
+from warpboard.processes.child import DEATHS_MAX, Child
+from warpboard.processes.state import ports
+
+SITE = "healthz"
+GOOD = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={port}, bind='127.0.0.1')"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + GOOD
+CRASHING = "raise SystemExit('no such table: {port}')"
+STAND_INS = {"good": GOOD, "stubborn": STUBBORN, "crashing": CRASHING}
+
+
+def stand_ins(*kinds: str, stop_s: float = 5.0) -> Callable[[Place], Sequence[Service]]:
+    """A table of services that are small programs of these kinds."""
+
+    def table(place: Place) -> Sequence[Service]:
+        (place.folder / SITE).touch()
+        names = ("ranker", "ingest", "scheduler")[: len(kinds)]
+        return [
+            _stand_in(place, name, STAND_INS[kind])._replace(stop_s=stop_s)
+            for name, kind in zip(names, kinds, strict=True)
+        ]
+
+    return table
+
+
+def _stand_in(place: Place, name: str, program: str) -> Service:
+    port = place.ports[f"{name}_ops"]
+    enter = f"import os; os.chdir({str(place.folder)!r}); "
+    command = (sys.executable, "-S", "-c", enter + program.format(port=port))
+    return Service(name, command, {}, port, f"http://127.0.0.1:{port}")
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that has its cluster already, so that a start is quick."""
+    for binaries in (nats.binary, postgresql.binaries):
+        try:
+            binaries()
+        except Failed as failed:
+            pytest.skip(str(failed))
+    return tmp_path_factory.mktemp("warpboard")
+
+
+@pytest.fixture
+def folder(warm: Path) -> Iterator[Path]:
+    yield warm
+    assert not in_use(warm)
+
+
+def in_use(folder: Path) -> list[Path]:
+    """What still runs, by the locks that each process of a platform inherits."""
+    return [one for one in (folder, folder / "nats", folder / "postgres") if lock.is_held(one)]
+
+
+class Up:
+    """This file as `up`, in a process of its own."""
+
+    def __init__(self, folder: Path, *kinds: str) -> None:
+        self.folder = folder
+        command = [sys.executable, str(Path(__file__)), "up", str(folder), *kinds]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    async def ready(self) -> None:
+        await eventually(lambda: self._states() == {"up"}, within_s=20)
+
+    def _states(self) -> set[str]:
+        return {row.state for row in describe(self.folder)}
+
+    def end(self) -> tuple[int, str]:
+        """The exit code, and what it said on stderr."""
+        said = self.process.communicate(timeout=30)[1]
+        return self.process.returncode, said
+
+
+class Start:
+    """Starts this file as `up`."""
+
+    def __init__(self) -> None:
+        self.ups: list[Up] = []
+
+    def __call__(self, folder: Path, *kinds: str) -> Up:
+        self.ups.append(Up(folder, *kinds))
+        return self.ups[-1]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    start = Start()
+    yield start
+    for up in start.ups:
+        with up.process:
+            up.process.kill()
+
+
+async def test_all_are_up_and_all_are_stopped(folder: Path) -> None:
+    platform = Platform(folder, dict(os.environ), table=stand_ins("good", "good"))
+    rows = []
+
+    async def look(seen: Platform) -> None:
+        rows.extend(describe(folder))
+        assert [tuple(row) for row in rows] == [tuple(row) for row in seen.rows]
+        assert await asyncio.to_thread(answer, rows[-1].address) == 200
+
+    assert await supervise(platform, look) is None
+    assert [row.name for row in rows] == ["nats-server", "Postgres", "ranker", "ingest"]
+    assert {row.state for row in rows} == {"up"}
+    assert {(row.state, row.pid) for row in describe(folder)} == {("stopped", None)}
+    assert not in_use(folder)
+
+
+def answer(address: str) -> int:
+    with closing(HTTPConnection(address.removeprefix("http://"), timeout=5)) as connection:
+        connection.request("GET", f"/{SITE}")
+        return connection.getresponse().status
+
+
+async def test_the_url_is_kept_and_no_password_is_written_down(folder: Path) -> None:
+    urls = []
+
+    async def look(platform: Platform) -> None:
+        urls.append(platform.url)
+
+    for _ in range(2):
+        await supervise(Platform(folder, dict(os.environ), table=stand_ins("good")), look)
+    assert urls[0] == urls[1]
+    state = (folder / "state.json").read_text()
+    assert json.loads(state)["url"] == urls[0]
+    for server in ("nats", "postgres"):
+        assert (folder / server / "password").read_text() not in state
+
+
+async def test_whatever_is_killed_comes_back_at_its_address(folder: Path) -> None:
+    async def kill_all(platform: Platform) -> None:
+        before = platform.rows
+        for row in before:
+            assert row.pid is not None
+            os.kill(row.pid, signal.SIGKILL)
+        back = [("up", 1, row.address) for row in before]
+        await eventually(
+            lambda: [(row.state, row.restarts, row.address) for row in platform.rows] == back,
+            within_s=20,
+        )
+        assert [row.restarts for row in describe(folder)] == [1, 1, 1]
+
+    await supervise(Platform(folder, dict(os.environ), table=stand_ins("good")), kill_all)
+
+
+async def test_the_end_of_a_log_tells_why_a_start_failed(folder: Path) -> None:
+    platform = Platform(folder, dict(os.environ), table=stand_ins("good", "crashing"))
+    with pytest.raises(Failed, match=r"ingest did not start:\n[^$]*no such table"):
+        await supervise(platform, lambda _: asyncio.sleep(60))
+
+
+async def test_the_failure_of_the_work_stops_all(folder: Path) -> None:
+    async def fail(_: Platform) -> None:
+        raise RuntimeError("the demo failed")
+
+    with pytest.raises(RuntimeError, match="the demo failed"):
+        await supervise(Platform(folder, dict(os.environ), table=stand_ins("good")), fail)
+
+
+async def test_a_stubborn_service_is_killed_after_its_time(folder: Path) -> None:
+    platform = Platform(folder, dict(os.environ), table=stand_ins("stubborn", stop_s=0.1))
+    await supervise(platform, lambda _: asyncio.sleep(0))
+    assert not in_use(folder)
+
+
+async def test_a_second_platform_in_a_folder_is_refused(folder: Path) -> None:
+    async def second(platform: Platform) -> None:
+        with pytest.raises(lock.InUse) as refused:
+            await Platform(folder, {}).start()
+        assert refused.value.reason == f"{folder} is in use by process {os.getpid()}"
+        assert platform.rows == describe(folder)
+
+    await supervise(Platform(folder, dict(os.environ), table=stand_ins("good")), second)
+
+
+async def test_down_stops_a_platform_and_waits_for_its_end(start: Start, folder: Path) -> None:
+    up = start(folder, "good")
+    await up.ready()
+    assert await asyncio.to_thread(down, folder)
+    assert not in_use(folder)
+    assert up.end()[0] == 128 + signal.SIGTERM
+    assert not down(folder)
+
+
+async def test_a_killed_platform_leaves_no_process(start: Start, folder: Path) -> None:
+    up = start(folder, "good", "good")
+    await up.ready()
+    up.process.kill()
+    up.end()
+    await eventually(lambda: not in_use(folder), within_s=10)
+    again = start(folder, "good")
+    await again.ready()
+    again.process.terminate()
+    assert again.end()[0] == 128 + signal.SIGTERM
+
+
+PHASES: dict[str, Callable[[Path], bool]] = {
+    "locked": lambda folder: lock.holder(folder) is not None,
+    "nats": lambda folder: (folder / "nats" / "nats.conf").exists(),
+    "initdb": lambda folder: (folder / "postgres" / "data.new" / "base").exists(),
+    "postgres": lambda folder: (folder / "postgres" / "data" / "postmaster.pid").exists(),
+    "services": lambda folder: (folder / "logs" / "ranker.log").exists(),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_ctrl_c_in_any_phase_of_the_start_leaves_nothing(
+    start: Start, phase: str, tmp_path: Path
+) -> None:
+    up = start(tmp_path, "good")
+    await eventually(lambda: PHASES[phase](tmp_path), within_s=20)
+    up.process.send_signal(signal.SIGINT)
+    code, said = up.end()
+    assert (code, said) == (128 + signal.SIGINT, "")
+    assert not in_use(tmp_path)
+
+
+async def test_a_second_ctrl_c_kills_at_once(start: Start, folder: Path) -> None:
+    up = start(folder, "stubborn")
+    await up.ready()
+    up.process.send_signal(signal.SIGINT)
+    await eventually(lambda: "stopping" in {row.state for row in describe(folder)})
+    up.process.send_signal(signal.SIGINT)
+    assert up.end() == (128 + signal.SIGINT, "")
+    await eventually(lambda: not in_use(folder))
+
+
+class Dead:
+    """What died before anybody looked."""
+
+    name = "ranker"
+    address = ""
+    process = None
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+
+
+def test_what_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("the last words")
+    child = Child(Dead(tmp_path / "log"))  # type: ignore[arg-type]
+    pauses = [child.pause_s() for _ in range(DEATHS_MAX - 1)]
+    assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    with pytest.raises(Failed, match=r"ranker died 8 times in 60 s:\nthe last words"):
+        child.pause_s()
+
+
+def test_a_kept_port_that_is_taken_is_chosen_anew() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        first = ports({"nats": port, "ranker": "x"}, ("nats", "ranker"))
+    assert first["nats"] != port
+    assert len(set(first.values())) == 2
+    assert ports(first, ("nats", "ranker")) == first
+
+
+def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone() -> None:
+    names = ("ingest", "ingest_ops", "ranker", "ranker_ops", "scheduler_ops", "gpu_agent_ops")
+    place = Place(
+        Path("/here"),
+        "nats://warpboard:secret@127.0.0.1:1",
+        "postgresql://postgres:secret@/postgres",
+        {name: number for number, name in enumerate(names, 2)},
+    )
+    services = local_services(place)
+    assert [service.name for service in services] == ["ranker", "ingest", "scheduler", "gpu-agent"]
+    told = [f"{key}={value}" for service in services for key, value in service.environ.items()]
+    dsn, url = place.postgres_dsn, place.nats_url
+    assert sorted(told) == [
+        "WARPBOARD_GPU_AGENT_DATA=/here/agent",
+        "WARPBOARD_GPU_AGENT_ID=local",
+        f"WARPBOARD_GPU_AGENT_NATS_URL={url}",
+        "WARPBOARD_GPU_AGENT_OPS_LISTEN=127.0.0.1:7",
+        "WARPBOARD_INGEST_LISTEN=127.0.0.1:2",
+        f"WARPBOARD_INGEST_NATS_URL={url}",
+        "WARPBOARD_INGEST_OPS_LISTEN=127.0.0.1:3",
+        f"WARPBOARD_INGEST_POSTGRES_DSN={dsn}",
+        "WARPBOARD_INGEST_RANKER_URL=http://127.0.0.1:4",
+        "WARPBOARD_RANKER_LISTEN=127.0.0.1:4",
+        f"WARPBOARD_RANKER_NATS_URL={url}",
+        "WARPBOARD_RANKER_OPS_LISTEN=127.0.0.1:5",
+        f"WARPBOARD_RANKER_POSTGRES_DSN={dsn}",
+        f"WARPBOARD_SCHEDULER_NATS_URL={url}",
+        "WARPBOARD_SCHEDULER_OPS_LISTEN=127.0.0.1:6",
+    ]
+    assert not [word for service in services for word in service.command if "secret" in word]
+
+
+if __name__ == "__main__":
+    _, _, place_, *kinds_ = sys.argv
+    up_ = Platform(Path(place_), dict(os.environ), table=stand_ins(*kinds_, stop_s=60))
+    number_ = asyncio.run(supervise(up_, lambda _: asyncio.sleep(60)))
+    sys.exit(128 + number_ if number_ else 0)
