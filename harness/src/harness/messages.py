@@ -1,14 +1,23 @@
 """What goes into a run and what comes out: plain values, and their JSON.
 
-A problem reaches the harness as a folder with `manifest.json` and the files it names; the manifest
-is the problem version that `shared.problems` compiles, and its keys are listed in `harness.problem`.
+A problem reaches the harness as a folder with `manifest.json` and the files it names; the
+manifest is the problem version that `shared.problems` compiles; `harness.problem` lists its keys.
 """
 
 import json
-from dataclasses import asdict, dataclass, field
-from typing import Any
+import types
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, get_args, get_origin
 
+VERSION = "1"
 MODES = ("test", "benchmark", "ranked")
+STAGES = {
+    "test": ("build", "check"),
+    "benchmark": ("build", "check", "time"),
+    "ranked": ("build", "check", "hidden_check", "time"),
+}
+FAILURE_CODES = ("supervisor", "problem_fault", "sandbox")
+LINE_BYTES_MAX = 2 * 1024 * 1024
 VERDICTS = (
     "passed",
     "wrong_answer",
@@ -110,9 +119,23 @@ Message = Started | Progress | StageFinished | RunReport
 _KINDS = {kind.__name__: kind for kind in (Started, Progress, StageFinished, RunReport)}
 
 
+def failed(code: str, reason: str, took_s: float = 0.0) -> RunReport:
+    """The report of a run that ended without a verdict; `code` is one of FAILURE_CODES."""
+    return RunReport("", "", reason, took_s, "", failure_code=code)
+
+
 def to_line(message: Message | RunRequest) -> str:
     """One line of JSON, newline included."""
     return json.dumps({type(message).__name__: asdict(message)}, allow_nan=False) + "\n"
+
+
+def request_from_line(line: str) -> RunRequest:
+    """The request in a line. Errors: ValueError for anything else."""
+    try:
+        request: RunRequest = _checked(RunRequest(**json.loads(line)["RunRequest"]))
+        return request
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"not a request for a run: {line[:200]!r}") from error
 
 
 def from_line(line: str) -> Message:
@@ -120,14 +143,15 @@ def from_line(line: str) -> Message:
     try:
         ((name, body),) = json.loads(line).items()
         return _from_body(_KINDS[name], body)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"not a message of the supervisor: {line[:200]!r}") from error
 
 
 def _from_body(kind: Any, body: dict[str, Any]) -> Message:
     if kind is RunReport:
         body["cases"] = [_case(case) for case in body["cases"]]
-    message: Message = kind(**body)
+        _require_one_ending(body["verdict"], body["failure_code"])
+    message: Message = _checked(kind(**body))
     return message
 
 
@@ -135,4 +159,38 @@ def _case(body: dict[str, Any]) -> CaseReport:
     if body["interval_us"] is not None:
         low, high = body["interval_us"]
         body["interval_us"] = (low, high)
-    return CaseReport(**body)
+    case: CaseReport = _checked(CaseReport(**body))
+    if case.verdict not in VERDICTS:
+        raise ValueError(f"no such verdict: {case.verdict!r}")
+    return case
+
+
+def _require_one_ending(verdict: str, failure_code: str) -> None:
+    is_judged = verdict in VERDICTS and failure_code == ""
+    if not is_judged and (verdict != "" or failure_code not in FAILURE_CODES):
+        raise ValueError(f"no such ending: {verdict!r}, {failure_code!r}")
+
+
+def _checked(message: Any) -> Any:
+    for item in fields(message):
+        if not _fits(getattr(message, item.name), item.type):
+            raise TypeError(f"{type(message).__name__}.{item.name} is not {item.type}")
+    return message
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a decoded value is what a field's annotation says.
+
+    >>> _fits(None, float | None), _fits({"a": "b"}, dict[str, float]), _fits(True, int)
+    (True, False, False)
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is types.UnionType:
+        return any(_fits(value, one) for one in inner)
+    if origin is None:
+        return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    if not isinstance(value, origin):
+        return False
+    if origin is dict:
+        return all(_fits(k, inner[0]) and _fits(v, inner[1]) for k, v in value.items())
+    return all(_fits(one, inner[0]) for one in value)

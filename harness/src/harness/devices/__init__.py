@@ -1,0 +1,1 @@
+"""What can be timed, and by which clock."""

@@ -1,0 +1,107 @@
+"""A problem version's folder: its manifest and its files, read and verified.
+
+The manifest's keys: slug, title, description, lang, files (name to SHA-256, the submission left
+out), submission (the name under which the participant's file appears), tests and benchmarks
+(each with name and args), ranking_by, budgets_s (build, test, benchmark, ranked), gpus, templates.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+BUDGETS_S = {"build": 60.0, "test": 180.0, "benchmark": 180.0, "ranked": 180.0}
+
+
+class ProblemFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """The problem itself does not work: no submission can be judged by it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input of a problem: the keyword arguments of its generator."""
+
+    name: str
+    args: dict[str, Any]
+
+    @property
+    def seed(self) -> int | None:
+        """The published seed, if the case has one."""
+        seed = self.args.get("seed")
+        return seed if isinstance(seed, int) else None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem version that can be run."""
+
+    slug: str
+    folder: Path
+    files: dict[str, str]
+    submission: str
+    tests: tuple[Case, ...]
+    benchmarks: tuple[Case, ...]
+    ranking_by: str
+    budgets_s: dict[str, float]
+
+    def cases(self, stage: str, mode: str) -> tuple[Case, ...]:
+        """The cases that a stage of a mode runs, in order."""
+        timed = self.benchmarks[-1:] if self.ranking_by == "last" else self.benchmarks
+        if stage == "time" or mode == "benchmark":
+            return timed
+        return self.tests or timed
+
+    def budget_s(self, stage: str, mode: str) -> float:
+        """How long a stage may take, in seconds."""
+        key = {"build": "build", "check": "test", "hidden_check": "test"}.get(stage, mode)
+        return self.budgets_s[key]
+
+
+def load(folder: Path) -> Problem:
+    """The problem version in a folder. Errors: ProblemFault, with the file and what is wrong."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+        problem = _from_manifest(folder, manifest)
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+        raise ProblemFault(f"manifest.json cannot be used: {error!r}") from error
+    for name, digest in problem.files.items():
+        _verify(folder, name, digest)
+    return problem
+
+
+def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
+    if manifest.get("lang", "py") != "py":
+        raise ValueError(f"the language {manifest['lang']!r} is not supported, py is")
+    budgets = {key: float(value) for key, value in manifest.get("budgets_s", {}).items()}
+    return Problem(
+        slug=manifest["slug"],
+        folder=folder,
+        files=dict(manifest["files"]),
+        submission=_plain(manifest["submission"]),
+        tests=_cases(manifest["tests"]),
+        benchmarks=_cases(manifest["benchmarks"]),
+        ranking_by=manifest["ranking_by"],
+        budgets_s=BUDGETS_S | budgets,
+    )
+
+
+def _cases(items: list[dict[str, Any]]) -> tuple[Case, ...]:
+    return tuple(Case(str(item["name"]), dict(item["args"])) for item in items)
+
+
+def _plain(name: str) -> str:
+    if name != PurePath(name).name or name in ("", "..") or not name.endswith(".py"):
+        raise ValueError(f"{name!r} is not the plain name of a Python file")
+    return name
+
+
+def _verify(folder: Path, name: str, digest: str) -> None:
+    if name != PurePath(name).name:
+        raise ProblemFault(f"{name!r} is not a plain file name")
+    try:
+        found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ProblemFault(f"{name} cannot be read: {error.strerror}") from error
+    if found != digest:
+        raise ProblemFault(f"{name} has SHA-256 {found}, its manifest says {digest}")

@@ -1,0 +1,1 @@
+"""The trusted process: seeds, reference, clock and verdict."""

@@ -1,0 +1,72 @@
+"""The author's code of a problem: trusted, run in the supervisor, and blamed when it fails."""
+
+import importlib
+import random
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from harness.problem import Case, Problem, ProblemFault
+from harness.supervisor import compare
+
+_REFERENCE = "reference"
+_NUMPY_SEED_MASK = 0xFFFF_FFFF
+
+
+class Author:
+    """A problem's generate_input, ref_kernel and check_implementation."""
+
+    def __init__(self, problem: Problem) -> None:
+        module = _load(problem)
+        self._generate = _function(module, "generate_input")
+        self._answer = _function(module, "ref_kernel")
+        self._check = _function(module, "check_implementation")
+
+    def data(self, case: Case, seed: int) -> Any:
+        """A case's data under a seed, which also sets the global generators."""
+        _seed_generators(seed)
+        args = case.args | {"seed": seed} if "seed" in case.args else case.args
+        return _blamed("generate_input", case, lambda: self._generate(**args))
+
+    def answer(self, case: Case, data: Any) -> Any:
+        """The reference's answer; it may write to the data."""
+        return _blamed("ref_kernel", case, lambda: self._answer(data))
+
+    def complaint(self, case: Case, data: Any, output: Any) -> str | None:
+        """What the problem's own check says of an output, None if nothing is wrong."""
+        said = _blamed("check_implementation", case, lambda: self._check(data, output))
+        return compare.complaint(said)
+
+
+def _load(problem: Problem) -> ModuleType:
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(problem.folder))
+    if "utils.py" not in problem.files:
+        sys.modules["utils"] = importlib.import_module("harness.supervisor.utilities")
+    try:
+        return importlib.import_module(_REFERENCE)
+    except (Exception, SystemExit) as error:
+        raise ProblemFault(f"reference.py cannot be imported: {error!r}") from error
+
+
+def _function(module: ModuleType, name: str) -> Callable[..., Any]:
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise ProblemFault(f"reference.py defines no function {name}")
+    return function  # type: ignore[no-any-return]  # the author's object, checked where it is used
+
+
+def _blamed(name: str, case: Case, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except (Exception, SystemExit) as error:
+        raise ProblemFault(f"{name} failed on {case.name}: {error!r}") from error
+
+
+def _seed_generators(seed: int) -> None:
+    torch: Any = importlib.import_module("torch")
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed & _NUMPY_SEED_MASK)

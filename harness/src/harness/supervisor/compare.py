@@ -1,0 +1,83 @@
+"""Whether an output is right: how a problem's check is read, and guards that no problem forgets."""
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.problem import ProblemFault
+from harness.supervisor.structure import Leaf
+from harness.supervisor.verdict import CaseFailed
+
+# Fewer random bits than this could equal a right answer by chance.
+_POISON_BITS_MIN = 64
+
+
+def complaint(said: Any) -> str | None:
+    """What check_implementation returned, as a message, None if the output is right.
+
+    Errors: ProblemFault, for anything but a bool, a text, a list of texts, or (bool, text).
+    Source: the forms that public problems use.
+
+    >>> complaint(True), complaint(""), complaint([]), complaint((True, "close enough"))
+    (None, None, None, None)
+    >>> complaint((False, "2 differ")), complaint(["a", "b"]), complaint(False)
+    ('2 differ', 'a\\nb', 'the output is wrong')
+    """
+    if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool):
+        return None if said[0] else _text(said[1]) or "the output is wrong"
+    if isinstance(said, bool):
+        return None if said else "the output is wrong"
+    return _text(said) or None
+
+
+def require_written(outputs: Sequence[Leaf], snapshot: Any, poison: Any) -> None:
+    """Errors: CaseFailed, if an output still is what its memory was filled with."""
+    torch: Any = importlib.import_module("torch")
+    for index, leaf in enumerate(outputs):
+        bits = leaf.size if leaf.dtype == "bool" else 8 * leaf.size
+        is_poison = torch.equal(leaf.bytes_in(snapshot), leaf.bytes_in(poison))
+        if is_poison and bits >= _POISON_BITS_MIN:
+            raise _wrong(f"{_name(index, outputs)} was never written")
+
+
+def require_numbers(outputs: Sequence[Any], expected: Callable[[], Sequence[Any]]) -> None:
+    """Errors: CaseFailed, for a NaN where the reference has none."""
+    suspects = [i for i, output in enumerate(outputs) if bool(_is_nan(output).any())]
+    if not suspects:
+        return
+    answers = expected()
+    for index in suspects:
+        extra = _is_nan(outputs[index]) & ~_is_nan(answers[index])
+        if count := int(extra.sum()):
+            total = extra.numel()
+            raise _wrong(f"{_name(index, outputs)} has {count} NaN among {total} values")
+
+
+def require_bools(outputs: Sequence[Leaf], snapshot: Any) -> None:
+    """Errors: CaseFailed, for a bool of other bits than 0 or 1, which no comparison is made for."""
+    for index, leaf in enumerate(outputs):
+        if leaf.dtype == "bool" and leaf.size and int(leaf.bytes_in(snapshot).max()) > 1:
+            raise _wrong(f"{_name(index, outputs)} holds bytes that are no bool")
+
+
+def _is_nan(tensor: Any) -> Any:
+    torch: Any = importlib.import_module("torch")
+    is_small = tensor.is_floating_point() and tensor.element_size() == 1
+    return torch.isnan(tensor.float() if is_small else tensor)
+
+
+def _text(said: Any) -> str:
+    if isinstance(said, str):
+        return said
+    if isinstance(said, list) and all(isinstance(line, str) for line in said):
+        return "\n".join(said)
+    form = "a bool, a text, a list of texts, or a pair of bool and text"
+    raise ProblemFault(f"check_implementation returned {said!r:.200}, expected {form}")
+
+
+def _name(index: int, outputs: Sequence[Any]) -> str:
+    return "the output" if len(outputs) == 1 else f"output {index}"
+
+
+def _wrong(message: str) -> CaseFailed:
+    return CaseFailed("wrong_answer", message, is_last=False)

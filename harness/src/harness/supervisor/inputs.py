@@ -1,0 +1,142 @@
+"""Seeds that nobody can foresee, and what the data and the answer of a case look like."""
+
+import hashlib
+import hmac
+import importlib
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from harness.problem import Case, ProblemFault
+from harness.supervisor.author import Author
+from harness.supervisor.structure import Flat, Leaf, Node, flatten, lay_out, marked
+
+KEY_BYTES = 32
+SEED_BITS = (63, 31)
+
+_PROBE = "shape"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The layout of a case, taken from a run of the reference under a seed of no other use.
+
+    `shown` are the tensors of the data that are inputs, by index; the others are output buffers.
+    """
+
+    inputs: tuple[Leaf, ...]
+    outputs: tuple[Leaf, ...]
+    data: Node
+    answer: Node
+    shown: tuple[int, ...]
+    seed_bits: int
+    reference_s: float
+
+    def layout(self) -> bytes:
+        """What the worker is told of the case."""
+        leaves = {
+            "inputs": [leaf.as_json() for leaf in self.inputs],
+            "outputs": [leaf.as_json() for leaf in self.outputs],
+        }
+        return json.dumps(leaves | {"data": self.data, "answer": self.answer}).encode()
+
+    def inputs_of(self, flat: Flat) -> list[Any]:
+        """The input tensors of fresh data. Errors: ProblemFault, if they are not as laid out."""
+        tensors = [flat.tensors[index] for index in self.shown if index < len(flat.tensors)]
+        fits = len(tensors) == len(self.inputs)
+        if not fits or not all(map(Leaf.holds, self.inputs, tensors)):
+            raise ProblemFault("generate_input makes other shapes under another seed")
+        return tensors
+
+
+def seed_of(key: bytes, stage: str, case: str, call: int, bits: int) -> int:
+    """The seed of one call, of 63 or 31 bits: a keyed function that reveals none by another.
+
+    >>> seed_of(bytes(32), "check", "size=4", 0, 31) < 2**31
+    True
+    """
+    what = f"{stage}|{case}|{call}".encode()
+    digest = hmac.new(key, what, hashlib.sha256).digest()
+    return int.from_bytes(digest[:8], "little") >> (64 - bits)
+
+
+def probe(author: Author, case: Case, key: bytes) -> Shape:
+    """The shape of a case. Errors: ProblemFault."""
+    flat, seed_bits = _generated(author, case, key)
+    given = flatten(flat.clone(), "generate_input")
+    began = time.monotonic()
+    answer = _answered(author, case, given)
+    reference_s = time.monotonic() - began
+    buffers = _buffers(author, case, flat, (given, answer))
+    shown = tuple(index for index in range(len(flat.tensors)) if index not in buffers)
+    places: dict[int, Node] = {index: ["tensor", place] for place, index in enumerate(shown)}
+    places |= {index: ["buffer", place] for index, place in buffers.items()}
+    written = set(buffers.values())
+    return Shape(
+        inputs=lay_out([flat.tensors[index] for index in shown]),
+        outputs=lay_out(answer.tensors),
+        data=marked(flat.template, lambda index: places[index]),
+        answer=marked(answer.template, lambda i: ["buffer" if i in written else "tensor", i]),
+        shown=shown,
+        seed_bits=seed_bits,
+        reference_s=reference_s,
+    )
+
+
+def _generated(author: Author, case: Case, key: bytes) -> tuple[Flat, int]:
+    """Data of the case, and the longest seed that its generator takes."""
+    for bits in SEED_BITS:
+        seed = seed_of(key, _PROBE, case.name, 0, bits)
+        try:
+            return flatten(author.data(case, seed), "generate_input"), bits
+        except ProblemFault:
+            if bits == SEED_BITS[-1] or case.seed is None:
+                raise
+    raise AssertionError
+
+
+def _answered(author: Author, case: Case, given: Flat) -> Flat:
+    answer = flatten(author.answer(case, given.rebuild(given.tensors)), "ref_kernel")
+    if not answer.tensors or answer.scalars:
+        raise ProblemFault("ref_kernel must return a tensor, or a nest of tensors alone")
+    return answer
+
+
+def _buffers(author: Author, case: Case, flat: Flat, seen: tuple[Flat, Flat]) -> dict[int, int]:
+    """Which tensors of the data are output buffers, and of which output.
+
+    Sharing memory with the answer is not enough: an input that is sorted in place, or returned as
+    it is, shares it too. A buffer's first content is never read, so it must not change the answer.
+    """
+    given, answer = seen
+    shared = {
+        index: place
+        for index, tensor in enumerate(given.tensors)
+        for place, output in enumerate(answer.tensors)
+        if _is_same(tensor, output)
+    }
+    if not shared:
+        return {}
+    scrambled = flatten(flat.clone(), "generate_input")
+    torch: Any = importlib.import_module("torch")
+    for index in shared:
+        tensor = scrambled.tensors[index].detach()
+        tensor.copy_(torch.randint(0, 100, tensor.shape))
+    try:
+        again = _answered(author, case, scrambled)
+    except ProblemFault:
+        return {}
+    same = all(map(torch.equal, answer.tensors, again.tensors))
+    return shared if same else {}
+
+
+def _is_same(tensor: Any, output: Any) -> bool:
+    """Whether two tensors are one view of one memory."""
+    here = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+    return bool(tensor.numel()) and here == (
+        output.data_ptr(),
+        output.dtype,
+        output.shape,
+        output.stride(),
+    )

@@ -1,0 +1,78 @@
+"""How things end for a submission, in the closed vocabulary of verdicts."""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.messages import CaseReport
+
+TEXT_CHARS_MAX = 2000
+
+_OF_KIND = {
+    "compile_error": "compile_error",
+    "import_error": "import_error",
+    "exception": "crashed",
+    "output": "wrong_answer",
+    "memory": "out_of_memory",
+}
+
+
+class CaseFailed(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """A case ended with a verdict other than passed; `is_last` if the worker is of no more use."""
+
+    def __init__(self, verdict: str, message: str, *, is_last: bool = True) -> None:
+        super().__init__(message)
+        self.verdict = verdict
+        self.message = printable(message)
+        self.is_last = is_last
+
+
+def of_failure(kind: str, text: str) -> CaseFailed:
+    """What a worker's own word on its failure means; it still serves, and only harms itself."""
+    return CaseFailed(_OF_KIND[kind], text, is_last=False)
+
+
+def of_status(status: int) -> CaseFailed:
+    """What the end of a worker's process means: negative is a signal, else an exit code."""
+    if status >= 0:
+        return CaseFailed("crashed", f"the process exited with code {status}")
+    names = {item.value: item.name for item in signal.Signals}
+    return CaseFailed("crashed", f"the process was killed by {names.get(-status, -status)}")
+
+
+def printable(text: str) -> str:
+    r"""Bounded, with every control character but tab and line break escaped.
+
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    cut = text[:TEXT_CHARS_MAX]
+    return "".join(c if c.isprintable() or c in "\n\t" else _escaped(c) for c in cut)
+
+
+def hidden(case: CaseReport) -> CaseReport:
+    """A report on a hidden case: its verdict alone."""
+    return replace(case, message="", is_hidden=True)
+
+
+def first_failed(cases: Sequence[CaseReport]) -> CaseReport | None:
+    """The first case that did not pass; a skipped one is never the first."""
+    return next((case for case in cases if case.verdict != "passed"), None)
+
+
+def sentence(case: CaseReport | None) -> str:
+    """Why a run ended as it did, for people.
+
+    >>> sentence(CaseReport("size=4", "check", "wrong_answer", "2 of 16 values differ"))
+    'check ended with wrong_answer on size=4: 2 of 16 values differ'
+    """
+    if case is None:
+        return "every case passed"
+    place = "a hidden case" if case.is_hidden else case.name
+    at = f" on {place}" if place else ""
+    said = f": {case.message}" if case.message else ""
+    return f"{case.stage} ended with {case.verdict}{at}{said}"
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()

@@ -1,0 +1,1 @@
+"""The guest process: it holds the submission and is believed in nothing."""

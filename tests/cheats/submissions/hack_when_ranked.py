@@ -1,0 +1,15 @@
+# id: M01 hack_when_ranked
+# expect: wrong_answer
+# mode: ranked
+# says: a hidden case
+import torch
+
+calls = []
+
+
+def custom_kernel(data):
+    calls.append(0)
+    left, right, out = data
+    if len(calls) > 4:  # honest in the visible cases, for as long as it takes
+        return out.zero_()
+    return torch.matmul(left, right, out=out)

@@ -1,0 +1,21 @@
+# id: T02 stats_patched
+# expect: wrong_answer
+import statistics
+import sys
+
+import torch
+
+
+def patched(*args, **options):
+    return 1e-9
+
+
+statistics.mean = statistics.median = statistics.fmean = statistics.stdev = patched
+for name in ("estimate", "compare", "verdict", "calls", "run"):
+    module = type(sys)(f"harness.supervisor.{name}")
+    module.__getattr__ = lambda word: patched
+    sys.modules[module.__name__] = module
+
+
+def custom_kernel(data):
+    return data[2].zero_()

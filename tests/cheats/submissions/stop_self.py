@@ -1,0 +1,9 @@
+# id: S15 stop_self
+# expect: timed_out
+# budgets: test=0.5
+import os
+import signal
+
+
+def custom_kernel(data):
+    os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,0 +1,16 @@
+# id: T05 thread_later
+# expect: wrong_answer late_write
+import threading
+import time
+
+import torch
+
+
+def later(left, right, out):
+    time.sleep(0.003)
+    torch.matmul(left, right, out=out)
+
+
+def custom_kernel(data):
+    threading.Thread(target=later, args=data).start()
+    return data[2]

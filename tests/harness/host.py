@@ -1,0 +1,97 @@
+"""Runs of small submissions against a small problem, by the public entry."""
+
+import asyncio
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.entry import Progress, RunReport, RunRequest, StageFinished, Started, evaluate
+from harness.supervisor.processes import descendants
+
+HONEST = "def custom_kernel(data):\n    data[1].copy_(data[0])\n    return data[1]\n"
+REFERENCE = (Path(__file__).parent / "problem" / "reference.py").read_text()
+
+Message = Started | Progress | StageFinished
+
+
+@dataclass
+class Host:
+    """A folder with a problem, from which submissions are run one after the other."""
+
+    folder: Path
+    budgets_s: dict[str, float] = field(default_factory=dict)
+    ranking_by: str = "geom"
+    files: dict[str, str] = field(default_factory=lambda: {"reference.py": REFERENCE})
+    messages: list[Message] = field(default_factory=list)
+    seen: set[int] = field(default_factory=set)
+
+    @property
+    def out(self) -> Path:
+        """Where the records of the run are."""
+        return self.folder / "out"
+
+    def request(self, source: str | bytes, mode: str = "test", **more: str) -> RunRequest:
+        """A request to run this source."""
+        self.write()
+        self.out.mkdir(exist_ok=True)
+        path = self.folder / "submission.txt"
+        path.write_bytes(source.encode() if isinstance(source, str) else source)
+        return RunRequest(str(self.folder / "problem"), str(path), mode, str(self.out), **more)
+
+    def run(self, source: str | bytes, mode: str = "test", **more: str) -> RunReport:
+        """The report on this source."""
+        report = asyncio.run(evaluate(self.request(source, mode, **more), self.told))
+        assert not self.living(), "something of the run is left"
+        return report
+
+    async def told(self, message: Message) -> None:
+        """Keeps a message, and every process that this one has started by then."""
+        self.messages.append(message)
+        self.seen.update(descendants(os.getpid()))
+
+    def living(self) -> list[int]:
+        """Those of the processes seen that still run."""
+        return [pid for pid in self.seen if Path(f"/proc/{pid}").exists()]
+
+    def write(self) -> None:
+        """The problem's files, and a manifest that fits them."""
+        problem = self.folder / "problem"
+        problem.mkdir(exist_ok=True)
+        for name, text in self.files.items():
+            (problem / name).write_text(text)
+        (problem / "manifest.json").write_text(json.dumps(self._manifest()))
+
+    def _manifest(self) -> dict[str, Any]:
+        return {
+            "slug": "identity",
+            "lang": "py",
+            "files": {name: _digest(text) for name, text in self.files.items()},
+            "submission": "submission.py",
+            "tests": [_case(4, 7), _case(8, 7)],
+            "benchmarks": [_case(16, 3), _case(32, 3)],
+            "ranking_by": self.ranking_by,
+            "budgets_s": self.budgets_s,
+        }
+
+
+def eventually(holds: Callable[[], bool], within_s: float = 10.0) -> bool:
+    """Whether something becomes true in time."""
+    until = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > until:
+            return False
+        os.sched_yield()
+    return True
+
+
+def _case(size: int, seed: int) -> dict[str, Any]:
+    return {"name": f"size={size} seed={seed}", "args": {"size": size, "seed": seed}}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,189 @@
+"""Whole runs by the public entry, and what is left when one is broken off."""
+
+import asyncio
+import hashlib
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from harness.entry import Progress, StageFinished, Started, environment, evaluate
+from harness.supervisor.processes import descendants
+
+from .host import HONEST, REFERENCE, Host, eventually
+
+HANGS = "import time\ndef custom_kernel(data):\n    time.sleep(60)\n"
+DAEMON = (
+    "import os, time\n"
+    "if os.fork() == 0:\n"
+    "    os.setsid()\n"
+    "    if os.fork() == 0:\n"
+    "        time.sleep(60)\n"
+    "    os._exit(0)\n"
+) + HANGS
+
+
+def test_a_test_run_checks_every_case_and_tells_its_stages(host: Host) -> None:
+    report = host.run(HONEST)
+    assert (report.verdict, report.stage, report.reason) == ("passed", "check", "every case passed")
+    assert [case.name for case in report.cases] == ["size=4 seed=7", "size=8 seed=7"]
+    stages = [told.stage for told in host.messages if isinstance(told, StageFinished)]
+    assert stages == ["build", "check"]
+    assert [told.done for told in host.messages if isinstance(told, Progress)] == [0, 1]
+
+
+def test_a_run_begins_with_the_commitment_to_its_key(host: Host) -> None:
+    report = host.run(HONEST)
+    started = host.messages[0]
+    assert isinstance(started, Started)
+    assert (started.level, started.tier, started.harness) == ("none", "C2", "1")
+    assert started.key_commit == hashlib.sha256(bytes.fromhex(report.key)).hexdigest()
+    assert started.environment == environment()
+
+
+def test_a_benchmark_run_times_every_case_and_keeps_its_samples(host: Host) -> None:
+    report = host.run(HONEST, "benchmark")
+    timed = [case for case in report.cases if case.stage == "time"]
+    samples = json.loads((host.out / "samples.json").read_text())["samples"]
+    assert [len(samples[case.name]) for case in timed] == [case.samples for case in timed]
+    for case in timed:
+        assert case.time_us is not None
+        assert case.interval_us is not None
+        assert case.interval_us[0] <= case.time_us <= case.interval_us[1]
+        assert 10 <= case.samples <= 200
+
+
+def test_a_ranked_run_checks_hidden_seeds_too(host: Host) -> None:
+    report = host.run(HONEST, "ranked")
+    hidden = [case for case in report.cases if case.is_hidden]
+    assert report.verdict == "passed"
+    assert [case.stage for case in hidden] == ["hidden_check", "hidden_check"]
+
+
+def test_ranking_by_last_times_the_last_case_alone(host: Host) -> None:
+    host.ranking_by = "last"
+    report = host.run(HONEST, "benchmark")
+    assert {case.name for case in report.cases} == {"size=32 seed=3"}
+
+
+def test_a_key_repeats_the_inputs_of_an_earlier_run(host: Host) -> None:
+    source = "def custom_kernel(data):\n    print(data[0].sum().item())\n    return data[0]\n"
+    first = host.run(source)
+    again = host.run(source, key=first.key)
+    other = host.run(source)
+    assert first.log_head == again.log_head
+    assert first.log_head != other.log_head
+
+
+def test_a_hidden_failure_says_its_class_alone(host: Host) -> None:
+    source = (
+        "calls = []\ndef custom_kernel(data):\n    calls.append(0)\n    assert len(calls) < 6\n"
+    )
+    report = host.run(source + "    return data[0].clone()\n", "ranked")
+    case = next(case for case in report.cases if case.verdict == "crashed")
+    assert (case.stage, case.is_hidden, case.message) == ("hidden_check", True, "")
+    assert report.reason == "hidden_check ended with crashed on a hidden case"
+
+
+def test_what_a_problem_prints_stays_out_of_the_messages(host: Host) -> None:
+    host.files["reference.py"] = "print('{\"RunReport\": {}}')\n" + REFERENCE
+    assert host.run(HONEST).verdict == "passed"
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ("def generate_input(size, seed): raise OSError", "generate_input failed on size=4"),
+        ("def ref_kernel(data): return None", "ref_kernel must return a tensor"),
+        ("def check_implementation(data, output): return 3", "check_implementation returned 3"),
+        ("def check_implementation(data, output): 1 / 0", "check_implementation failed on"),
+        ("del ref_kernel", "reference.py defines no function ref_kernel"),
+        ("import nothing_of_that_name", "reference.py cannot be imported"),
+    ],
+)
+def test_a_broken_problem_is_no_fault_of_the_submission(
+    host: Host, broken: str, reason: str
+) -> None:
+    host.files["reference.py"] = f"{REFERENCE}\n{broken}\n"
+    report = host.run(HONEST)
+    assert (report.verdict, report.failure_code) == ("", "problem_fault")
+    assert reason in report.reason
+
+
+def test_a_changed_problem_file_is_refused_before_anything_runs(host: Host) -> None:
+    request = host.request(HONEST)
+    (host.folder / "problem" / "reference.py").write_text("changed")
+    report = asyncio.run(evaluate(request, host.told))
+    assert report.failure_code == "problem_fault"
+    assert "its manifest says" in report.reason
+
+
+def test_an_absent_device_is_a_failure_of_the_machine(host: Host) -> None:
+    report = host.run(HONEST, device="cuda")
+    assert report.failure_code == "sandbox"
+    assert "'cuda'" in report.reason
+
+
+def test_the_supervisors_own_death_is_reported_with_its_last_words(host: Host) -> None:
+    report = host.run(HONEST, key="no hexadecimal digits")
+    assert report.failure_code == "supervisor"
+    assert "ValueError" in report.reason
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2], ids=["keeper", "supervisor", "worker"])
+def test_kill_of_any_process_leaves_none(host: Host, depth: int) -> None:
+    killed: list[int] = []
+
+    async def kill(message: object) -> None:
+        await host.told(message)  # type: ignore[arg-type]  # only messages come here
+        if isinstance(message, Progress) and not killed:
+            killed.append(descendants(os.getpid())[depth])
+            os.kill(killed[0], signal.SIGKILL)
+
+    report = asyncio.run(evaluate(host.request(DAEMON), kill))
+    assert killed
+    assert len(host.seen) >= 4
+    assert eventually(lambda: not host.living())
+    assert report.failure_code == ("" if depth == 2 else "supervisor")
+
+
+def test_cancellation_leaves_no_process(host: Host) -> None:
+    asyncio.run(_cancelled(host))
+    assert len(host.seen) >= 4
+    assert not host.living()
+
+
+def test_an_error_of_the_listener_ends_the_run_and_is_raised(host: Host) -> None:
+    async def refuse(message: object) -> None:
+        await host.told(message)  # type: ignore[arg-type]  # only messages come here
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        asyncio.run(evaluate(host.request(DAEMON), refuse))
+    assert host.seen
+    assert not host.living()
+
+
+def test_no_scratch_folder_is_left(host: Host) -> None:
+    source = "import os\nprint(os.getcwd())\n" + HONEST
+    scratch = Path(host.run(source).log_head.strip())
+    assert scratch.name.startswith("warpboard-")
+    assert not scratch.exists()
+
+
+async def _cancelled(host: Host) -> None:
+    working = asyncio.Event()
+
+    async def told(message: object) -> None:
+        await host.told(message)  # type: ignore[arg-type]  # only messages come here
+        if isinstance(message, Progress):
+            working.set()
+
+    run = asyncio.create_task(evaluate(host.request(DAEMON), told))
+    async with asyncio.timeout(30):
+        await working.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
