@@ -38,8 +38,9 @@ async def _run(settings: Settings, life: Life) -> None:
         await open_connection(dsn, SCHEMA) as connection,
         pool(dsn, 1, POOL_MAX, SCHEMA) as connections,
     ):
-        ranker = Ranker(NatsLog(nc), ReadModels(connection), RankerMetrics(), news)
-        app = application(Reader(connections), news, live)
+        log = NatsLog(nc)
+        ranker = Ranker(log, ReadModels(connection), RankerMetrics(), news)
+        app = application(Reader(connections), news, live, log.last)
         await until_first(
             serve(app, settings.listen.host, settings.listen.port, life.stopping),
             ranker.run(),

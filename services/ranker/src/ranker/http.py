@@ -1,6 +1,7 @@
 """The read API: read models as JSON, each answer with the sequence it was read at."""
 
 import time
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
@@ -18,11 +19,14 @@ Wait = Annotated[float, Query(ge=0, le=WAIT_S_MAX)]
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 
 
-def application(reader: Reads, news: News, live: Alive) -> FastAPI:
-    """The read side of the public API."""
+def application(
+    reader: Reads, news: News, live: Alive, last: Callable[[], Awaitable[int]]
+) -> FastAPI:
+    """The read side of the public API; `last` is the sequence of the log's newest event."""
     app = FastAPI(title="Warpboard reads", docs_url=None, redoc_url=None)
     install(app)
-    _submissions(app, reader, news, live)
+    _lists(app, reader, news)
+    _submissions(app, reader, news, live, last)
     _boards(app, reader)
 
     @app.get("/v1/agents")
@@ -98,7 +102,7 @@ async def _problem(reader: Reads, slug: str) -> Row:
     return rows[0]
 
 
-def _submissions(app: FastAPI, reader: Reads, news: News, live: Alive) -> None:
+def _lists(app: FastAPI, reader: Reads, news: News) -> None:
     @app.get("/v1/submissions")
     async def submissions(
         problem: str | None = None,
@@ -112,6 +116,10 @@ def _submissions(app: FastAPI, reader: Reads, news: News, live: Alive) -> None:
         )
         return {"items": rows, "as_of": news.seq}
 
+
+def _submissions(
+    app: FastAPI, reader: Reads, news: News, live: Alive, last: Callable[[], Awaitable[int]]
+) -> None:
     @app.get("/v1/submissions/{number}")
     async def submission(number: int, after: int = -1, wait_s: Wait = 0) -> dict[str, Any]:
         """One submission; with `after` (a version seen before), held until there is news."""
@@ -121,7 +129,7 @@ def _submissions(app: FastAPI, reader: Reads, news: News, live: Alive) -> None:
         while not _is_news(found, after) and (left := until - time.monotonic()) > 0:
             await news.wait(left)
             found = await _submission(reader, live, number)
-        if found is None and news.seq < number:
+        if found is None and news.seq < number <= await last():
             raise Failed("the read models have not come that far; ask again")
         return _known(found, number)
 
@@ -164,7 +172,8 @@ async def _queue(reader: Reads, live: Alive, row: Row) -> dict[str, Any] | None:
     if row["state"] not in ("received", "queued"):
         return None
     ahead = await reader.rows("jobs_ahead", gpu=row["gpu"], number=row["number"])
-    online = [offer for offer in live.alive().values() if offer.get("gpu") == row["gpu"]]
+    offers = live.alive().values()
+    online = [offer for offer in offers if offer["registration"]["gpu"] == row["gpu"]]
     busy = [offer for offer in online if not offer.get("is_free")]
     return {
         "state": "queued" if online else "no_agent",

@@ -1,0 +1,99 @@
+"""What participants and authors do, over HTTP alone."""
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from shared.clock import new_id
+
+PATIENCE_S = 60
+HONEST = """
+def custom_kernel(data):
+    source, output = data[0], data[-1]
+    output.copy_(source)
+    return output
+"""
+
+
+def add_problem(url: str, folder: Path) -> dict[str, Any]:
+    """Publish a folder as a problem."""
+    files = [
+        ("files", (path.relative_to(folder).as_posix(), path.read_bytes()))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "solutions" not in path.parts and "__pycache__" not in path.parts
+    ]
+    answer = httpx.post(
+        f"{url}/v1/problems",
+        data={"slug": folder.name},
+        files=files,
+        headers={"Warpboard-Participant": "author"},
+        timeout=30,
+    )
+    assert answer.status_code in (200, 201), answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+class Person:
+    """A participant with patience: what does not answer is asked again for a minute."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.http = httpx.Client(base_url=url, headers={"Warpboard-Participant": name}, timeout=30)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.http.close()
+
+    def submit(self, source: str | bytes, mode: str = "test", problem: str = "identity") -> int:
+        """Submit until it is accepted; the number."""
+        headers = {"Idempotency-Key": new_id()}
+        data = {"problem": problem, "mode": mode, "gpu": "CPU"}
+        body = source.encode() if isinstance(source, str) else source
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                files = {"file": ("kernel.py", body)}
+                answer = self.http.post("/v1/submissions", data=data, files=files, headers=headers)
+                if answer.status_code == 202:
+                    return int(answer.json()["submissions"][0]["number"])
+                assert answer.status_code == 503, answer.text
+            except httpx.TransportError:
+                pass
+            assert time.monotonic() < until, "ingest did not accept anything for a minute"
+            time.sleep(0.1)
+
+    def end(self, number: int, within_s: float = PATIENCE_S) -> dict[str, Any]:
+        """The submission when it is over."""
+        until = time.monotonic() + within_s
+        seen: dict[str, Any] = {}
+        while not seen.get("is_over"):
+            assert time.monotonic() < until, f"not over after {within_s} s: {seen}"
+            query = {"after": seen.get("version", -1), "wait_s": 5}
+            try:
+                answer = self.http.get(f"/v1/submissions/{number}", params=query)
+            except httpx.TransportError:
+                time.sleep(0.1)
+                continue
+            if answer.status_code == 200:
+                seen = answer.json()
+            else:
+                assert answer.status_code == 503, answer.text
+                time.sleep(0.1)
+        return seen
+
+    def board(self, problem: str = "identity") -> list[dict[str, Any]]:
+        """The entries of a leaderboard."""
+        answer = self.http.get(f"/v1/leaderboards/{problem}/CPU")
+        assert answer.status_code == 200, answer.text
+        items: list[dict[str, Any]] = answer.json()["items"]
+        return items

@@ -1,0 +1,121 @@
+"""A whole platform in a folder, as `warpboard up` runs it, and what a test may do to it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).parent.parent.parent
+UP_S_MAX = 60
+DOWN_S_MAX = 60
+# Faster than in earnest, so that a lost agent is noticed within seconds.
+QUICK = {
+    "WARPBOARD_GPU_AGENT_HEARTBEAT_S": "0.5",
+    "WARPBOARD_SCHEDULER_SILENT_S_MAX": "5",
+    "WARPBOARD_SCHEDULER_TICK_S": "0.1",
+}
+
+
+class Running:
+    """`warpboard up` as a child process; `folder` outlives it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def launch(self) -> "subprocess.Popen[bytes]":
+        """Start `up`, without waiting for anything."""
+        command = [sys.executable, "-m", "warpboard", "up", "--folder", str(self.folder)]
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with (self.folder.parent / f"{self.folder.name}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                env=os.environ | QUICK,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return self.process
+
+    def up(self) -> "Running":
+        """Start, and return when an agent is alive."""
+        process = self.launch()
+        until = time.monotonic() + UP_S_MAX
+        while not self._has_agent():
+            log = self.folder.parent / f"{self.folder.name}.log"
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, log.read_text()
+            time.sleep(0.05)
+        return self
+
+    def _has_agent(self) -> bool:
+        try:
+            items = httpx.get(f"{self.url}/v1/agents", timeout=5).json()["items"]
+        except (OSError, KeyError, ValueError, httpx.HTTPError):
+            return False
+        return any(item["is_free"] for item in items)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What `up` says of itself."""
+        state: dict[str, Any] = json.loads((self.folder / "state.json").read_text())
+        return state
+
+    @property
+    def url(self) -> str:
+        """The public address."""
+        return str(self.state["url"])
+
+    def pid(self, name: str) -> int | None:
+        """The process of a service or server, None while it has none."""
+        rows = {row["name"]: row["pid"] for row in self.state["processes"]}
+        pid: int | None = rows[name]
+        return pid
+
+    def environ(self, name: str) -> dict[str, str]:
+        """What a service was told at its start."""
+        raw = Path(f"/proc/{self.pid(name)}/environ").read_text()
+        return dict(line.split("=", 1) for line in raw.split("\0") if "=" in line)
+
+    def rebuild(self) -> dict[str, Any]:
+        """What `ranker rebuild` finds: the leaderboards folded anew against the live ones."""
+        done = subprocess.run(
+            [sys.executable, "-m", "ranker", "rebuild"],
+            env=self.environ("ranker"),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.stdout, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
+        return found
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Ask `up` to end, and wait for it; its exit code."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(DOWN_S_MAX)
+
+    def left(self) -> list[str]:
+        """Every process that still has to do with this folder."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                environ = (process / "environ").read_bytes().decode(errors="replace")
+                where = str((process / "cwd").readlink())
+            except OSError:
+                continue
+            folder = str(self.folder)
+            is_ours = folder in command or folder in environ or where.startswith(folder)
+            if is_ours and process.name != str(os.getpid()):
+                found.append(f"{process.name} {command}")
+        return found

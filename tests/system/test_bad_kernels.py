@@ -1,0 +1,56 @@
+"""Every kind of bad kernel, submitted for real, gets one clear answer."""
+
+import pytest
+
+from tests.system.people import Person
+
+pytestmark = pytest.mark.server
+
+SYNTAX = "def custom_kernel(data)\n    return data\n"
+NO_KERNEL = "def kernel(data):\n    return data\n"
+IMPORT = "import no_such_module\n"
+ENDLESS = "def custom_kernel(data):\n    while True:\n        pass\n"
+EXIT = "import os\n\ndef custom_kernel(data):\n    os._exit(0)\n"
+EXIT_AT_IMPORT = "exit()\n"
+RAISES = "def custom_kernel(data):\n    raise ValueError('my own mistake')\n"
+SHAPE = "def custom_kernel(data):\n    return data[0][:1]\n"
+DTYPE = "import torch\n\ndef custom_kernel(data):\n    return data[0].to(torch.float64)\n"
+NAN = "def custom_kernel(data):\n    data[-1].fill_(float('nan'))\n    return data[-1]\n"
+NOTHING = "def custom_kernel(data):\n    return data[-1]\n"
+LOUD = "def custom_kernel(data):\n    for _ in range(100):\n        print('x' * 1_000_000)\n"
+SEGFAULT = "import ctypes\n\ndef custom_kernel(data):\n    ctypes.string_at(0)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict", "code", "said"),
+    [
+        (SYNTAX, "compile_error", "build_failed", "line 1"),
+        (NO_KERNEL, "import_error", "build_failed", "custom_kernel"),
+        (IMPORT, "import_error", "build_failed", "no_such_module"),
+        (ENDLESS, "timed_out", "timed_out", "took more than"),
+        (EXIT, "crashed", "check_failed", "exit"),
+        (EXIT_AT_IMPORT, "crashed", "build_failed", "exit"),
+        (RAISES, "crashed", "check_failed", "my own mistake"),
+        (SHAPE, "wrong_answer", "check_failed", "expected"),
+        (DTYPE, "wrong_answer", "check_failed", "float64"),
+        (NAN, "wrong_answer", "check_failed", "NaN"),
+        (NOTHING, "wrong_answer", "check_failed", "never written"),
+        (LOUD, "output_limit", "check_failed", "print"),
+        (SEGFAULT, "crashed", "check_failed", "SIGSEGV"),
+    ],
+    ids=lambda value: value[:24].split("\n")[0] if isinstance(value, str) else None,
+)
+def test_a_bad_kernel_gets_one_clear_answer(
+    ada: Person, source: str, verdict: str, code: str, said: str
+) -> None:
+    found = ada.end(ada.submit(source))
+    assert (found["verdict"], found["code"]) == (verdict, code), found["reason"]
+    assert said in found["reason"]
+    assert "\n" not in found["reason"]
+    assert found["is_eligible"] is False
+    assert found["outcome"] in ("failed", "timed_out")
+
+
+def test_the_platform_is_well_after_all_of_them(ada: Person) -> None:
+    source = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"
+    assert ada.end(ada.submit(source))["verdict"] == "passed"

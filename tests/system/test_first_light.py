@@ -1,0 +1,41 @@
+"""The whole path on a healthy platform."""
+
+import pytest
+
+from tests.system.people import HONEST, Person
+from tests.system.running import Running
+
+pytestmark = pytest.mark.server
+
+
+def test_a_ranked_kernel_stands_on_the_leaderboard(ada: Person) -> None:
+    number = ada.submit(HONEST, mode="ranked")
+    found = ada.end(number)
+    assert (found["outcome"], found["ranking"]["status"]) == ("passed", "ranked")
+    (entry,) = [one for one in ada.board() if one["participant"] == "ada"]
+    assert entry["number"] <= number
+    assert entry["low_us"] <= entry["score_us"] <= entry["high_us"]
+    assert (entry["tier"], entry["level"]) == ("C2", "none")
+
+
+def test_a_submissions_history_tells_its_life_in_order(ada: Person) -> None:
+    found = ada.end(ada.submit(HONEST))
+    types = [one["type"] for one in found["timeline"]]
+    assert types[:4] == ["SubmissionReceived", "JobQueued", "JobLeased", "RunStarted"]
+    assert types.index("RunCompleted") < types.index("SubmissionFinished")
+    assert types.count("SubmissionFinished") == 1
+
+
+def test_a_test_is_not_ranked_and_says_so(ada: Person) -> None:
+    found = ada.end(ada.submit(HONEST, mode="test"))
+    assert found["ranking"]["code"] == "mode_not_ranked"
+    assert "ranked" in found["ranking"]["reason"]
+
+
+def test_the_rebuilt_leaderboards_equal_the_live_ones(platform: Running, ada: Person) -> None:
+    with Person(platform.url, "grace") as grace:
+        for number in [grace.submit(HONEST, mode="ranked"), ada.submit(HONEST, mode="ranked")]:
+            grace.end(number)
+    found = platform.rebuild()
+    assert (found["is_equal"], found["differences"]) == (True, [])
+    assert found["entries"] >= 2

@@ -1,0 +1,63 @@
+"""Ctrl-C and SIGKILL at any moment leave no orphan and no broken data directory."""
+
+import asyncio
+import signal
+
+import pytest
+
+from shared.testing import eventually
+from tests.system.people import HONEST, Person, add_problem
+from tests.system.running import ROOT, Running
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
+
+
+async def is_empty(running: Running, within_s: float = 30) -> None:
+    """Wait until nothing of the platform is left."""
+    await eventually(lambda: not running.left(), within_s=within_s)
+
+
+@pytest.mark.parametrize("after_s", [0.05, 0.4, 0.9, 1.5, 2.5])
+async def test_ctrl_c_while_it_starts_leaves_nothing(own_platform: Running, after_s: float) -> None:
+    process = own_platform.launch()
+    await asyncio.sleep(after_s)  # The moment itself is what this test varies.
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) in (0, 130, -signal.SIGINT)
+    await is_empty(own_platform)
+
+
+async def test_what_was_accepted_survives_ctrl_c_in_the_middle_of_a_run(
+    own_platform: Running,
+) -> None:
+    own_platform.up()
+    add_problem(own_platform.url, ROOT / "problems" / "identity")
+    with Person(own_platform.url, "ada") as ada:
+        first = ada.submit(HONEST, mode="ranked")
+        numbers = [ada.submit(HONEST) for _ in range(3)]
+        url = own_platform.url
+        assert own_platform.stop(signal.SIGINT) in (0, 130)
+        await is_empty(own_platform)
+        own_platform.up()
+        assert own_platform.url == url
+        outcomes = {ada.end(number)["outcome"] for number in [first, *numbers]}
+    assert outcomes <= {"passed", "infra_failed"}
+    assert own_platform.rebuild()["is_equal"] is True
+
+
+async def test_sigkill_of_up_leaves_no_orphan_and_the_next_up_works(own_platform: Running) -> None:
+    own_platform.up()
+    add_problem(own_platform.url, ROOT / "problems" / "identity")
+    with Person(own_platform.url, "ada") as ada:
+        number = ada.submit(HONEST)
+        assert own_platform.stop(signal.SIGKILL) == -signal.SIGKILL
+        await is_empty(own_platform)
+        own_platform.up()
+        assert ada.end(number)["outcome"] in ("passed", "infra_failed")
+
+
+def test_a_second_up_says_that_the_folder_is_in_use(platform: Running) -> None:
+    second = Running(platform.folder)
+    process = second.launch()
+    assert process.wait(30) not in (0, None)
+    log = (platform.folder.parent / "home.log").read_text()
+    assert "in use" in log

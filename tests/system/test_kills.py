@@ -1,0 +1,108 @@
+"""Every process is killed at every step of a submission's life, and nothing is lost or doubled."""
+
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from shared.event_log import Feed, Recorded
+from shared.events import CATALOGUE, SubmissionFinished
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from tests.system.people import HONEST, Person, add_problem
+from tests.system.running import ROOT, Running
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(420)]
+
+PROCESSES = ("nats-server", "Postgres", "ingest", "ranker", "scheduler", "gpu-agent")
+STEPS = (
+    "SubmissionReceived",
+    "JobQueued",
+    "JobAssigned",
+    "RunStarted",
+    "RunStageFinished",
+    "RunCompleted",
+)
+TERMINAL = {
+    name for name, kind in CATALOGUE.items() if kind.is_terminal and kind.aggregate == "submission"
+}
+
+
+@dataclass
+class Witness:
+    """Reads the log from outside, and remembers all of it."""
+
+    feed: Feed
+    seen: list[Recorded]
+
+    async def until(self, submission: str, *types: str) -> Recorded:
+        """The first event of such a type that is about the submission."""
+        while True:
+            for event in self.seen:
+                if event.envelope.corr == submission and event.envelope.type in types:
+                    return event
+            self.seen += await self.feed.take()
+
+
+@asynccontextmanager
+async def witness(running: Running) -> AsyncIterator[Witness]:
+    """A reader of the platform's own log."""
+    nc = await connect(running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"], "witness")
+    feed = NatsLog(nc).follow(0)
+    try:
+        yield Witness(feed, [])
+    finally:
+        with contextlib.suppress(Exception):
+            await feed.close()
+        await nc.close()
+
+
+def kill(running: Running, name: str) -> None:
+    """SIGKILL, as an operator's mistake or the kernel's memory killer would."""
+    pid = running.pid(name)
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+async def test_whatever_is_killed_whenever_each_submission_ends_once(
+    own_platform: Running,
+) -> None:
+    running = own_platform.up()
+    add_problem(running.url, ROOT / "problems" / "identity")
+    ends: dict[str, SubmissionFinished] = {}
+    async with witness(running) as log:
+        with Person(running.url, "ada") as ada:
+            for name in PROCESSES:
+                for step in STEPS:
+                    number = ada.submit(HONEST, mode="ranked")
+                    while not any(event.seq == number for event in log.seen):
+                        log.seen += await log.feed.take()
+                    submission = log.seen[number - 1].envelope.corr
+                    await log.until(submission, step)
+                    kill(running, name)
+                    end = (await log.until(submission, *TERMINAL)).fact
+                    assert isinstance(end, SubmissionFinished)
+                    ends[f"{name} at {step}"] = end
+                    assert ada.end(number)["outcome"] == end.outcome
+    lost = {what: end for what, end in ends.items() if end.outcome != "passed"}
+    # A run that had begun on a killed agent is never repeated blindly.
+    assert all(what.startswith("gpu-agent") for what in lost), lost
+    assert {end.outcome for end in lost.values()} <= {"infra_failed"}
+    assert_each_ended_once(log.seen)
+    assert running.rebuild()["is_equal"] is True
+    assert running.stop() == 0
+    assert running.left() == []
+
+
+def assert_each_ended_once(events: list[Recorded]) -> None:
+    """Every history that began has one terminal event; sequences have no hole."""
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    received = [e.envelope.agg for e in events if e.envelope.type == "SubmissionReceived"]
+    ended = [e.envelope.agg for e in events if e.envelope.type in TERMINAL]
+    assert sorted(received) == sorted(ended)
+    assert len(received) == len(set(received)) == len(PROCESSES) * len(STEPS)
