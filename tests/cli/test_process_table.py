@@ -1,0 +1,72 @@
+"""What the local platform's services are told, which ports they get, how often they come back."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from shared.errors import Failed
+from warpboard.processes import Place, local_services
+from warpboard.processes.child import DEATHS_MAX, Child
+from warpboard.processes.state import ports
+
+
+class Dead:
+    """What died before anybody looked."""
+
+    name = "ranker"
+    address = ""
+    process = None
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+
+
+def test_what_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("the last words")
+    child = Child(Dead(tmp_path / "log"))  # type: ignore[arg-type]
+    pauses = [child.pause_s() for _ in range(DEATHS_MAX - 1)]
+    assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    with pytest.raises(Failed, match=r"ranker died 8 times in 60 s:\nthe last words"):
+        child.pause_s()
+
+
+def test_a_kept_port_that_is_taken_is_chosen_anew() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        first = ports({"nats": port, "ranker": "x"}, ("nats", "ranker"))
+    assert first["nats"] != port
+    assert len(set(first.values())) == 2
+    assert ports(first, ("nats", "ranker")) == first
+
+
+def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone() -> None:
+    names = ("ingest", "ingest_ops", "ranker", "ranker_ops", "scheduler_ops", "gpu_agent_ops")
+    place = Place(
+        Path("/here"),
+        "nats://warpboard:secret@127.0.0.1:1",
+        "postgresql://postgres:secret@/postgres",
+        {name: number for number, name in enumerate(names, 2)},
+    )
+    services = local_services(place)
+    assert [service.name for service in services] == ["ranker", "ingest", "scheduler", "gpu-agent"]
+    told = [f"{key}={value}" for service in services for key, value in service.environ.items()]
+    dsn, url = place.postgres_dsn, place.nats_url
+    assert sorted(told) == [
+        "WARPBOARD_GPU_AGENT_DATA=/here/agent",
+        "WARPBOARD_GPU_AGENT_ID=local",
+        f"WARPBOARD_GPU_AGENT_NATS_URL={url}",
+        "WARPBOARD_GPU_AGENT_OPS_LISTEN=127.0.0.1:7",
+        "WARPBOARD_INGEST_LISTEN=127.0.0.1:2",
+        f"WARPBOARD_INGEST_NATS_URL={url}",
+        "WARPBOARD_INGEST_OPS_LISTEN=127.0.0.1:3",
+        f"WARPBOARD_INGEST_POSTGRES_DSN={dsn}",
+        "WARPBOARD_INGEST_RANKER_URL=http://127.0.0.1:4",
+        "WARPBOARD_RANKER_LISTEN=127.0.0.1:4",
+        f"WARPBOARD_RANKER_NATS_URL={url}",
+        "WARPBOARD_RANKER_OPS_LISTEN=127.0.0.1:5",
+        f"WARPBOARD_RANKER_POSTGRES_DSN={dsn}",
+        f"WARPBOARD_SCHEDULER_NATS_URL={url}",
+        "WARPBOARD_SCHEDULER_OPS_LISTEN=127.0.0.1:6",
+    ]
+    assert not [word for service in services for word in service.command if "secret" in word]
