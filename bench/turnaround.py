@@ -1,0 +1,162 @@
+"""Seconds from POST to ranked for an identity kernel, by stage, beside the plain style.
+
+Both are measured in one run on one machine: first the platform, started empty in a temporary
+folder; then the same evaluation as cold processes of `plain_eval.py`, one a stage, on the same
+problem, kernel and number of calls. The ratio travels to other machines, the seconds do not.
+"""
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).parent.parent
+PROBLEM = ROOT / "problems" / "identity"
+KERNEL = PROBLEM / "solutions" / "correct" / "torch_copy.py"
+UTILITIES = ROOT / "harness" / "src" / "harness" / "supervisor" / "utilities.py"
+UP_S_MAX = 90
+END_S_MAX = 120
+RUNS = 5
+MODES = ("test", "ranked")
+# What a public pipeline starts for one job: a compile step, then each stage, cold.
+PLAIN_STAGES = {"test": ("compile", "test"), "ranked": ("compile", "test", "benchmark")}
+AUTHOR = {"Warpboard-Participant": "bench"}
+STEPS = (
+    ("accepted", "POST", "SubmissionReceived"),
+    ("queued", "SubmissionReceived", "JobQueued"),
+    ("leased", "JobQueued", "JobLeased"),
+    ("started", "JobLeased", "RunStarted"),
+    ("run", "RunStarted", "RunCompleted"),
+    ("decided", "RunCompleted", "SubmissionFinished"),
+    ("readable", "SubmissionFinished", "GET"),
+)
+
+
+def _up(folder: Path) -> tuple["subprocess.Popen[bytes]", str]:
+    """A platform of our own, when its agent is free; its URL."""
+    command = [sys.executable, "-m", "warpboard", "up", "--folder", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    until = time.monotonic() + UP_S_MAX
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            url = str(json.loads((folder / "state.json").read_text())["url"])
+            agents = httpx.get(f"{url}/v1/agents", timeout=5).json()["items"]
+        except (OSError, KeyError, ValueError, httpx.HTTPError):
+            time.sleep(0.1)
+            continue
+        if any(agent["is_free"] for agent in agents):
+            return process, url
+        time.sleep(0.1)
+    process.kill()
+    raise SystemExit("the platform did not start: run `warpboard up` and look")
+
+
+def _publish(url: str) -> None:
+    files = [
+        ("files", (path.name, path.read_bytes())) for path in PROBLEM.iterdir() if path.is_file()
+    ]
+    form = {"slug": "identity"}
+    answer = httpx.post(f"{url}/v1/problems", data=form, files=files, headers=AUTHOR, timeout=30)
+    answer.raise_for_status()
+
+
+def _submit(url: str, mode: str) -> dict[str, float]:
+    """One submission: the instants of its life, in seconds since the POST began."""
+    form = {"problem": "identity", "gpu": "CPU", "mode": mode}
+    began = time.time()
+    sent = {"file": (KERNEL.name, KERNEL.read_bytes())}
+    answer = httpx.post(f"{url}/v1/submissions", data=form, files=sent, headers=AUTHOR, timeout=30)
+    answer.raise_for_status()
+    number = answer.json()["submissions"][0]["number"]
+    found: dict[str, Any] = {"is_over": False, "version": -1}
+    while not found["is_over"]:
+        query: dict[str, Any] = {"after": found["version"], "wait_s": 20}
+        path = f"{url}/v1/submissions/{number}"
+        found = httpx.get(path, params=query, timeout=END_S_MAX).json()
+    ended = time.time()
+    assert found["outcome"] == "passed", found["reason"]
+    instants = {
+        one["type"]: datetime.fromisoformat(one["at"]).timestamp() - began
+        for one in found["timeline"]
+    }
+    calls = sum(case["samples"] for case in found["cases"])
+    return instants | {"POST": 0.0, "GET": ended - began, "calls": calls}
+
+
+def _plain(folder: Path, mode: str, calls: int) -> dict[str, float]:
+    """The same evaluation in the plain style: the wall seconds of each cold process."""
+    took = {}
+    script = str(ROOT / "bench" / "plain_eval.py")
+    environ = {"PATH": os.defpath, "OMP_NUM_THREADS": "1"}
+    for stage in PLAIN_STAGES[mode]:
+        count = calls if stage == "benchmark" else 2
+        began = time.monotonic()
+        command = [sys.executable, script, stage, str(folder), str(KERNEL), str(count)]
+        subprocess.run(command, check=True, capture_output=True, env=environ, timeout=END_S_MAX)
+        took[stage] = time.monotonic() - began
+    return took
+
+
+def _problem_folder(home: Path) -> Path:
+    """The problem as the agent fetched it, with the harness's utilities beside it."""
+    (folder,) = (home / "agent" / "problems").iterdir()
+    (folder / "utils.py").write_text(UTILITIES.read_text())
+    return folder
+
+
+def _median(rows: list[dict[str, float]], key: str) -> float:
+    return statistics.median(row[key] for row in rows)
+
+
+def _print(mode: str, ours: list[dict[str, float]], plain: list[dict[str, float]]) -> None:
+    print(f"\n{mode}: identity on CPU, median of {len(ours)} (least to most)")
+    for name, start, end in STEPS:
+        steps = [row[end] - row[start] for row in ours]
+        print(
+            f"  {name:<10} {statistics.median(steps):8.3f} s  ({min(steps):.3f} to {max(steps):.3f})"
+        )
+    totals = [row["GET"] for row in ours]
+    total = statistics.median(totals)
+    print(f"  {'POST to end':<10} {total:7.3f} s  ({min(totals):.3f} to {max(totals):.3f})")
+    for stage in PLAIN_STAGES[mode]:
+        print(f"  plain {stage:<9} {_median(plain, stage):3.3f} s, a cold process")
+    cold = statistics.median(sum(row.values()) for row in plain)
+    print(f"  plain, all     {cold:4.3f} s; Warpboard takes {total / cold:.2f} of that")
+
+
+def measure(mode: str, url: str, home: Path) -> None:
+    """Warm up once, then measure ours and the plain style in turn, and print both."""
+    _submit(url, mode)
+    folder = _problem_folder(home)
+    ours, plain = [], []
+    for _ in range(RUNS):
+        ours.append(_submit(url, mode))
+        plain.append(_plain(folder, mode, int(ours[-1]["calls"])))
+    _print(mode, ours, plain)
+
+
+def main() -> None:
+    """Measure on a platform of our own, and stop it."""
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home, "bench")
+        process, url = _up(folder)
+        try:
+            _publish(url)
+            for mode in MODES:
+                measure(mode, url, folder)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+if __name__ == "__main__":
+    main()
