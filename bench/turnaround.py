@@ -7,6 +7,7 @@ problem, kernel and number of calls. The ratio travels to other machines, the se
 
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -107,9 +108,12 @@ def _plain(folder: Path, mode: str, calls: int) -> dict[str, float]:
 
 
 def _problem_folder(home: Path) -> Path:
-    """The problem as the agent fetched it, with the harness's utilities beside it."""
-    (folder,) = (home / "agent" / "problems").iterdir()
-    (folder / "utils.py").write_text(UTILITIES.read_text())
+    """A copy of the problem as the agent fetched it, with the harness's utilities beside it."""
+    (fetched,) = (home / "agent" / "problems").iterdir()
+    folder = home / "plain"
+    if not folder.exists():
+        shutil.copytree(fetched, folder)
+        (folder / "utils.py").write_text(UTILITIES.read_text())
     return folder
 
 
@@ -121,9 +125,8 @@ def _print(mode: str, ours: list[dict[str, float]], plain: list[dict[str, float]
     print(f"\n{mode}: identity on CPU, median of {len(ours)} (least to most)")
     for name, start, end in STEPS:
         steps = [row[end] - row[start] for row in ours]
-        print(
-            f"  {name:<10} {statistics.median(steps):8.3f} s  ({min(steps):.3f} to {max(steps):.3f})"
-        )
+        least, most = min(steps), max(steps)
+        print(f"  {name:<10} {statistics.median(steps):8.3f} s  ({least:.3f} to {most:.3f})")
     totals = [row["GET"] for row in ours]
     total = statistics.median(totals)
     print(f"  {'POST to end':<10} {total:7.3f} s  ({min(totals):.3f} to {max(totals):.3f})")
