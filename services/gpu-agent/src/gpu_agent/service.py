@@ -1,6 +1,7 @@
 """The loops: say that we live, read orders, run them one at a time."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
@@ -29,6 +30,7 @@ from shared.subjects import last_token, progress
 from shared.wire import Stamp, seal
 
 READ_S = 5.0
+LEAVE_S_MAX = 2.0
 SILENT_HEARTBEATS = 3
 
 
@@ -112,7 +114,10 @@ class Agent:
         if self.lease is not None and self.lease.task is not None:
             self._stop(self.lease, drained=True)
             await asyncio.wait({self.lease.task}, timeout=self.drain_s)
-        await self.bus.leave(self.name)
+        # Where the bus is gone too, the heartbeat's own time to live says it.
+        with contextlib.suppress(Failed, TimeoutError):
+            async with asyncio.timeout(LEAVE_S_MAX):
+                await self.bus.leave(self.name)
 
     async def _beat(self) -> None:
         """Say that we live; at once when something changes."""
