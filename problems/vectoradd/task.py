@@ -1,0 +1,16 @@
+"""What a submission to vectoradd takes and gives."""
+
+from typing import TypedDict
+
+import torch
+
+# a, b and output, all float32 of shape [size]
+input_t = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+output_t = torch.Tensor
+
+
+class TestSpec(TypedDict):
+    """The arguments of one case."""
+
+    size: int
+    seed: int
