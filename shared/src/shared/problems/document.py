@@ -140,9 +140,9 @@ class _Reader:
         items: dict[str, Any] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key = self._key(event, path)
+            self._lines[*path, key] = event.start_mark.line + 1
             if key in items:
                 self._so_far.refuse((*path, key), f"a second key {shown(key)}: say it once")
-            self._lines[*path, key] = event.start_mark.line + 1
             items[key] = self._value(next(self._events), (*path, key))
         return items
 

@@ -1,0 +1,51 @@
+"""A small problem that compiles, to be changed one thing at a time."""
+
+from collections.abc import Mapping
+
+from shared.problems import ProblemVersion, compile_problem
+
+TASK = """\
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: task.py, source: task.py}
+  - {name: reference.py, source: reference.py}
+lang: py
+config: {main: eval.py}
+description: |
+  Doubles a vector.
+tests:
+  - {size: 64, seed: 7}
+benchmarks:
+  - {size: 1024, seed: 3}
+gpus: [CPU, H100]
+"""
+
+FILES = {
+    "task.yml": TASK.encode(),
+    "task.py": b"input_t = output_t = object\n",
+    "reference.py": b"def generate_input(size, seed): ...\n",
+    "template.py": b"def custom_kernel(data): ...\n",
+    "statement.md": "# Doubling, π and ²\n".encode(),
+}
+
+
+def compiled(task: str = TASK, **others: bytes) -> ProblemVersion:
+    """The version of this task.yml; a keyword `warpboard_yml` becomes the file `warpboard.yml`."""
+    return compile_problem("doubling", with_task(task, **others))
+
+
+def with_task(task: str, **others: bytes) -> Mapping[str, bytes]:
+    """The files of the example with this task.yml and these files beside it."""
+    named = {_file_name(key): data for key, data in others.items()}
+    return FILES | {"task.yml": task.encode()} | named
+
+
+def replaced(old: str, new: str) -> str:
+    """The example's task.yml with one thing changed."""
+    assert TASK.count(old) == 1, f"{old!r} must be there once"
+    return TASK.replace(old, new)
+
+
+def _file_name(key: str) -> str:
+    stem, _, suffix = key.rpartition("_")
+    return f"{stem}.{suffix}"

@@ -1,0 +1,56 @@
+"""One number from the times of the cases, or none."""
+
+import sys
+from math import inf, isclose, nan, prod
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.problems.score import RANKINGS, score_us
+
+TIMES = st.lists(st.floats(1e-3, 1e12), min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+@pytest.mark.parametrize("bad", [0.0, -1.0, nan, inf, -inf, 5e-324])
+def test_one_impossible_time_leaves_no_score(ranking: str, bad: float) -> None:
+    assert score_us(ranking, [2.0, bad]) is None
+    assert score_us(ranking, [bad, 2.0]) is None
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+def test_no_times_give_no_score(ranking: str) -> None:
+    assert score_us(ranking, []) is None
+
+
+@given(TIMES)
+def test_a_mean_lies_between_the_extremes(times: list[float]) -> None:
+    for ranking in ("mean", "geom"):
+        score = score_us(ranking, times)
+        assert score is not None
+        assert min(times) * (1 - 1e-9) <= score <= max(times) * (1 + 1e-9)
+
+
+@given(st.lists(st.floats(0.5, 2.0), min_size=1, max_size=20))
+def test_the_geometric_mean_is_the_root_of_the_product(times: list[float]) -> None:
+    score = score_us("geom", times)
+    assert score is not None
+    assert isclose(score, prod(times) ** (1 / len(times)), rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("ranking", RANKINGS)
+def test_extreme_times_do_not_overflow(ranking: str) -> None:
+    for time_us in (sys.float_info.min, sys.float_info.max):
+        score = score_us(ranking, [time_us] * 8)
+        assert score is not None
+        assert isclose(score, time_us, rel_tol=1e-9)
+
+
+def test_last_takes_the_last_case_alone() -> None:
+    assert score_us("last", [9.0, 1.0, 4.0]) == 4.0
+
+
+def test_an_unknown_ranking_is_a_bug() -> None:
+    with pytest.raises(ValueError, match="median"):
+        score_us("median", [1.0])

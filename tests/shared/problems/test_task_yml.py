@@ -1,0 +1,105 @@
+"""Every mistake in a task.yml is one sentence with file, line, field and the mend."""
+
+import pytest
+
+from shared.errors import Refused
+from tests.shared.problems.examples import TASK, compiled, replaced
+
+# What is replaced, by what, the field, and how the sentence goes on after "task.yml".
+MISTAKES = [
+    ("tests:", "test:", "test", ", line 9: unknown key 'test': did you mean 'tests'?"),
+    ("files:", "filse:", "filse", ", line 1: unknown key 'filse': did you mean 'files'?"),
+    ("{main: eval.py}", "{mian: x}", "config.mian", "in 'config': did you mean 'main'?"),
+    ("lang: py\n", "", "lang", ": the key 'lang' is missing: write it"),
+    ("name: task.py, ", "", "files.1.name", ", line 3: the key 'name' is missing in 'files.1'"),
+    ("gpus:", "lang:", "lang", ", line 13: a second key 'lang': say it once"),
+    ("lang: py", "lang: cu", "lang", ", line 5: CUDA C++ problems (lang: cu) cannot run here yet"),
+    ("lang: py", "lang: rust", "lang", ", line 5: 'lang' must be 'py', not 'rust'"),
+    ("lang: py", "lang: py\nmulti_gpu: true", "multi_gpu", "cannot run here yet: write false"),
+    ("lang: py", "lang: py\nmulti_gpu: 1", "multi_gpu", "must be a valid boolean, not '1'"),
+    ("lang: py", "lang: py\nranking_by: median", "ranking_by", "must be 'last', 'mean' or 'geom'"),
+    ("lang: py", "lang: py\ntest_timeout: 60.5", "test_timeout", "valid integer, not '60.5'"),
+    (
+        "lang: py",
+        "lang: py\ntest_timeout: 0",
+        "test_timeout",
+        "greater than or equal to 1, not '0'",
+    ),
+    ("lang: py", "lang: py\ntemplates:", "templates", "'templates' must be a map, not 'None'"),
+    ("{main: eval.py}", "eval.py", "config", "must be a map, such as main: ..., not 'eval.py'"),
+    ("[CPU, H100]", "[]", "gpus", ", line 13: 'gpus' has a length of 0: write at least 1"),
+    ("[CPU, H100]", "[CPU, CPU]", "gpus", ": gpus CPU, CPU: name each once"),
+    ("[CPU, H100]", "[H 100]", "gpus.0", "should match pattern"),
+    ("gpus: [CPU, H100]\n", "", "gpus", "list the GPU types, such as [CPU]"),
+    ('"@SUBMISSION@"', "task.py", "files", "0 entries have source '@SUBMISSION@'"),
+    ("source: task.py", 'source: "@SUBMISSION@"', "files.1", ", line 3: 2 entries have source"),
+    ("name: submission.py", "name: kernel.cu", "files.0.name", "end its name in .py"),
+    ("name: task.py", "name: a/task.py", "files.1.name", "cannot name a file here"),
+    ("name: task.py", "name: ..", "files.1.name", "cannot name a file here"),
+    ("name: task.py", "name: manifest.json", "files.1.name", "cannot name a file here"),
+    ("name: task.py", "name: submission.py", "files.1.name", "'submission.py' is there twice"),
+    ("name: task.py", "name: reference.py", "files.2.name", ", line 4: 'reference.py' is there"),
+    ("name: reference.py", "name: other.py", "files", "no file 'reference.py': add it"),
+    ("source: task.py", "source: ../task.py", "files.1.source", "leads out of the problem's"),
+    ("source: task.py", "source: a/../../task.py", "files.1.source", "leads out of the problem's"),
+    ("source: task.py", "source: /etc/passwd", "files.1.source", "leads out of the problem's"),
+    ("source: task.py", r"source: '..\task.py'", "files.1.source", "leads out of the problem's"),
+    ("source: task.py", "source: 'C:task.py'", "files.1.source", "leads out of the problem's"),
+    ("source: task.py", "source: tusk.py", "files.1.source", "'tusk.py' is no file of the problem"),
+    ("lang: py", "lang: py\ntemplates: {Python: x.py}", "templates.Python", "is no file"),
+    ("benchmarks:\n  - {size: 1024, seed: 3}\n", "", "benchmarks", "needs at least one timed case"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "field", "sentence"), MISTAKES)
+def test_a_mistake_is_named_with_its_place(old: str, new: str, field: str, sentence: str) -> None:
+    with pytest.raises(Refused) as caught:
+        compiled(replaced(old, new))
+    assert caught.value.code == "bad_problem"
+    assert caught.value.field == field
+    assert caught.value.reason.startswith("task.yml")
+    assert sentence in caught.value.reason
+    assert "\n" not in caught.value.reason
+
+
+@pytest.mark.parametrize("task", ["", "- a\n", "word\n", "[1, 2]\n"])
+def test_a_task_file_must_be_a_map(task: str) -> None:
+    with pytest.raises(Refused, match=r"^task\.yml: "):
+        compiled(task)
+
+
+def test_a_file_over_a_megabyte_is_refused() -> None:
+    with pytest.raises(Refused, match=r"reference\.py has 1000001 bytes: at most 1000000"):
+        compiled(reference_py=b"#" * 1_000_001)
+
+
+def test_a_file_that_is_no_text_is_refused() -> None:
+    with pytest.raises(Refused, match=r"statement\.md is not UTF-8 at byte 2"):
+        compiled(statement_md=b"# \xff")
+
+
+def test_two_texts_under_one_name_are_refused() -> None:
+    task = replaced("source: task.py", "source: template.py") + "templates: {Python: task.py}\n"
+    with pytest.raises(Refused, match=r"'task\.py' is there with another text"):
+        compiled(task)
+
+
+@pytest.mark.parametrize(
+    ("line", "warning"),
+    [
+        ("templates: {Mojo: template.py}", "'Mojo' is none of CUDA"),
+        ("libraries: [einops]", "libraries are not checked"),
+    ],
+)
+def test_what_is_probably_not_meant_warns(line: str, warning: str) -> None:
+    (found,) = compiled(f"{TASK}{line}\n").warnings
+    assert warning in found
+
+
+def test_cases_without_a_seed_warn() -> None:
+    (found,) = compiled(replaced("size: 64, seed: 7", "size: 64")).warnings
+    assert "without 'seed'" in found
+
+
+def test_an_empty_map_of_templates_is_legal() -> None:
+    assert compiled(TASK + "templates: {}\n").warnings == ()
