@@ -1,6 +1,6 @@
 """The public door: every bad request gets one clear answer, every good one is in the log."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import httpx
 import pytest
@@ -31,6 +31,7 @@ gpus: [CPU, H100]
 """
 FILES = {"task.yml": TASK.encode(), "reference.py": b"def ref_kernel(data): return data\n"}
 KERNEL = b"def custom_kernel(data):\n    return data\n"
+KERNEL_FILE = {"file": ("kernel.py", KERNEL)}
 ADA = {"Warpboard-Participant": "ada"}
 
 
@@ -52,9 +53,16 @@ class Door:
         headers: dict[str, str] = ADA,
         **fields: str | list[str],
     ) -> httpx.Response:
-        data = {"problem": "copy", "mode": "test", "gpu": "CPU"} | fields
+        return await self.ask(fields, {"file": (name, source)}, headers)
+
+    async def ask(
+        self,
+        fields: Mapping[str, str | list[str]],
+        files: Mapping[str, tuple[str, bytes]] = KERNEL_FILE,
+        headers: dict[str, str] = ADA,
+    ) -> httpx.Response:
+        data = {"problem": "copy", "mode": "test", "gpu": "CPU"} | dict(fields)
         kept = {key: value for key, value in data.items() if value}
-        files = {"file": (name, source)}
         return await self.http.post("/v1/submissions", data=kept, files=files, headers=headers)
 
 
@@ -113,7 +121,7 @@ async def test_several_gpu_types_make_several_submissions(door: Door) -> None:
 async def test_a_bad_field_is_refused(
     door: Door, fields: dict[str, str], status: int, code: str
 ) -> None:
-    answer = await door.submit(**fields)
+    answer = await door.ask(fields)
     body = answer.json()
     assert (answer.status_code, body["code"]) == (status, code)
     assert isinstance(body["detail"], str)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 from msgspec import inspect as types
@@ -68,7 +68,15 @@ def given(decider: Decider[Command, State, Event], *history: Event) -> Given[Com
     return Given(decider, history)
 
 
-async def eventually(check: Callable[[], Found | Awaitable[Found]], within_s: float = 5.0) -> Found:
+@overload
+async def eventually(check: Callable[[], Awaitable[Found]], within_s: float = 5.0) -> Found: ...
+
+
+@overload
+async def eventually(check: Callable[[], Found], within_s: float = 5.0) -> Found: ...
+
+
+async def eventually(check: Callable[[], Any], within_s: float = 5.0) -> Any:
     """What the check returns as soon as that is true, asked again until then.
 
     Errors: AssertionError when it was not in that time, with what came last.

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, File, Form, Header, Request, Response, UploadFile
 from fastapi.responses import JSONResponse
 
-from ingest.ranker_http import Ranker
-from ingest.service import Ingest, Receipt, Upload
+from ingest.service import Ingest, Reads, Receipt, Upload
 from shared.errors import Refused
 from shared.http import BodyLimit, install
 
@@ -34,7 +33,7 @@ def participant(name: str | None) -> str:
     return name
 
 
-def application(ingest: Ingest, ranker: Ranker, is_well: Callable[[], Awaitable[str]]) -> FastAPI:
+def application(ingest: Ingest, reads: Reads, is_well: Callable[[], Awaitable[str]]) -> FastAPI:
     """The public API over the two sides: commands to ingest, reads to ranker."""
     app = FastAPI(title="Warpboard", docs_url="/docs", openapi_url="/v1/openapi.json")
     app.add_middleware(BodyLimit, bytes_max=REQUEST_BYTES_MAX)
@@ -53,7 +52,7 @@ def application(ingest: Ingest, ranker: Ranker, is_well: Callable[[], Awaitable[
     @app.get("/v1/{path:path}")
     async def read(path: str, request: Request) -> Response:
         """Every read: answered by ranker."""
-        answer = await ranker.read(f"/v1/{path}", request.url.query, request.headers)
+        answer = await reads.read(f"/v1/{path}", request.url.query, request.headers)
         return Response(answer.body, answer.status, answer.headers)
 
     return app

@@ -5,19 +5,11 @@ from dataclasses import dataclass
 
 import httpx
 
+from ingest.service import Answer
 from shared.errors import Failed
 
 PASSED = ("accept", "if-none-match")
 RETURNED = ("content-type", "etag", "retry-after", "warpboard-projection-lag")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What ranker said."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
 
 
 @dataclass(frozen=True)

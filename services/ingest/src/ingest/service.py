@@ -33,6 +33,23 @@ class People(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What the read side said."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Reads(Protocol):
+    """Who answers reads."""
+
+    async def read(self, path: str, query: str, headers: Mapping[str, str]) -> Answer:
+        """Pass one GET on. Errors: Failed if nobody answers."""
+        ...
+
+
 class Upload(NamedTuple):
     """A submit request as it came."""
 
