@@ -1,0 +1,1 @@
+"""The command line: the platform on one machine, and a client of its HTTP API."""

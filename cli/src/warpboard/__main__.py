@@ -1,0 +1,111 @@
+"""Wires the command line together."""
+
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from warpboard import processes
+from warpboard.domain import names
+from warpboard.ingest_http import HttpApi, connected
+from warpboard.local_run import LocalDisk, LocalHarness
+from warpboard.processes.replay import rebuild
+from warpboard.settings import Settings, checked_url, found_folder, found_url, load
+from warpboard.terminal.desk import Desk, Place
+from warpboard.terminal.group import commands
+from warpboard.terminal.screen import TerminalScreen
+
+
+@dataclass(frozen=True)
+class LocalMachine:
+    """This machine; services get this process's environment."""
+
+    environ: Mapping[str, str]
+
+    async def supervise(
+        self, folder: Path, work: Callable[[processes.Platform], Awaitable[None]]
+    ) -> signal.Signals | None:
+        """Run a platform for as long as the work takes; the signal that ended it, if one did."""
+        return await processes.supervise(processes.Platform(folder, self.environ, {}), work)
+
+    def describe(self, folder: Path) -> Sequence[processes.Row]:
+        """How the processes of a folder's platform are."""
+        return processes.describe(folder)
+
+    def down(self, folder: Path) -> bool:
+        """Stop a folder's platform; False if it was not up."""
+        return processes.down(folder)
+
+    async def rebuild(self, folder: Path) -> dict[str, Any]:
+        """How leaderboards folded anew from event 1 compare with the live ones."""
+        return await rebuild(folder)
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a command's options mean under the environment's settings."""
+
+    settings: Settings
+
+    def participant(self, place: Place) -> str:
+        """Who asks."""
+        return names.participant(place.participant) if place.participant else self.default
+
+    @property
+    def default(self) -> str:
+        """Who asks if nobody is named."""
+        return self.settings.participant
+
+    def url(self, place: Place) -> str:
+        """Where the platform is: what the command line says comes before the environment."""
+        if place.url:
+            return checked_url(place.url, "--url")
+        if self.settings.url and place.folder is None:
+            return self.settings.url
+        return found_url(place.folder, Path.cwd())
+
+    def api(self, place: Place) -> AbstractAsyncContextManager[HttpApi]:
+        """The API that a command's options name."""
+        return connected(self.url(place), self.participant(place))
+
+    def connect(
+        self, url: str, participant: str | None = None
+    ) -> AbstractAsyncContextManager[HttpApi]:
+        """The API at a URL."""
+        return connected(url, participant or self.default)
+
+
+def desk() -> Desk:
+    """What the commands have at hand on this machine. Errors: Refused."""
+    settings = load()
+    wiring = Wiring(settings)
+    return Desk(
+        screen=TerminalScreen(_bearing(sys.stdout), _bearing(sys.stderr)),
+        disk=LocalDisk(),
+        harness=LocalHarness(),
+        machine=LocalMachine(settings.environ),
+        api=wiring.api,
+        connect=wiring.connect,
+        participant=wiring.participant,
+        folder=lambda folder: found_folder(folder, Path.cwd()),
+    )
+
+
+def _bearing(stream: TextIO) -> TextIO:
+    """A stream that shows what its encoding lacks instead of ending the command."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+    return stream
+
+
+def main() -> None:
+    """Run the command line and end the process."""
+    commands(desk)(prog_name="warpboard")
+
+
+if __name__ == "__main__":
+    main()

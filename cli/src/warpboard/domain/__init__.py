@@ -1,0 +1,1 @@
+"""What the command line decides: pure functions of what the platform answered."""

@@ -1,0 +1,231 @@
+"""What the HTTP API answers, as far as the command line reads it; unknown fields are left alone."""
+
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from shared.errors import Failed
+
+Answer = dict[str, Any]
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """How one case ended; times are of one call, in microseconds."""
+
+    name: str
+    stage: str
+    verdict: str
+    message: str = ""
+    is_hidden: bool = False
+    time_us: float | None = None
+    interval_us: tuple[float, float] | None = None
+    samples: int = 0
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """What a waiting submission waits for."""
+
+    state: str
+    ahead: int = 0
+    agents_online: int = 0
+    agents_busy: int = 0
+    reason: str | None = None
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """The case that is being run: `done` of `total` cases of the stage are over."""
+
+    stage: str
+    case: str
+    done: int
+    total: int
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """One event in a submission's history."""
+
+    seq: int
+    type: str
+    at: datetime
+    note: str = ""
+
+
+class Ranking(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a finished submission stands, or why it is not ranked."""
+
+    status: str
+    eligible: bool
+    code: str | None = None
+    reason: str | None = None
+    rank: int | None = None
+    score_us: float | None = None
+    interval_us: tuple[float, float] | None = None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution, on an agent or here: how it ended and what it measured."""
+
+    verdict: str | None = None
+    stage: str | None = None
+    reason: str | None = None
+    took_s: float | None = None
+    level: str | None = None
+    tier: str | None = None
+    cases: list[Case] = []
+    log_head: str = ""
+    log_tail: str = ""
+
+
+class Submission(Run, frozen=True, kw_only=True):
+    """One submission whole, with its newest run."""
+
+    number: int
+    problem: str
+    problem_number: int
+    gpu: str
+    mode: str
+    name: str
+    state: str
+    version: int
+    is_over: bool
+    participant: str | None = None
+    agent: str | None = None
+    outcome: str | None = None
+    code: str | None = None
+    is_eligible: bool = False
+    score_us: float | None = None
+    received_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    queue: Queue | None = None
+    progress: Progress | None = None
+    ranking: Ranking | None = None
+    timeline: list[Moment] = []
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """A line in a list of submissions."""
+
+    number: int
+    problem: str
+    gpu: str
+    mode: str
+    name: str
+    state: str
+    participant: str | None = None
+    received_at: datetime | None = None
+    outcome: str | None = None
+    verdict: str | None = None
+    is_eligible: bool = False
+    score_us: float | None = None
+
+
+class Summaries(msgspec.Struct, frozen=True, kw_only=True):
+    """A list of submissions, newest first."""
+
+    items: list[Summary]
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """The promise for one GPU type."""
+
+    number: int
+    gpu: str
+
+
+class Receipts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a submit request was answered."""
+
+    submissions: list[Receipt]
+    problem_version: int = 0
+    is_replay: bool = False
+
+
+class Published(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem's newest version."""
+
+    slug: str
+    number: int
+    is_new: bool
+    warnings: list[str] = []
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest version of a problem."""
+
+    slug: str
+    number: int
+    title: str
+    gpus: list[str]
+    cases_count: dict[str, int] = {}
+    ranking_by: str = ""
+    published_at: datetime | None = None
+
+
+class Problems(msgspec.Struct, frozen=True, kw_only=True):
+    """Every problem."""
+
+    items: list[Problem]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A participant's best eligible run."""
+
+    rank: int
+    number: int
+    score_us: float
+    participant: str | None = None
+    low_us: float | None = None
+    high_us: float | None = None
+    received_at: datetime | None = None
+
+
+class Leaderboard(msgspec.Struct, frozen=True, kw_only=True):
+    """One leaderboard, best first."""
+
+    problem: str
+    problem_version: int
+    gpu: str
+    items: list[Entry]
+    title: str = ""
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that registered, and whether it is alive."""
+
+    id: str
+    gpu: str
+    level: str = ""
+    is_alive: bool = False
+    is_free: bool = False
+
+
+class Agents(msgspec.Struct, frozen=True, kw_only=True):
+    """Every agent."""
+
+    items: list[Agent]
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """How many submissions of a GPU type are in a state."""
+
+    gpu: str
+    state: str
+    submissions: int
+    oldest_at: datetime | None = None
+
+
+class Waitings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is not over yet."""
+
+    items: list[Waiting]
+
+
+def read(answer: Answer, kind: type[T]) -> T:
+    """An answer as the type it should have. Errors: Failed if it has another shape."""
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise Failed(f"the platform's answer is no {kind.__name__}: {error}") from error

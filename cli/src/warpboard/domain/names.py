@@ -1,0 +1,40 @@
+"""Names as the platform takes them."""
+
+import re
+
+from shared.errors import Refused
+
+PARTICIPANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
+LENGTH_MAX = 32
+ANYONE = "participant"
+
+
+def participant(name: str) -> str:
+    """A participant's name, as it was given. Errors: Refused."""
+    if not PARTICIPANT.match(name):
+        raise Refused(
+            "invalid_credential",
+            f"{name!r} is no participant's name: 1 to 32 of a-z 0-9 _ and -, a letter or digit "
+            "first",
+            "--as",
+        )
+    return name
+
+
+def legal_participant(name: str) -> str:
+    """The participant's name nearest to the name of an account on this machine.
+
+    >>> legal_participant("Ada.Lovelace"), legal_participant("_apt"), legal_participant("Zoë")
+    ('ada_lovelace', 'apt', 'zo')
+    """
+    kept = "".join(c if c.isascii() and c.isalnum() else "_" for c in name.lower())
+    return kept.strip("_")[:LENGTH_MAX] or ANYONE
+
+
+def slug_of(folder: str) -> str:
+    """The slug that a problem's folder suggests.
+
+    >>> slug_of("Vector Add"), slug_of("softmax_v2")
+    ('vector-add', 'softmax_v2')
+    """
+    return "-".join(folder.lower().split())

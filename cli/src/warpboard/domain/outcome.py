@@ -1,0 +1,131 @@
+"""How a command ends: its exit code and what it says of a verdict."""
+
+from collections.abc import Iterable, Iterator
+
+from warpboard.domain.answers import Case, Run, Submission
+from warpboard.domain.units import harmless, interval_text, seconds_text, time_text
+
+OK = 0
+FAILED = 1
+REFUSED = 2
+INFRASTRUCTURE = 3
+NOT_RANKED = 5
+INTERRUPTED = 130
+TERMINATED = 143
+
+EXIT_CODES = """Exit codes: 0 passed or done, 1 not passed, 2 refused or wrong usage,
+3 infrastructure (the platform cannot be reached, it failed, or time is over),
+5 passed but not eligible for the leaderboard (mode ranked), 130 interrupted."""
+
+LOG_LINES_MAX = 20
+MESSAGE_LINES_MAX = 12
+LINE_LENGTH_MAX = 300
+_SEVERITY = (OK, NOT_RANKED, FAILED, REFUSED, INFRASTRUCTURE)
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The exit code of several things done at once.
+
+    >>> worst([0, 5, 1]), worst([])
+    (1, 0)
+    """
+    return max(codes, key=_SEVERITY.index, default=OK)
+
+
+def exit_code(submission: Submission) -> int:
+    """What a submission's end means to a shell; one that is not over is no failure."""
+    if not submission.is_over:
+        return OK
+    if submission.outcome == "passed":
+        is_lost = submission.mode == "ranked" and not submission.is_eligible
+        return NOT_RANKED if is_lost else OK
+    return INFRASTRUCTURE if submission.outcome == "infra_failed" else FAILED
+
+
+def ending(submission: Submission) -> list[str]:
+    """A finished submission in lines: verdict, what went wrong, score, rank or why none."""
+    verdict = submission.verdict or submission.outcome or submission.state
+    took = f" in {seconds_text(submission.took_s)}" if submission.took_s is not None else ""
+    head = (
+        f"submission {submission.number}: {verdict} ({submission.mode} on {submission.gpu}){took}"
+    )
+    trouble = list(troubles(submission)) if submission.outcome != "passed" else []
+    return [head, *trouble, *_standing(submission)]
+
+
+def _standing(submission: Submission) -> Iterator[str]:
+    ranking = submission.ranking
+    if ranking is None:
+        return
+    if ranking.score_us is not None:
+        yield f"score {time_text(ranking.score_us)} ({interval_text(ranking.interval_us)})"
+    where = f"{submission.problem} on {submission.gpu}"
+    if ranking.rank is not None:
+        yield f"rank {ranking.rank} of {where}"
+    elif ranking.code == "superseded":
+        yield f"not ranked: another submission of yours is better, {where}"
+    elif ranking.reason and submission.outcome == "passed":
+        yield f"not ranked ({ranking.code}): {_cut(harmless(ranking.reason))}"
+    else:
+        yield f"not ranked ({ranking.code})"
+
+
+def troubles(run: Run) -> Iterator[str]:
+    """What went wrong in a run: its stage and reason, the first failing case, the log's end."""
+    reason = run.reason or ""
+    if run.stage or reason:
+        where = f"in stage {run.stage}" if run.stage else "before any stage"
+        first, *rest = _lines(reason, MESSAGE_LINES_MAX) or ["no reason given"]
+        yield f"{where}: {first}"
+        yield from (f"  {line}" for line in rest)
+    case = first_failing(run.cases)
+    if case is not None and not (case.message and case.message in reason):
+        yield from _case_lines(case)
+    yield from log_lines(run)
+
+
+def _lines(text: str, lines_max: int) -> list[str]:
+    """The first lines of foreign text, harmless and cut to a length; how many more there are."""
+    lines = harmless(text).splitlines()
+    shown = [_cut(line) for line in lines[:lines_max]]
+    more = len(lines) - lines_max
+    return [*shown, f"… {more} more lines"] if more > 0 else shown
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LINE_LENGTH_MAX else line[: LINE_LENGTH_MAX - 1] + "…"
+
+
+def first_failing(cases: Iterable[Case]) -> Case | None:
+    """The first case that did not pass, a shown one before a hidden one."""
+    failing = [case for case in cases if case.verdict not in ("passed", "skipped")]
+    return min(failing, key=lambda case: case.is_hidden, default=None)
+
+
+def _case_lines(case: Case) -> Iterator[str]:
+    name = "a hidden case" if case.is_hidden else f"case {harmless(case.name)}"
+    yield f"{name}: {case.verdict}"
+    yield from (f"  {line}" for line in _lines(case.message, MESSAGE_LINES_MAX))
+
+
+def log_lines(run: Run) -> Iterator[str]:
+    """The end of what the submission printed, under a heading; nothing if it was silent."""
+    lines = harmless(run.log_tail or run.log_head).splitlines()
+    if lines:
+        yield "it printed, at the end:" if len(lines) > LOG_LINES_MAX else "it printed:"
+        yield from (f"  {_cut(line)}" for line in lines[-LOG_LINES_MAX:])
+
+
+def local_exit_code(run: Run) -> int:
+    """What the end of a run without a server means to a shell; no verdict is our failure."""
+    if not run.verdict:
+        return INFRASTRUCTURE
+    return OK if run.verdict == "passed" else FAILED
+
+
+def local_lines(name: str, mode: str, run: Run, score_us: float | None) -> list[str]:
+    """The end of a run without a server, in lines."""
+    took = f" in {seconds_text(run.took_s)}" if run.took_s is not None else ""
+    head = f"{name}: {run.verdict or 'no verdict'} ({mode}, isolation {run.level}){took}"
+    lines = [head] if run.verdict == "passed" else [head, *troubles(run)]
+    return [*lines, f"score {time_text(score_us)}"] if score_us is not None else lines

@@ -1,0 +1,43 @@
+"""What operators are told of a platform on their machine."""
+
+from collections.abc import Iterator, Sequence
+
+from warpboard.domain.answers import Agent, Answer
+from warpboard.domain.units import NOTHING, count_text
+
+CPU = "CPU"
+
+
+def facts(agents: Sequence[Agent]) -> Iterator[str]:
+    """What to know before submitting, from what the living agents offer."""
+    alive = [agent for agent in agents if agent.is_alive]
+    if not alive:
+        yield "no agent is alive yet: submissions wait"
+    if any(agent.gpu == CPU for agent in alive):
+        yield "no GPU: the agent offers the device cpu, shown as GPU type CPU"
+    if any(agent.level == "none" for agent in alive):
+        yield "isolation level none until the sandbox is there: run only code you trust"
+
+
+def pid_text(pid: int | None) -> str:
+    """A process number, if there is one."""
+    return NOTHING if pid is None else str(pid)
+
+
+def rebuild_line(said: Answer) -> str:
+    """How leaderboards folded anew compare with the live ones.
+
+    >>> rebuild_line({"is_equal": True, "seq": 90, "entries": 1, "submissions": 4})
+    'rebuilt from event 1: equal (up to event 90: 1 entry, 4 submissions)'
+    """
+    word = "equal" if said.get("is_equal") else "NOT equal"
+    entries = said.get("entries", 0)
+    counted = f"{entries} " + ("entry" if entries == 1 else "entries")
+    submissions = count_text(said.get("submissions", 0), "submission")
+    return f"rebuilt from event 1: {word} (up to event {said.get('seq')}: {counted}, {submissions})"
+
+
+def difference_lines(said: Answer) -> Iterator[str]:
+    """Each row in which they differ."""
+    for one in said.get("differences", ()):
+        yield f"{one.get('kind')}: live {one.get('live')}, rebuilt {one.get('rebuilt')}"

@@ -1,0 +1,55 @@
+"""Where a submission or a run is, in a sentence."""
+
+from dataclasses import dataclass
+
+from warpboard.domain.answers import Progress, Queue, Submission
+from warpboard.domain.units import count_text, one_line
+
+_STATES = {
+    "received": "received",
+    "queued": "queued",
+    "running": "running",
+    "ranking": "the verdict is there; ranking",
+    "finished": "finished",
+}
+
+
+@dataclass(frozen=True)
+class News:
+    """A sentence, and how many cases of a stage are over, if that is known."""
+
+    sentence: str
+    done: int = 0
+    total: int = 0
+
+
+def news(submission: Submission) -> News:
+    """Where a submission is."""
+    if submission.is_over:
+        return News(submission.verdict or submission.outcome or "finished")
+    if submission.state == "running" and submission.progress is not None:
+        return step(submission.progress)
+    if submission.state == "assigned":
+        return News(f"given to agent {submission.agent}")
+    if submission.queue is not None:
+        return News(_waiting(submission.queue))
+    return News(_STATES.get(submission.state, submission.state))
+
+
+def step(progress: Progress) -> News:
+    """Where a run is.
+
+    >>> step(Progress(stage="check", case="size=64", done=2, total=5)).sentence
+    'check, case 3 of 5: size=64'
+    """
+    at = f"case {min(progress.done + 1, progress.total)} of {progress.total}"
+    name = f": {one_line(progress.case, 60)}" if progress.case else ""
+    words = f"{progress.stage}, {at}{name}" if progress.total else f"{progress.stage}{name}"
+    return News(words, progress.done, progress.total)
+
+
+def _waiting(queue: Queue) -> str:
+    if queue.state == "no_agent":
+        return f"waiting: {queue.reason or 'no agent is alive'}"
+    online = f"{count_text(queue.agents_online, 'agent')} online, {queue.agents_busy} busy"
+    return f"queued: {queue.ahead} ahead, {online}"

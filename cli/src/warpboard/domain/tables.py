@@ -1,0 +1,126 @@
+"""Tables of what the platform answered: columns and rows of text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from warpboard.domain.answers import (
+    Agent,
+    Case,
+    Leaderboard,
+    Moment,
+    Problem,
+    Summary,
+    Waiting,
+)
+from warpboard.domain.units import NOTHING, interval_text, one_line, time_text, when
+
+NUMBERS = ("rank", "number", "score", "time", "samples", "version", "submissions", "pid", "seq")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, the names of the columns, and the rows; columns in NUMBERS stand to the right."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
+    """A leaderboard, best first; instants in the given zone, by default this machine's."""
+    rows = [
+        (
+            str(entry.rank),
+            entry.participant or NOTHING,
+            time_text(entry.score_us),
+            _bounds(entry.low_us, entry.high_us),
+            str(entry.number),
+            when(entry.received_at, zone),
+        )
+        for entry in found.items
+    ]
+    columns = ("rank", "participant", "score", "interval", "number", "when")
+    return Table(f"{found.problem} on {found.gpu}, version {found.problem_version}", columns, rows)
+
+
+def _bounds(low_us: float | None, high_us: float | None) -> str:
+    return NOTHING if low_us is None or high_us is None else interval_text((low_us, high_us))
+
+
+def cases(found: Sequence[Case]) -> Table:
+    """How each case of a run ended."""
+    rows = [
+        (
+            case.stage,
+            f"hidden: {one_line(case.name)}" if case.is_hidden else one_line(case.name),
+            case.verdict,
+            time_text(case.time_us),
+            interval_text(case.interval_us),
+            one_line(case.message),
+        )
+        for case in found
+    ]
+    return Table("cases", ("stage", "case", "verdict", "time", "interval", "message"), rows)
+
+
+def timeline(found: Sequence[Moment], zone: tzinfo | None = None) -> Table:
+    """What happened to a submission, in order."""
+    rows = [(str(one.seq), when(one.at, zone), one.type, one_line(one.note)) for one in found]
+    return Table("timeline", ("seq", "when", "event", "note"), rows)
+
+
+def submissions(found: Sequence[Summary], zone: tzinfo | None = None) -> Table:
+    """A list of submissions, newest first."""
+    rows = [
+        (
+            str(one.number),
+            one.participant or NOTHING,
+            one.problem,
+            one.gpu,
+            one.mode,
+            one_line(one.name, 40),
+            one.verdict or one.outcome or one.state,
+            time_text(one.score_us),
+            when(one.received_at, zone),
+        )
+        for one in found
+    ]
+    columns = (
+        *("number", "participant", "problem", "GPU type", "mode"),
+        *("file", "verdict", "score", "when"),
+    )
+    return Table("submissions", columns, rows)
+
+
+def problems(found: Sequence[Problem], zone: tzinfo | None = None) -> Table:
+    """Every problem in its newest version."""
+    rows = [
+        (
+            one.slug,
+            str(one.number),
+            one_line(one.title, 60),
+            " ".join(one.gpus),
+            when(one.published_at, zone),
+        )
+        for one in found
+    ]
+    return Table("problems", ("problem", "version", "title", "GPU types", "published"), rows)
+
+
+def agents(found: Sequence[Agent]) -> Table:
+    """Who registered, and who of them is alive."""
+    rows = [(one.id, one.gpu, one.level or NOTHING, _health(one)) for one in found]
+    return Table("agents", ("agent", "GPU type", "isolation", "state"), rows)
+
+
+def _health(agent: Agent) -> str:
+    if not agent.is_alive:
+        return "silent"
+    return "free" if agent.is_free else "busy"
+
+
+def queue(found: Sequence[Waiting], zone: tzinfo | None = None) -> Table:
+    """What is not over yet."""
+    rows = [(one.gpu, one.state, str(one.submissions), when(one.oldest_at, zone)) for one in found]
+    return Table("queue", ("GPU type", "state", "submissions", "oldest"), rows)

@@ -1,0 +1,141 @@
+"""Files named on the command line, and a run of them here by the agents' own harness."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from harness import entry
+from harness.entry import RunReport, RunRequest, StageFinished, Started
+from shared.errors import Refused
+from shared.problems import compile_problem
+from warpboard.domain.answers import Answer, Progress
+from warpboard.domain.demo import Sample, Solutions
+from warpboard.domain.names import slug_of
+from warpboard.service.ports import ProblemFiles, Wish
+
+SOURCE_BYTES_MAX = 16 * 1024 * 1024
+FILES_MAX = 256
+SKIPPED = ("solutions", "__pycache__")
+
+
+class LocalDisk:
+    """Reads what a participant or an author names."""
+
+    def source(self, file: Path) -> bytes:
+        """A submission's source. Errors: Refused."""
+        return _bytes(file, SOURCE_BYTES_MAX)
+
+    def problem(self, folder: Path, slug: str | None) -> ProblemFiles:
+        """A problem directory without its solutions, compiled. Errors: Refused."""
+        files = _problem_files(folder)
+        name = slug or slug_of(folder.resolve().name)
+        version = compile_problem(name, files)
+        return ProblemFiles(
+            slug=name,
+            files=files,
+            manifest=version.manifest,
+            version_files=version.files,
+            ranking_by=version.ranking_by,
+            warnings=tuple(version.warnings),
+        )
+
+    def solutions(self, folder: Path) -> list[Solutions]:
+        """The solutions of every problem directory in a folder. Errors: Refused."""
+        problems = sorted(task.parent for task in folder.glob("*/task.yml"))
+        if not problems:
+            raise Refused("bad_problem", f"{folder} holds no problem directory")
+        return [
+            Solutions(
+                slug_of(problem.name),
+                _samples(problem / "solutions" / "correct"),
+                _samples(problem / "solutions" / "wrong"),
+            )
+            for problem in problems
+        ]
+
+
+def _samples(folder: Path) -> tuple[Sample, ...]:
+    files = sorted(folder.glob("*.py"))
+    return tuple(Sample(file.name, _bytes(file, SOURCE_BYTES_MAX)) for file in files)
+
+
+def _bytes(file: Path, bytes_max: int) -> bytes:
+    """A file's bytes, read only as far as the limit."""
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(bytes_max + 1)
+    except OSError as error:
+        raise Refused("unreadable", f"{file} cannot be read: {error.strerror}") from error
+    if len(data) > bytes_max:
+        raise Refused("file_too_large", f"{file} is over {bytes_max:,} bytes")
+    return data
+
+
+def _problem_files(folder: Path) -> dict[str, bytes]:
+    if not folder.is_dir():
+        raise Refused("bad_problem", f"{folder} is no directory")
+    files: dict[str, bytes] = {}
+    left = SOURCE_BYTES_MAX
+    for path in _walk(folder):
+        if len(files) == FILES_MAX:
+            raise Refused("bad_problem", f"{folder} has over {FILES_MAX} files")
+        data = _bytes(path, left)
+        left -= len(data)
+        files[path.relative_to(folder).as_posix()] = data
+    return files
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """The files of a problem, in order; what is neither file nor folder is no part of it."""
+    for where, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if _is_part(name))
+        paths = (Path(where) / name for name in sorted(names) if _is_part(name))
+        yield from (path for path in paths if path.is_file())
+
+
+def _is_part(name: str) -> bool:
+    return not name.startswith(".") and name not in SKIPPED
+
+
+class LocalHarness:
+    """Runs a submission in this machine's harness, with a folder that is gone afterwards."""
+
+    async def run(
+        self, problem: ProblemFiles, wish: Wish, told: Callable[[Progress], Awaitable[None]]
+    ) -> Answer:
+        """How one submission ends, in the keys of a submission's run."""
+        said: dict[str, str] = {}
+
+        async def hear(message: Started | entry.Progress | StageFinished) -> None:
+            if isinstance(message, Started):
+                said.update(level=message.level, tier=message.tier)
+            if isinstance(message, entry.Progress):
+                await told(Progress(**asdict(message)))
+
+        with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
+            request = await asyncio.to_thread(_lay_out, Path(home), problem, wish)
+            report = await entry.evaluate(request, hear)
+        return _answer(report, said)
+
+
+def _lay_out(home: Path, problem: ProblemFiles, wish: Wish) -> RunRequest:
+    folder, out, source = home / "problem", home / "out", home / "submission.py"
+    out.mkdir()
+    _write(folder, {**problem.version_files, "manifest.json": problem.manifest})
+    source.write_bytes(wish.source)
+    return RunRequest(str(folder), str(source), wish.mode, str(out))
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+
+
+def _answer(report: RunReport, said: Mapping[str, str]) -> Answer:
+    answer = asdict(report) | dict(said)
+    return answer | {"verdict": report.verdict or None}

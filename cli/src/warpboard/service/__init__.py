@@ -1,0 +1,1 @@
+"""The commands, one function each, over the ports they need."""

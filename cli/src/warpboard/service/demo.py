@@ -1,0 +1,120 @@
+"""The whole path in one command: start, publish, submit, wait, rank, replay, stop."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.clock import new_id
+from shared.errors import Failed
+from warpboard.domain import demo, tables
+from warpboard.domain.answers import (
+    Agents,
+    Leaderboard,
+    Published,
+    Receipts,
+    Submission,
+    read,
+)
+from warpboard.domain.demo import Example, Solutions
+from warpboard.domain.outcome import FAILED, INTERRUPTED, OK, TERMINATED
+from warpboard.domain.platform import rebuild_line
+from warpboard.domain.units import count_text, seconds_text
+from warpboard.service.operating import announce
+from warpboard.service.ports import Api, Connect, Disk, Machine, Platform, Screen, Wish
+from warpboard.service.publishing import added, publish
+from warpboard.service.waiting import until_over
+
+WAIT_S_MAX = 300.0
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A platform in a folder, the problems of another, and what becomes of them."""
+
+    machine: Machine
+    connect: Connect
+    disk: Disk
+    screen: Screen
+    folder: Path
+    problems: Path
+    is_kept: bool
+
+    async def run(self) -> int:
+        """Do all of it; 0 if each verdict is the expected one and the rebuild is equal.
+
+        Errors: Refused; Failed.
+        """
+        solutions = self.disk.solutions(self.problems)
+        examples = demo.plan(solutions)
+        ended: list[int] = []
+
+        async def work(platform: Platform) -> None:
+            await announce(self.connect, self.screen, platform)
+            self.screen.say(f"started ({seconds_text(time.monotonic() - began)})")
+            ended.append(await self._work(platform.url, solutions, examples))
+            if self.is_kept:
+                self.screen.say(f"the platform stays up: {platform.url}; Ctrl-C stops it")
+                await asyncio.Event().wait()
+
+        began = time.monotonic()
+        number = await self.machine.supervise(self.folder, work)
+        self.screen.say(f"stopped; the demo took {seconds_text(time.monotonic() - began)}")
+        if ended:
+            return ended[0]
+        return INTERRUPTED if number == signal.SIGINT else TERMINATED
+
+    async def _work(self, url: str, solutions: list[Solutions], examples: list[Example]) -> int:
+        async with self.connect(url) as api:
+            with self._step(f"published {count_text(len(solutions), 'problem')}"):
+                await self._publish(api, solutions)
+            with self._step(f"submitted {count_text(len(examples), 'file')}"):
+                gpu = await self._gpu(api)
+                numbers = [await self._submit(url, gpu, example) for example in examples]
+            with self._step("every submission is over"):
+                answers = await until_over(api, self.screen, numbers, WAIT_S_MAX)
+            pairs = [
+                (example, read(answer, Submission))
+                for example, answer in zip(examples, answers, strict=True)
+            ]
+            self.screen.table(demo.verdicts(pairs))
+            for one in solutions:
+                answer = await api.get("leaderboards", one.slug, gpu)
+                self.screen.table(tables.leaderboard(read(answer, Leaderboard)))
+        is_equal = await self._replay()
+        return OK if is_equal and all(demo.is_expected(*pair) for pair in pairs) else FAILED
+
+    async def _publish(self, api: Api, solutions: list[Solutions]) -> None:
+        for one in solutions:
+            problem = self.disk.problem(self.problems / one.slug, one.slug)
+            self.screen.say(added(read(await publish(api, self.screen, problem), Published)))
+
+    async def _gpu(self, api: Api) -> str:
+        """The GPU type of an agent that lives. Errors: Failed if none does."""
+        for agent in read(await api.get("agents"), Agents).items:
+            if agent.is_alive:
+                return agent.gpu
+        raise Failed("no agent is alive: its log is in the folder's logs")
+
+    async def _submit(self, url: str, gpu: str, example: Example) -> int:
+        wish = Wish(
+            example.sample.name, example.sample.source, example.problem, example.mode, (gpu,)
+        )
+        async with self.connect(url, example.participant) as api:
+            receipts = read(await api.submit(wish, new_id()), Receipts)
+        return receipts.submissions[0].number
+
+    async def _replay(self) -> bool:
+        with self._step("compared with leaderboards folded anew"):
+            said = await self.machine.rebuild(self.folder)
+        self.screen.say(rebuild_line(said))
+        return bool(said["is_equal"])
+
+    @contextmanager
+    def _step(self, what: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.screen.say(f"{what} ({seconds_text(time.monotonic() - began)})")

@@ -1,0 +1,118 @@
+"""Running the platform on this machine, and seeing how it goes."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from warpboard.domain import tables
+from warpboard.domain.answers import Agents, Waitings, read
+from warpboard.domain.outcome import FAILED, INFRASTRUCTURE, INTERRUPTED, OK
+from warpboard.domain.platform import difference_lines, facts, pid_text, rebuild_line
+from warpboard.service.ports import Api, Connect, Machine, Platform, Row, Screen, Unavailable
+
+AGENT_S_MAX = 15.0
+STEP_S = 0.25
+
+
+async def up(machine: Machine, connect: Connect, screen: Screen, folder: Path) -> int:
+    """Run the platform until a signal; the exit code. Errors: Refused; Failed."""
+
+    async def work(platform: Platform) -> None:
+        await announce(connect, screen, platform)
+        screen.say("Ctrl-C stops it")
+        await asyncio.Event().wait()
+
+    number = await machine.supervise(folder, work)
+    screen.note("warpboard: stopped")
+    return INTERRUPTED if number == signal.SIGINT else OK
+
+
+async def announce(connect: Connect, screen: Screen, platform: Platform) -> None:
+    """Say what runs where, and what to know before submitting."""
+    async with connect(platform.url) as api:
+        agents = await _agents(api)
+    screen.table(processes(platform.rows))
+    screen.say(f"Warpboard is up: {platform.url}")
+    for fact in facts(agents.items):
+        screen.say(fact)
+
+
+async def _agents(api: Api) -> Agents:
+    """The agents, once one is alive or the wait is over."""
+    until = time.monotonic() + AGENT_S_MAX
+    found = Agents(items=[])
+    while time.monotonic() < until:
+        try:
+            found = read(await api.get("agents"), Agents)
+        except Unavailable:
+            found = Agents(items=[])
+        if any(agent.is_alive for agent in found.items):
+            break
+        await asyncio.sleep(STEP_S)
+    return found
+
+
+def processes(rows: Sequence[Row]) -> tables.Table:
+    """The processes of a platform."""
+    cells = [
+        (row.name, row.state, pid_text(row.pid), str(row.restarts), row.address) for row in rows
+    ]
+    return tables.Table("processes", ("process", "state", "pid", "restarts", "address"), cells)
+
+
+def down(machine: Machine, screen: Screen, folder: Path) -> int:
+    """Stop a folder's platform. Errors: Failed."""
+    screen.say("stopped" if machine.down(folder) else f"nothing runs in {folder}")
+    return OK
+
+
+async def status(
+    connect: Callable[[], AbstractAsyncContextManager[Api]],
+    screen: Screen,
+    rows: Sequence[Row],
+    *,
+    as_json: bool,
+) -> int:
+    """The processes here, the agents and the queue; 3 if the platform does not answer."""
+    local = [_plain(row) for row in rows]
+    if not as_json and rows:
+        screen.table(processes(rows))
+    try:
+        async with connect() as api:
+            agents, queue = await api.get("agents"), await api.get("queue")
+    except Unavailable as trouble:
+        if as_json:
+            screen.json({"is_up": False, "reason": str(trouble), "processes": local})
+        else:
+            screen.say(str(trouble))
+        return INFRASTRUCTURE
+    if as_json:
+        answers = {"agents": agents["items"], "queue": queue["items"]}
+        screen.json({"is_up": True, "processes": local, **answers})
+        return OK
+    screen.table(tables.agents(read(agents, Agents).items))
+    screen.table(tables.queue(read(queue, Waitings).items))
+    return OK
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "state": row.state,
+        "pid": row.pid,
+        "restarts": row.restarts,
+        "address": row.address,
+    }
+
+
+async def replay(machine: Machine, screen: Screen, folder: Path) -> int:
+    """Compare the live leaderboards with ones folded anew from event 1; 1 if they differ."""
+    said = await machine.rebuild(folder)
+    screen.say(rebuild_line(said))
+    for line in difference_lines(said):
+        screen.say(line)
+    return OK if said["is_equal"] else FAILED

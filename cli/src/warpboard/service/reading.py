@@ -1,0 +1,95 @@
+"""Asking what is: a submission, lists, leaderboards."""
+
+from warpboard.domain import tables
+from warpboard.domain.answers import (
+    Answer,
+    Leaderboard,
+    Problem,
+    Problems,
+    Submission,
+    Summaries,
+    read,
+)
+from warpboard.domain.outcome import OK, ending, exit_code, log_lines
+from warpboard.domain.progress import news
+from warpboard.domain.units import NOTHING, when
+from warpboard.service.ports import Api, Screen
+from warpboard.service.waiting import until_over
+
+
+async def submission(
+    api: Api, screen: Screen, number: int, wait_s: float | None, *, as_json: bool
+) -> int:
+    """One submission whole, once it is over if `wait_s` is given; the exit code."""
+    if wait_s is None:
+        answer = await api.get("submissions", number)
+    else:
+        (answer,) = await until_over(api, screen, [number], wait_s)
+    found = read(answer, Submission)
+    if as_json:
+        screen.json(answer)
+    else:
+        _tell(screen, found)
+    return exit_code(found)
+
+
+def _tell(screen: Screen, found: Submission) -> None:
+    screen.say(
+        f"{found.name} by {found.participant or NOTHING}, {found.mode} for {found.problem} "
+        f"version {found.problem_number} on {found.gpu}, received {when(found.received_at)}"
+    )
+    if found.cases:
+        screen.table(tables.cases(found.cases))
+    screen.table(tables.timeline(found.timeline))
+    if not found.is_over:
+        screen.say(f"submission {found.number}: {news(found).sentence}")
+        return
+    for line in ending(found):
+        screen.say(line)
+    if found.outcome == "passed":
+        for line in log_lines(found):
+            screen.say(line)
+
+
+async def submissions(
+    api: Api, screen: Screen, problem: str | None, participant: str | None, *, as_json: bool
+) -> int:
+    """The newest submissions, of a problem or a participant if named."""
+    wanted = {"problem": problem, "participant": participant}
+    answer = await api.get(
+        "submissions", **{name: value for name, value in wanted.items() if value is not None}
+    )
+    return _table(screen, answer, as_json, tables.submissions(read(answer, Summaries).items))
+
+
+async def problems(api: Api, screen: Screen, *, as_json: bool) -> int:
+    """Every problem."""
+    answer = await api.get("problems")
+    return _table(screen, answer, as_json, tables.problems(read(answer, Problems).items))
+
+
+def _table(screen: Screen, answer: Answer, as_json: bool, table: tables.Table) -> int:
+    if as_json:
+        screen.json(answer)
+    else:
+        screen.table(table)
+    return OK
+
+
+async def leaderboards(
+    api: Api, screen: Screen, problem: str, gpu: str | None, *, as_json: bool
+) -> int:
+    """A problem's leaderboards, one for each of its GPU types if none is named."""
+    gpus = [gpu] if gpu else read(await api.get("problems", problem), Problem).gpus
+    answers = [await api.get("leaderboards", problem, one) for one in gpus]
+    if as_json:
+        screen.json({"leaderboards": answers})
+        return OK
+    boards = [read(answer, Leaderboard) for answer in answers]
+    for board in boards:
+        if board.items or gpu:
+            screen.table(tables.leaderboard(board))
+    empty = [board.gpu for board in boards if not board.items]
+    if empty and not gpu:
+        screen.say(f"no entry yet on {', '.join(empty)}")
+    return OK

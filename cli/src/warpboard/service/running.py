@@ -1,0 +1,47 @@
+"""Running one file against one problem directory here, without any server."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.problems.score import score_us
+from warpboard.domain.answers import Progress, Run, read
+from warpboard.domain.outcome import local_exit_code, local_lines
+from warpboard.domain.progress import step
+from warpboard.domain.tables import cases
+from warpboard.service.ports import Disk, Harness, ProblemFiles, Screen, Wish
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to run, against which problem's folder, in which mode."""
+
+    file: Path
+    problem: Path
+    mode: str
+
+
+async def run(disk: Disk, harness: Harness, screen: Screen, asked: Asked, *, as_json: bool) -> int:
+    """Run a file for a problem's folder in a mode; the exit code. Errors: Refused; Failed."""
+    file, mode = asked.file, asked.mode
+    problem = disk.problem(asked.problem, None)
+    wish = Wish(file.name, disk.source(file), problem.slug, mode)
+    with screen.live() as live:
+
+        async def told(progress: Progress) -> None:
+            live.show(file.name, step(progress))
+
+        answer = await harness.run(problem, wish, told)
+    found = read(answer, Run)
+    score = _score_us(problem, found)
+    if as_json:
+        screen.json(answer | {"score_us": score})
+    else:
+        screen.table(cases(found.cases))
+        for line in local_lines(file.name, mode, found, score):
+            screen.say(line)
+    return local_exit_code(found)
+
+
+def _score_us(problem: ProblemFiles, found: Run) -> float | None:
+    timed = [case.time_us or 0.0 for case in found.cases if case.stage == "time"]
+    return score_us(problem.ranking_by, timed) if found.verdict == "passed" and timed else None

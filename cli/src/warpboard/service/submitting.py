@@ -1,0 +1,93 @@
+"""Submitting one file, and seeing it through."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.clock import new_id
+from shared.errors import Refused
+from shared.problems.directives import read_directives
+from warpboard.domain.answers import Answer, Receipt, Receipts, Submission, read
+from warpboard.domain.outcome import OK, ending, exit_code, worst
+from warpboard.service.patience import persist
+from warpboard.service.ports import Api, Disk, Screen, Wish
+from warpboard.service.waiting import until_over
+
+REPEAT_S_MAX = 30.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a participant asked on the command line."""
+
+    file: Path
+    leaderboard: str | None
+    gpus: tuple[str, ...]
+    mode: str
+    is_waiting: bool
+    as_json: bool
+    timeout_s: float
+
+
+async def submit(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
+    """Submit, wait if asked to, and return the exit code. Errors: Refused; Failed."""
+    found = wish(disk, asked)
+    answer = await persist(
+        _once(api, found), REPEAT_S_MAX, lambda trouble: screen.note(f"warpboard: {trouble}")
+    )
+    receipts = read(answer, Receipts)
+    if not asked.is_waiting:
+        if asked.as_json:
+            screen.json(answer)
+        else:
+            _announce(screen, found.problem, receipts)
+        return OK
+    for receipt in receipts.submissions:
+        screen.note(_received(found.problem, receipt))
+    numbers = [receipt.number for receipt in receipts.submissions]
+    answers = await until_over(api, screen, numbers, asked.timeout_s)
+    if asked.as_json:
+        screen.json({"submissions": answers})
+    over = [read(one, Submission) for one in answers]
+    for submission in over if not asked.as_json else ():
+        for line in ending(submission):
+            screen.say(line)
+    return worst(exit_code(one) for one in over)
+
+
+def wish(disk: Disk, asked: Asked) -> Wish:
+    """The request that a file and the options make. Errors: Refused without a leaderboard."""
+    source = disk.source(asked.file)
+    leaderboard = asked.leaderboard or read_directives(text(source)).leaderboard
+    if leaderboard is None:
+        raise Refused(
+            "unknown_leaderboard",
+            "say for which leaderboard: --leaderboard NAME, or #!POPCORN leaderboard NAME "
+            "as the file's first line",
+        )
+    return Wish(asked.file.name, source, leaderboard, asked.mode, asked.gpus)
+
+
+def text(source: bytes) -> str:
+    """A source as text. Errors: Refused `not_utf8`."""
+    try:
+        return source.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refused(
+            "not_utf8", f"the file is not UTF-8 text: byte {error.start} cannot be read", "file"
+        ) from error
+
+
+def _once(api: Api, found: Wish) -> Callable[[], Awaitable[Answer]]:
+    key = new_id()
+    return lambda: api.submit(found, key)
+
+
+def _received(problem: str, receipt: Receipt) -> str:
+    return f"submission {receipt.number} received: {problem} on {receipt.gpu}"
+
+
+def _announce(screen: Screen, problem: str, receipts: Receipts) -> None:
+    for receipt in receipts.submissions:
+        screen.say(_received(problem, receipt))
+        screen.note(f"see how it goes: warpboard submission {receipt.number} --wait")

@@ -1,0 +1,88 @@
+"""What the environment says to the command line; its only reader."""
+
+import getpass
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from shared.errors import Failed, Refused
+from warpboard.domain.names import ANYONE, legal_participant
+from warpboard.domain.names import participant as checked_participant
+
+FOLDER = Path(".warpboard")
+STATE = "state.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the platform is and who asks it, as far as the environment says; child processes
+    get all of `environ`."""
+
+    url: str | None
+    participant: str
+    environ: Mapping[str, str]
+
+
+def load() -> Settings:
+    """The settings of this process. Errors: Refused."""
+    return read(os.environ)
+
+
+def read(environ: Mapping[str, str]) -> Settings:
+    """The settings in an environment. Errors: Refused for a URL or name that cannot be one."""
+    url = environ.get("WARPBOARD_URL")
+    name = environ.get("WARPBOARD_PARTICIPANT")
+    return Settings(
+        url=checked_url(url, "WARPBOARD_URL") if url else None,
+        participant=checked_participant(name) if name else legal_participant(_account()),
+        environ=dict(environ),
+    )
+
+
+def _account() -> str:
+    """The name of the account that runs this process; it may have none, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ANYONE
+
+
+def checked_url(url: str, name: str) -> str:
+    """A URL without a trailing slash. Errors: Refused, naming where it came from."""
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good:
+        raise Refused("bad_settings", f"{name} is {url!r}: expected http://host:port", name)
+    return url.rstrip("/")
+
+
+def _folders(folder: Path | None, here: Path) -> list[Path]:
+    return [folder] if folder else [one / FOLDER for one in (here, *here.parents)]
+
+
+def found_folder(folder: Path | None, here: Path) -> Path:
+    """The data directory that was named, else the nearest from here up, else the one to be."""
+    found = (one for one in _folders(folder, here) if (one / STATE).exists())
+    return folder or next(found, here / FOLDER)
+
+
+def found_url(folder: Path | None, here: Path) -> str:
+    """The URL of the platform whose data directory this is, or the nearest .warpboard from here up.
+
+    Errors: Refused for a file that no platform wrote; Failed if there is none.
+    """
+    for state in (one / STATE for one in _folders(folder, here)):
+        try:
+            return checked_url(str(json.loads(state.read_bytes())["url"]), str(state))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise Refused("bad_settings", f"{state} is not a platform's: {error!r}") from error
+    looked = f"in {folder}" if folder else "here"
+    raise Failed(f"no platform runs {looked}: start one with warpboard up, or name one with --url")

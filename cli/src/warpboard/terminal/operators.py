@@ -1,0 +1,95 @@
+"""What operators do: start the platform here, stop it, look after it."""
+
+import asyncio
+from pathlib import Path
+
+import click
+from click import Path as PathType
+
+from warpboard.service import operating
+from warpboard.service.demo import Demo
+from warpboard.terminal import options
+from warpboard.terminal.desk import Desk, Place, run
+
+FOLDER = PathType(file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--folder", type=FOLDER, default=".warpboard", show_default=True, help="Its data.")
+@click.pass_obj
+def up(desk: Desk, folder: Path) -> int:
+    """Start the platform on this machine and run it until Ctrl-C.
+
+    \b
+    Example:
+      warpboard up --folder .warpboard
+    """
+    # `supervise` hears the signals itself, for it has to stop all in order.
+    return asyncio.run(operating.up(desk.machine, desk.connect, desk.screen, folder))
+
+
+@click.command()
+@click.option("--folder", type=FOLDER, help="Its data; the nearest .warpboard if not given.")
+@click.pass_obj
+def down(desk: Desk, folder: Path | None) -> int:
+    """Stop the platform that runs on this machine.
+
+    \b
+    Example:
+      warpboard down
+    """
+    return operating.down(desk.machine, desk.screen, desk.folder(folder))
+
+
+@click.command()
+@options.as_json
+@options.place
+@click.pass_obj
+def status(desk: Desk, /, place: Place, *, as_json: bool) -> int:
+    """Show the processes, the agents and the queue; exit code 3 if the platform is not up.
+
+    \b
+    Example:
+      warpboard status --json
+    """
+    rows = () if place.url else desk.machine.describe(desk.folder(place.folder))
+    return run(operating.status(lambda: desk.api(place), desk.screen, rows, as_json=as_json))
+
+
+@click.command()
+@click.option("--folder", type=FOLDER, help="Its data; the nearest .warpboard if not given.")
+@click.pass_obj
+def replay(desk: Desk, folder: Path | None) -> int:
+    """Fold the leaderboards anew from event 1 and compare: exit code 0 if equal, 1 if not.
+
+    \b
+    Example:
+      warpboard replay
+    """
+    return run(operating.replay(desk.machine, desk.screen, desk.folder(folder)))
+
+
+@click.command()
+@click.option(
+    "--folder", type=FOLDER, default=".warpboard/demo", show_default=True, help="Its data."
+)
+@click.option(
+    "--problems", type=options.FOLDER, default="problems", show_default=True, help="What to add."
+)
+@click.option("--keep", "is_kept", is_flag=True, help="Leave it up afterwards, until Ctrl-C.")
+@click.pass_obj
+def demo(desk: Desk, folder: Path, problems: Path, *, is_kept: bool) -> int:
+    """Show the whole path: start, submit as three participants, rank, replay, stop.
+
+    Exit code 0 if each verdict is the expected one and the leaderboards equal those folded
+    anew from event 1.
+
+    \b
+    Example:
+      warpboard demo
+    """
+    show = Demo(desk.machine, desk.connect, desk.disk, desk.screen, folder, problems, is_kept)
+    return asyncio.run(show.run())
+
+
+COMMANDS = (up, down, status, replay, demo)

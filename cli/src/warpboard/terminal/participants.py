@@ -1,0 +1,118 @@
+"""What participants do: submit, look, run here."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warpboard.service import reading, running, submitting
+from warpboard.terminal import options
+from warpboard.terminal.desk import Desk, Place, run
+
+
+@click.command()
+@click.argument("file", type=options.FILE)
+@click.option("--leaderboard", metavar="NAME", help="Else the file's #!POPCORN leaderboard line.")
+@click.option("--gpu", "gpus", multiple=True, metavar="TYPE", help="GPU type; may be repeated.")
+@options.mode("ranked")
+@click.option(
+    "--wait/--no-wait", "is_waiting", default=True, show_default=True, help="See it through."
+)
+@options.timeout
+@options.as_json
+@options.place
+@click.pass_obj
+def submit(desk: Desk, /, place: Place, **asked: Any) -> int:
+    """Submit FILE and wait for its verdict.
+
+    The exit code tells how it ended: 0 passed, 1 not passed, 2 refused, 3 infrastructure,
+    5 passed but not eligible for the leaderboard.
+
+    \b
+    Example:
+      warpboard submit kernel.py --leaderboard matmul --gpu CPU --mode ranked
+    """
+    wanted = submitting.Asked(**asked)
+    return desk.ask(place, lambda api: submitting.submit(api, desk.disk, desk.screen, wanted))
+
+
+@click.command()
+@click.argument("number", type=click.IntRange(min=1))
+@click.option("--wait", "is_waiting", is_flag=True, help="Wait until it is over.")
+@options.timeout
+@options.as_json
+@options.place
+@click.pass_obj
+def submission(desk: Desk, /, place: Place, number: int, **asked: Any) -> int:
+    """Show submission NUMBER whole: verdict, cases, history, what it printed.
+
+    \b
+    Example:
+      warpboard submission 12 --json
+    """
+    wait_s = asked["timeout_s"] if asked["is_waiting"] else None
+    return desk.ask(
+        place,
+        lambda api: reading.submission(api, desk.screen, number, wait_s, as_json=asked["as_json"]),
+    )
+
+
+@click.command()
+@click.option("--problem", metavar="NAME", help="Only those for a problem.")
+@click.option("--mine", is_flag=True, help="Only your own.")
+@options.as_json
+@options.place
+@click.pass_obj
+def submissions(desk: Desk, /, place: Place, problem: str | None, **asked: Any) -> int:
+    """List the newest submissions.
+
+    \b
+    Example:
+      warpboard submissions --problem matmul --mine
+    """
+    who = desk.participant(place) if asked["mine"] else None
+    return desk.ask(
+        place,
+        lambda api: reading.submissions(api, desk.screen, problem, who, as_json=asked["as_json"]),
+    )
+
+
+@click.command()
+@click.argument("leaderboard")
+@click.option("--gpu", metavar="TYPE", help="GPU type; all of the problem's if not given.")
+@options.as_json
+@options.place
+@click.pass_obj
+def show(desk: Desk, /, place: Place, leaderboard: str, **asked: Any) -> int:
+    """Show a LEADERBOARD, best first.
+
+    \b
+    Example:
+      warpboard show matmul --gpu CPU
+    """
+    return desk.ask(
+        place,
+        lambda api: reading.leaderboards(
+            api, desk.screen, leaderboard, asked["gpu"], as_json=asked["as_json"]
+        ),
+    )
+
+
+@click.command(name="run")
+@click.argument("file", type=options.FILE)
+@click.option("--problem", type=options.FOLDER, required=True, help="The problem's directory.")
+@options.mode("test")
+@options.as_json
+@click.pass_obj
+def run_here(desk: Desk, /, file: Path, problem: Path, mode: str, *, as_json: bool) -> int:
+    """Run FILE here for a problem's directory, in the agents' own harness, without any server.
+
+    \b
+    Example:
+      warpboard run kernel.py --problem problems/matmul --mode benchmark
+    """
+    wanted = running.Asked(file, problem, mode)
+    return run(running.run(desk.disk, desk.harness, desk.screen, wanted, as_json=as_json))
+
+
+COMMANDS = (submit, submission, submissions, show, run_here)

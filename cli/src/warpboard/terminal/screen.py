@@ -1,0 +1,143 @@
+"""What is printed: answers to stdout, everything beside them to stderr."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from warpboard.domain.progress import News
+from warpboard.domain.tables import NUMBERS, Table
+from warpboard.domain.units import harmless
+from warpboard.service.ports import Live
+
+# Without a terminal a line is as long as it is: programs read it, nobody sees it wrap.
+UNBOUNDED = 100_000
+STYLES = {
+    "passed": "green",
+    "ranked": "green",
+    "free": "green",
+    "running": "green",
+    "equal": "green",
+    "wrong_answer": "red",
+    "late_write": "red",
+    "crashed": "red",
+    "timed_out": "red",
+    "compile_error": "red",
+    "import_error": "red",
+    "infra_failed": "magenta",
+    "silent": "yellow",
+    "skipped": "dim",
+}
+
+
+class TerminalScreen:
+    """A Screen on two streams; a stream that is no terminal gets no colours and no wrapping."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out = _console(out)
+        self._err = _console(err)
+
+    def say(self, line: str) -> None:
+        """A line of the answer."""
+        self._out.print(_text(line))
+
+    def note(self, line: str) -> None:
+        """A line beside the answer."""
+        self._err.print(_text(line))
+
+    def table(self, table: Table) -> None:
+        """A table; without a terminal its columns stand apart by two spaces."""
+        is_plain = not self._out.is_terminal
+        shown = RichTable(title=None, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for name in table.columns:
+            shown.add_column(Text(name, "bold"), justify=_justify(name), no_wrap=is_plain)
+        for row in table.rows:
+            shown.add_row(*(_cell(value) for value in row))
+        self._out.print(Text(table.title, "bold"))
+        if table.rows:
+            self._out.print(shown)
+        else:
+            self._out.print(Text("nothing yet", "dim"))
+        self._out.print()
+
+    def json(self, value: object) -> None:
+        """The whole answer for a program."""
+        self._out.file.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    @contextmanager
+    def live(self) -> Iterator[Live]:
+        """Progress beside the answer: bars on a terminal, else a line a change."""
+        if not self._err.is_terminal:
+            yield _Lines(self)
+            return
+        with _bars(self._err) as progress:
+            yield _Bars(progress)
+
+
+class _Lines:
+    """Progress where nothing can be replaced."""
+
+    def __init__(self, screen: TerminalScreen) -> None:
+        self._screen = screen
+        self._last: dict[str, str] = {}
+
+    def show(self, key: str, news: News) -> None:
+        if self._last.get(key) != news.sentence:
+            self._last[key] = news.sentence
+            self._screen.note(f"{key}: {news.sentence}")
+
+
+class _Bars:
+    """Progress on a terminal: a line a thing, with the time since it was first heard of."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tasks: dict[str, TaskID] = {}
+
+    def show(self, key: str, news: News) -> None:
+        if key not in self._tasks:
+            self._tasks[key] = self._progress.add_task(harmless(key), sentence="", total=None)
+        total = news.total or None
+        sentence = harmless(news.sentence)
+        self._progress.update(self._tasks[key], completed=news.done, total=total, sentence=sentence)
+
+
+def _bars(console: Console) -> Progress:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[sentence]}", markup=False),
+    )
+    return Progress(*columns, console=console, transient=True)
+
+
+def _console(stream: TextIO) -> Console:
+    is_terminal = stream.isatty()
+    return Console(
+        file=stream,
+        force_terminal=is_terminal,
+        no_color=None if is_terminal else True,
+        width=None if is_terminal else UNBOUNDED,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+def _justify(column: str) -> Literal["left", "right"]:
+    return "right" if column in NUMBERS else "left"
+
+
+def _cell(value: str) -> Text:
+    return Text(value, STYLES.get(value, ""))
+
+
+def _text(line: str) -> Text:
+    return Text(harmless(line))

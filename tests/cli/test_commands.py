@@ -1,0 +1,249 @@
+"""Every command: what it asks, what it prints, how it ends."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.cli.answers import ANSWER, PASSED, WRONG
+from tests.cli.standin import Heard, Say, in_turn, standing
+from warpboard.__main__ import desk
+from warpboard.terminal.group import commands
+
+NOTHING_THERE = "http://127.0.0.1:9"
+KERNEL = "#!POPCORN leaderboard matmul\ndef custom_kernel(data):\n    return data\n"
+RECEIPT = {"submissions": [{"number": 12, "gpu": "CPU"}], "problem_version": 3, "is_replay": False}
+PROBLEM = {"slug": "matmul", "number": 3, "title": "Matmul", "gpus": ["CPU", "H100"]}
+BOARD = {"problem": "matmul", "problem_version": 3, "gpu": "CPU", "items": []}
+ENTRY = {"rank": 1, "number": 12, "score_us": 12.34, "participant": "ada"}
+ALL = (
+    *("down", "demo", "problem add", "problem list", "replay", "run", "show", "status"),
+    *("submission", "submissions", "submit", "up"),
+)
+
+
+def warpboard(*arguments: object, **environ: str) -> Result:
+    """Run a command in an environment of its own."""
+    given = {"WARPBOARD_URL": None, "WARPBOARD_PARTICIPANT": None} | environ
+    return CliRunner().invoke(commands(desk), [str(one) for one in arguments], env=given)
+
+
+def asked(say: Say, *arguments: object, **environ: str) -> tuple[Result, list[Heard]]:
+    with standing(say) as standin:
+        return warpboard(*arguments, "--url", standin.url, **environ), standin.heard
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    """A file that says for which leaderboard it is."""
+    file = tmp_path / "kernel.py"
+    file.write_text(KERNEL)
+    return file
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_every_command_explains_itself_by_an_example(command: str) -> None:
+    result = warpboard(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert f"Example:\n    warpboard {command}" in result.stdout
+
+
+def test_the_help_tells_the_exit_codes() -> None:
+    assert "130 interrupted" in warpboard("--help").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("submit",),
+        ("submit", "missing.py"),
+        ("submit", "."),
+        ("submission", "0"),
+        ("submission", "twelve"),
+        ("run", "missing.py", "--problem", "."),
+        ("problem", "add"),
+        ("problem", "add", "missing"),
+        ("show",),
+        ("show", "x", "--url", "nowhere"),
+        ("show", "x", "--url", "http://h:1", "--as", "Ada L"),
+        ("demo", "--problems", "missing"),
+    ],
+)
+def test_wrong_usage_is_refused(arguments: tuple[str, ...]) -> None:
+    result = warpboard(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr
+
+
+def test_a_wrong_environment_is_refused_in_one_line() -> None:
+    result = warpboard("problem", "list", WARPBOARD_URL="nowhere")
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", "matmul"),
+        ("submission", "12"),
+        ("submissions",),
+        ("problem", "list"),
+        ("status",),
+    ],
+)
+def test_a_platform_that_is_not_there_is_told_at_once(arguments: tuple[str, ...]) -> None:
+    result = warpboard(*arguments, "--url", NOTHING_THERE)
+    assert result.exit_code == 3
+    assert NOTHING_THERE in result.output
+
+
+def test_without_a_platform_the_commands_say_how_to_start_one(tmp_path: Path) -> None:
+    for arguments in (("show", "matmul"), ("replay",)):
+        result = warpboard(*arguments, "--folder", tmp_path)
+        assert result.exit_code == 3
+        assert "warpboard up" in result.stderr
+    assert "nothing runs" in warpboard("down", "--folder", tmp_path).stdout
+
+
+def test_a_refusal_is_one_line_with_its_field(kernel: Path) -> None:
+    refusal = {"detail": "no such GPU\ntype", "code": "unknown_gpu", "errors": [{"field": "gpu"}]}
+    result, _ = asked(in_turn((400, refusal)), "submit", kernel, "--gpu", "X")
+    assert result.exit_code == 2
+    assert result.stderr == "warpboard: no such GPU type [gpu]\n"
+
+
+def test_submit_takes_the_leaderboard_from_the_file(kernel: Path) -> None:
+    result, heard = asked(in_turn((202, RECEIPT)), "submit", kernel, "--no-wait", "--as", "ada")
+    assert result.exit_code == 0
+    assert "submission 12 received: matmul on CPU" in result.stdout
+    assert b'name="problem"\r\n\r\nmatmul' in heard[0].body
+    assert b'name="mode"\r\n\r\nranked' in heard[0].body
+    assert heard[0].headers["warpboard-participant"] == "ada"
+
+
+def test_submit_without_any_leaderboard_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text("x = 1\n")
+    result = warpboard("submit", file, "--url", NOTHING_THERE)
+    assert result.exit_code == 2
+    assert "--leaderboard" in result.stderr
+
+
+def test_a_file_that_is_not_utf8_is_refused_here(tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_bytes(b"x = '\xff'\n")
+    result = warpboard("submit", file, "--url", NOTHING_THERE)
+    assert result.exit_code == 2
+    assert "byte 5" in result.stderr
+
+
+def test_a_submission_is_asked_again_under_one_key(kernel: Path) -> None:
+    away = (503, {"detail": "starting", "code": "unavailable"})
+    result, heard = asked(in_turn(away, away, (202, RECEIPT)), "submit", kernel, "--no-wait")
+    assert result.exit_code == 0
+    assert len(heard) == 3
+    assert len({one.headers["idempotency-key"] for one in heard}) == 1
+
+
+def test_two_submissions_have_two_keys(kernel: Path) -> None:
+    with standing(in_turn((202, RECEIPT))) as standin:
+        for _ in range(2):
+            warpboard("submit", kernel, "--no-wait", "--url", standin.url)
+    assert len({one.headers["idempotency-key"] for one in standin.heard}) == 2
+
+
+def life(*states: dict[str, Any]) -> Say:
+    """A receipt, then one state after the other."""
+    return in_turn((202, RECEIPT), *((200, state) for state in states))
+
+
+def test_submit_waits_for_the_end(kernel: Path) -> None:
+    running = ANSWER | {"state": "running", "version": 20}
+    result, heard = asked(life(ANSWER, running, PASSED), "submit", kernel)
+    assert result.exit_code == 0
+    assert "submission 12: passed (ranked on CPU)" in result.stdout
+    assert "submission 12: running" in result.stderr
+    queries = [one.path.partition("?")[2] for one in heard[1:]]
+    assert [query.partition("&")[0] for query in queries] == ["after=-1", "after=12", "after=20"]
+
+
+def test_waiting_outlives_a_platform_that_restarts(kernel: Path) -> None:
+    away = (503, {"detail": "restarting", "code": "unavailable"})
+    say = in_turn((202, RECEIPT), (200, ANSWER), away, away, (200, PASSED))
+    result, _ = asked(say, "submit", kernel)
+    assert result.exit_code == 0
+    assert "restarting" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (WRONG, 1),
+        (WRONG | {"outcome": "infra_failed", "verdict": None}, 3),
+        (PASSED | {"is_eligible": False}, 5),
+    ],
+)
+def test_the_exit_code_of_submit_is_its_end(kernel: Path, end: dict[str, Any], code: int) -> None:
+    assert asked(life(end), "submit", kernel)[0].exit_code == code
+
+
+def test_json_is_the_whole_answer_and_nothing_else(kernel: Path) -> None:
+    result, _ = asked(life(ANSWER, WRONG), "submit", kernel, "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == {"submissions": [WRONG]}
+
+
+def test_a_wait_has_an_end(kernel: Path) -> None:
+    result, _ = asked(life(ANSWER), "submit", kernel, "--timeout", "0.3")
+    assert result.exit_code == 3
+    assert "warpboard submission 12 --wait" in result.stderr
+
+
+def test_submission_shows_cases_timeline_and_log() -> None:
+    result, heard = asked(in_turn((200, WRONG)), "submission", 12)
+    assert result.exit_code == 1
+    assert heard[0].path == "/v1/submissions/12"
+    for words in ("size=65", "SubmissionReceived", "  hello", "wrong_answer"):
+        assert words in result.stdout
+
+
+def test_submission_in_json_is_the_answer() -> None:
+    result, _ = asked(in_turn((200, PASSED)), "submission", 12, "--json")
+    assert json.loads(result.stdout) == PASSED
+
+
+def test_mine_are_those_of_the_participant() -> None:
+    _, heard = asked(
+        in_turn((200, {"items": []})), *("submissions", "--mine"), WARPBOARD_PARTICIPANT="grace"
+    )
+    assert heard[0].path == "/v1/submissions?participant=grace"
+
+
+def test_show_takes_every_gpu_type_of_the_problem() -> None:
+    board = BOARD | {"items": [ENTRY]}
+    say = in_turn((200, PROBLEM), (200, board), (200, BOARD | {"gpu": "H100"}))
+    result, heard = asked(say, "show", "matmul")
+    assert [one.path.rpartition("/")[2] for one in heard] == ["matmul", "CPU", "H100"]
+    assert "12.34 µs" in result.stdout
+    assert "no entry yet on H100" in result.stdout
+
+
+def test_show_in_json_holds_every_leaderboard() -> None:
+    result, _ = asked(in_turn((200, BOARD)), "show", "matmul", "--gpu", "CPU", "--json")
+    assert json.loads(result.stdout) == {"leaderboards": [BOARD]}
+
+
+def test_status_shows_agents_and_queue() -> None:
+    agent = {"id": "a1", "gpu": "CPU", "level": "none", "is_alive": True, "is_free": True}
+    say = in_turn((200, {"items": [agent]}), (200, {"items": []}))
+    result, _ = asked(say, "status", "--json")
+    assert json.loads(result.stdout) == {
+        "is_up": True,
+        "processes": [],
+        "agents": [agent],
+        "queue": [],
+    }

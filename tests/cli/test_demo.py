@@ -1,0 +1,102 @@
+"""What the demo submits, and which verdicts it takes."""
+
+from typing import Any
+
+import pytest
+
+from shared.errors import Refused
+from tests.cli.answers import PASSED, WRONG
+from warpboard.domain.answers import Submission, read
+from warpboard.domain.demo import (
+    NOT_PASSED,
+    PARTICIPANTS,
+    Example,
+    Sample,
+    Solutions,
+    is_expected,
+    plan,
+    verdicts,
+)
+
+GOOD, BAD = Sample("good.py", b"def custom_kernel(data): ...\n"), Sample("bad.py", b"x = 1\n")
+SLUGS = ("grayscale", "histogram", "identity", "matmul", "softmax", "vectoradd")
+
+
+def solutions(slug: str) -> Solutions:
+    return Solutions(slug, (GOOD, Sample("other.py", b"")), (BAD,))
+
+
+def example(expected: str, mode: str = "ranked") -> Example:
+    return Example("ada", "matmul", GOOD, mode, expected)
+
+
+def submission(answer: dict[str, Any]) -> Submission:
+    return read(answer, Submission)
+
+
+def test_every_problem_gets_a_ranked_submission() -> None:
+    examples = plan([solutions(slug) for slug in SLUGS])
+    ranked = {one.problem for one in examples if one.mode == "ranked" and one.expected == "passed"}
+    assert ranked == set(SLUGS)
+
+
+def test_every_participant_submits_about_ten_files_in_all() -> None:
+    examples = plan([solutions(slug) for slug in SLUGS])
+    assert {one.participant for one in examples} == set(PARTICIPANTS)
+    assert 10 <= len(examples) <= 14
+
+
+def test_rivals_meet_on_one_leaderboard() -> None:
+    examples = plan([solutions(slug) for slug in SLUGS])
+    rivals = {
+        one.participant
+        for one in examples
+        if one.problem == "identity" and one.mode == "ranked" and one.expected == "passed"
+    }
+    assert rivals == set(PARTICIPANTS)
+
+
+def test_each_way_not_to_pass_is_shown() -> None:
+    expected = {one.expected for one in plan([solutions("matmul")])}
+    assert expected == {"passed", "not passed", "compile_error", "crashed", "timed_out"}
+
+
+def test_the_slow_file_is_python() -> None:
+    (slow,) = [one for one in plan([solutions("p")]) if one.sample.name == "slow.py"]
+    compile(slow.sample.source, "slow.py", "exec")
+
+
+def test_problems_without_solutions_are_not_submitted_for() -> None:
+    examples = plan([Solutions("bare", (), ()), solutions("matmul")])
+    assert {one.problem for one in examples} == {"matmul"}
+    with pytest.raises(Refused, match="solutions/correct"):
+        plan([Solutions("bare", (), ())])
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer", "is_so"),
+    [
+        ("passed", PASSED, True),
+        ("passed", PASSED | {"is_eligible": False}, False),
+        ("passed", WRONG, False),
+        (NOT_PASSED, WRONG, True),
+        (NOT_PASSED, PASSED, False),
+        (NOT_PASSED, WRONG | {"outcome": "infra_failed", "verdict": None}, False),
+        ("crashed", WRONG | {"verdict": "crashed"}, True),
+        ("crashed", WRONG, False),
+    ],
+)
+def test_only_the_expected_verdict_is_taken(
+    expected: str, answer: dict[str, Any], is_so: bool
+) -> None:
+    assert is_expected(example(expected), submission(answer)) is is_so
+
+
+def test_a_passed_test_need_not_be_ranked() -> None:
+    unranked = submission(PASSED | {"is_eligible": False, "mode": "test"})
+    assert is_expected(example("passed", "test"), unranked)
+
+
+def test_an_unexpected_verdict_stands_out() -> None:
+    table = verdicts([(example("passed"), submission(WRONG))])
+    assert "NOT passed" in table.rows[0]

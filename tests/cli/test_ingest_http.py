@@ -1,0 +1,86 @@
+"""What is said to the platform, and what its answers mean."""
+
+from typing import Any
+
+import pytest
+
+from shared.errors import Failed, Refused
+from tests.cli.standin import Say, StandIn, in_turn, standing
+from warpboard.ingest_http import connected
+from warpboard.service.ports import Unavailable, Wish
+
+NOTHING_THERE = "http://127.0.0.1:9"  # The port of discard, which nobody serves.
+WISH = Wish("kernel.py", b"x = 1\n", "matmul", "test", ("CPU", "H100"))
+REFUSAL = {
+    "detail": "GPU type 'X' is not on this leaderboard: CPU",
+    "code": "unknown_gpu",
+    "request_id": "r1",
+    "errors": [{"field": "gpu", "message": "GPU type 'X' is not on this leaderboard: CPU"}],
+}
+
+
+async def asked(say: Say) -> tuple[Any, StandIn]:
+    with standing(say) as standin:
+        async with connected(standin.url, "ada") as api:
+            return await api.get("leaderboards", "a/b?c", "CPU", limit=2), standin
+
+
+async def test_a_path_is_quoted_and_the_participant_named() -> None:
+    answer, standin = await asked(in_turn((200, {"items": []})))
+    assert answer == {"items": []}
+    (heard,) = standin.heard
+    assert heard.path == "/v1/leaderboards/a%2Fb%3Fc/CPU?limit=2"
+    assert heard.headers["warpboard-participant"] == "ada"
+
+
+async def test_a_submission_carries_its_key_and_every_gpu_type() -> None:
+    with standing(in_turn((202, {"submissions": []}))) as standin:
+        async with connected(standin.url, "ada") as api:
+            await api.submit(WISH, "key-1")
+    (heard,) = standin.heard
+    assert heard.headers["idempotency-key"] == "key-1"
+    assert heard.body.count(b'name="gpu"') == 2
+    assert b'filename="kernel.py"' in heard.body
+    assert b"x = 1\n" in heard.body
+
+
+async def test_a_problem_is_sent_with_the_paths_of_its_files() -> None:
+    with standing(in_turn((201, {"slug": "p"}))) as standin:
+        async with connected(standin.url, "ada") as api:
+            await api.publish("p", {"task.yml": b"lang: py", "sub/a.py": b""})
+    body = standin.heard[0].body
+    assert b'filename="task.yml"' in body
+    assert b'filename="sub/a.py"' in body
+
+
+async def test_a_refusal_keeps_its_code_reason_and_field() -> None:
+    with pytest.raises(Refused) as refused:
+        await asked(in_turn((400, REFUSAL)))
+    assert (refused.value.code, refused.value.field) == ("unknown_gpu", "gpu")
+    assert refused.value.reason == REFUSAL["detail"]
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+async def test_a_platform_that_is_not_ready_may_be_asked_again(status: int) -> None:
+    with pytest.raises(Unavailable, match="starting"):
+        await asked(in_turn((status, {"detail": "starting", "code": "unavailable"})))
+
+
+async def test_a_platform_that_is_not_there_may_be_asked_again() -> None:
+    async with connected(NOTHING_THERE, "ada") as api:
+        with pytest.raises(Unavailable, match=NOTHING_THERE):
+            await api.get("problems")
+
+
+@pytest.mark.parametrize(
+    "say", [(500, {"detail": "broke"}), (200, b"<html>"), (200, [1]), (302, {}), (200, b"\xff")]
+)
+async def test_an_answer_that_is_none_is_a_failure(say: tuple[int, Any]) -> None:
+    with pytest.raises(Failed) as failed:
+        await asked(in_turn(say))
+    assert not isinstance(failed.value, Unavailable)
+
+
+async def test_a_refusal_in_another_shape_still_has_a_reason() -> None:
+    with pytest.raises(Refused, match="HTTP status 404"):
+        await asked(in_turn((404, b"not here")))

@@ -1,0 +1,47 @@
+"""A signal ends a command at once, with its exit code and one line."""
+
+import asyncio
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+
+from shared.testing import eventually
+from tests.cli.answers import ANSWER
+from tests.cli.standin import in_turn, standing
+
+WITHIN_S = 20.0
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "line"),
+    [
+        (signal.SIGINT, 130, "warpboard: interrupted"),
+        (signal.SIGTERM, 143, "warpboard: stopped by SIGTERM"),
+    ],
+)
+async def test_a_signal_ends_a_wait(
+    tmp_path: Path, number: signal.Signals, code: int, line: str
+) -> None:
+    with standing(in_turn((200, ANSWER))) as standin:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "warpboard", "submission", "12", "--wait"),
+            *("--url", standin.url),
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=tmp_path,
+        )
+        try:
+            await eventually(lambda: standin.heard, WITHIN_S)
+            process.send_signal(number)
+            out, err = await asyncio.wait_for(process.communicate(), WITHIN_S)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert process.returncode == code
+    assert out == b""
+    assert err.decode().splitlines()[-1] == line
+    assert b"Traceback" not in err

@@ -1,0 +1,86 @@
+"""Files that are named on the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from shared.errors import Refused
+from warpboard.local_run import FILES_MAX, SOURCE_BYTES_MAX, LocalDisk
+
+TASK_YML = """\
+files:
+  - {name: "submission.py", source: "@SUBMISSION@"}
+  - {name: "reference.py", source: "reference.py"}
+lang: "py"
+config: {main: "eval.py"}
+description: "Nothing to do."
+tests: []
+benchmarks: [{size: 1, seed: 2}]
+gpus: ["CPU"]
+"""
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> Path:
+    """The smallest problem that compiles, in a folder of its own."""
+    folder = tmp_path / "Empty Loop"
+    folder.mkdir()
+    (folder / "task.yml").write_text(TASK_YML)
+    (folder / "reference.py").write_text("def generate_input(size, seed): ...\n")
+    return folder
+
+
+def test_solutions_dotfiles_and_caches_stay_at_home(problem: Path) -> None:
+    for name in ("solutions/correct/a.py", "__pycache__/b.pyc", ".git/c", ".hidden"):
+        (problem / name).parent.mkdir(parents=True, exist_ok=True)
+        (problem / name).write_text("x = 1\n")
+    found = LocalDisk().problem(problem, None)
+    assert sorted(found.files) == ["reference.py", "task.yml"]
+    assert found.slug == "empty-loop"
+    assert b"empty-loop" in found.manifest
+
+
+def test_a_slug_may_be_chosen(problem: Path) -> None:
+    assert LocalDisk().problem(problem, "other").slug == "other"
+
+
+def test_a_mistake_in_task_yml_shows_at_once(problem: Path) -> None:
+    (problem / "task.yml").write_text(TASK_YML.replace("lang:", "language:"))
+    with pytest.raises(Refused, match="language") as refused:
+        LocalDisk().problem(problem, None)
+    assert refused.value.code == "bad_problem"
+
+
+def test_a_folder_that_is_no_problem_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"task\.yml"):
+        LocalDisk().problem(tmp_path, "p")
+
+
+def test_a_folder_of_a_thousand_files_is_not_read(problem: Path) -> None:
+    for number in range(FILES_MAX):
+        (problem / f"{number}.txt").touch()
+    with pytest.raises(Refused, match="256 files"):
+        LocalDisk().problem(problem, None)
+
+
+def test_a_file_without_end_is_not_read() -> None:
+    with pytest.raises(Refused, match=f"{SOURCE_BYTES_MAX:,}"):
+        LocalDisk().source(Path("/dev/zero"))
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="No such file"):
+        LocalDisk().source(tmp_path / "none.py")
+
+
+def test_solutions_are_found_by_problem(problem: Path) -> None:
+    (problem / "solutions/correct").mkdir(parents=True)
+    (problem / "solutions/correct/good.py").write_text("x = 1\n")
+    (found,) = LocalDisk().solutions(problem.parent)
+    assert [sample.name for sample in found.correct] == ["good.py"]
+    assert found.wrong == ()
+
+
+def test_a_folder_without_problems_has_no_solutions(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no problem directory"):
+        LocalDisk().solutions(tmp_path)

@@ -1,0 +1,138 @@
+"""How an answer becomes an exit code and lines."""
+
+from typing import Any
+
+import pytest
+
+from tests.cli.answers import ANSWER, PASSED, RANKED, WRONG
+from warpboard.domain.answers import Case, Run, Submission, read
+from warpboard.domain.outcome import (
+    LOG_LINES_MAX,
+    ending,
+    exit_code,
+    first_failing,
+    local_exit_code,
+    local_lines,
+    log_lines,
+    worst,
+)
+
+
+def submission(answer: dict[str, Any]) -> Submission:
+    return read(answer, Submission)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (ANSWER, 0),
+        (PASSED, 0),
+        (PASSED | {"is_eligible": False}, 5),
+        (PASSED | {"is_eligible": False, "mode": "test"}, 0),
+        (WRONG, 1),
+        (WRONG | {"outcome": "timed_out", "verdict": "timed_out"}, 1),
+        (WRONG | {"outcome": "infra_failed", "verdict": None}, 3),
+    ],
+)
+def test_the_exit_code_tells_how_it_ended(answer: dict[str, Any], code: int) -> None:
+    assert exit_code(submission(answer)) == code
+
+
+def test_the_worst_of_several_ends_counts() -> None:
+    assert worst([0, 5]) == 5
+    assert worst([5, 1, 0]) == 1
+    assert worst([1, 3, 5]) == 3
+
+
+def test_a_ranked_end_names_score_interval_and_rank() -> None:
+    assert ending(submission(PASSED)) == [
+        "submission 12: passed (ranked on CPU) in 8.4 s",
+        "score 12.34 µs (12.3 µs to 12.41 µs)",
+        "rank 1 of matmul on CPU",
+    ]
+
+
+def test_a_failed_end_names_the_first_failing_case_and_the_log() -> None:
+    assert ending(submission(WRONG)) == [
+        "submission 12: wrong_answer (ranked on CPU) in 8.4 s",
+        "in stage check: a case failed",
+        "case size=65: wrong_answer",
+        "  3 differ",
+        "it printed:",
+        "  hello",
+        "not ranked (check_failed)",
+    ]
+
+
+def test_a_worse_submission_is_told_from_a_refused_one() -> None:
+    ranking = RANKED | {"code": "superseded", "rank": None}
+    assert ending(submission(PASSED | {"ranking": ranking}))[-1] == (
+        "not ranked: another submission of yours is better, matmul on CPU"
+    )
+
+
+def test_a_failure_of_the_platform_has_a_reason() -> None:
+    lost = WRONG | {"outcome": "infra_failed", "verdict": None, "stage": None, "cases": []}
+    lines = ending(submission(lost | {"reason": "the agent fell silent"}))
+    assert lines[0].startswith("submission 12: infra_failed")
+    assert lines[1] == "before any stage: the agent fell silent"
+
+
+def test_a_shown_failing_case_comes_before_a_hidden_one() -> None:
+    hidden = Case(name="1", stage="hidden_check", verdict="wrong_answer", is_hidden=True)
+    shown = Case(name="size=4", stage="check", verdict="crashed")
+    skipped = Case(name="size=8", stage="check", verdict="skipped")
+    assert first_failing([skipped, hidden, shown]) is shown
+    assert first_failing([skipped, hidden]) is hidden
+    assert first_failing([skipped]) is None
+
+
+def test_a_hidden_case_is_not_named() -> None:
+    cases = [{"name": "seed=7", "stage": "hidden_check", "verdict": "crashed", "is_hidden": True}]
+    assert "seed=7" not in "\n".join(ending(submission(WRONG | {"cases": cases})))
+
+
+def test_a_long_log_is_cut_to_its_end() -> None:
+    run = Run(log_tail="".join(f"line {number}\n" for number in range(100)))
+    lines = list(log_lines(run))
+    assert len(lines) == LOG_LINES_MAX + 1
+    assert lines[-1] == "  line 99"
+
+
+def test_what_a_submission_prints_cannot_move_the_cursor() -> None:
+    assert list(log_lines(Run(log_tail="a\x1b[2Jb")))[1] == "  a\\x1b[2Jb"
+
+
+def test_a_run_here_without_a_verdict_is_our_failure() -> None:
+    assert local_exit_code(Run(verdict=None, reason="no harness")) == 3
+    assert local_exit_code(Run(verdict="passed")) == 0
+    assert local_exit_code(Run(verdict="crashed")) == 1
+
+
+def test_a_run_here_tells_its_score() -> None:
+    run = Run(verdict="passed", took_s=2.0, level="none")
+    assert local_lines("k.py", "benchmark", run, 4560.0) == [
+        "k.py: passed (benchmark, isolation none) in 2.0 s",
+        "score 4.56 ms",
+    ]
+
+
+def test_a_run_here_tells_what_went_wrong() -> None:
+    run = Run(verdict="compile_error", took_s=0.1, level="none", stage="build", reason="line 1")
+    assert local_lines("k.py", "test", run, None)[1] == "in stage build: line 1"
+
+
+def test_a_passed_run_that_is_not_eligible_says_why() -> None:
+    ranking = RANKED | {"eligible": False, "code": "below_physical_floor", "rank": None}
+    held = PASSED | {"is_eligible": False, "ranking": ranking | {"reason": "a time is zero"}}
+    assert ending(submission(held))[-1] == "not ranked (below_physical_floor): a time is zero"
+
+
+def test_a_message_that_the_reason_tells_is_told_once() -> None:
+    told = WRONG | {"reason": "check ended with wrong_answer on size=65: 3 differ"}
+    assert "\n".join(ending(submission(told))).count("3 differ") == 1
+
+
+def test_a_line_without_end_is_cut() -> None:
+    lines = list(log_lines(Run(log_tail="x" * 100_000)))
+    assert max(len(line) for line in lines) < 400

@@ -1,0 +1,45 @@
+"""Where a submission is, in a sentence."""
+
+from typing import Any
+
+import pytest
+
+from tests.cli.answers import ANSWER, PASSED
+from warpboard.domain.answers import Progress, Submission, read
+from warpboard.domain.progress import News, news, step
+
+QUEUE = {"state": "queued", "ahead": 2, "agents_online": 1, "agents_busy": 1, "reason": None}
+ALONE = {"state": "no_agent", "ahead": 0, "reason": "no agent with H100 is alive"}
+STEP = {"stage": "check", "case": "size=64", "done": 2, "total": 5}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({}, "received"),
+        ({"state": "queued", "queue": QUEUE}, "queued: 2 ahead, 1 agent online, 1 busy"),
+        ({"state": "queued", "queue": ALONE}, "waiting: no agent with H100 is alive"),
+        ({"state": "assigned", "agent": "a1"}, "given to agent a1"),
+        ({"state": "running"}, "running"),
+        ({"state": "running", "progress": STEP}, "check, case 3 of 5: size=64"),
+        ({"state": "ranking"}, "the verdict is there; ranking"),
+        ({"state": "held"}, "held"),
+    ],
+)
+def test_each_state_has_its_sentence(change: dict[str, Any], sentence: str) -> None:
+    assert news(read(ANSWER | change, Submission)).sentence == sentence
+
+
+def test_the_end_is_told_by_its_verdict() -> None:
+    assert news(read(PASSED, Submission)).sentence == "passed"
+    lost = PASSED | {"verdict": None, "outcome": "infra_failed"}
+    assert news(read(lost, Submission)).sentence == "infra_failed"
+
+
+def test_a_step_tells_how_many_cases_are_over() -> None:
+    found = step(Progress(stage="time", case="size=8", done=5, total=5))
+    assert found == News("time, case 5 of 5: size=8", 5, 5)
+
+
+def test_a_stage_without_cases_is_told_by_its_name() -> None:
+    assert step(Progress(stage="build", case="", done=0, total=0)).sentence == "build"

@@ -1,0 +1,74 @@
+"""Tables of what the platform answered."""
+
+from datetime import UTC
+
+from tests.cli.answers import RECEIVED_AT, WRONG
+from warpboard.domain import tables
+from warpboard.domain.answers import Agent, Leaderboard, Problem, Submission, Summary, Waiting, read
+
+BOARD = {
+    "problem": "matmul",
+    "problem_version": 3,
+    "gpu": "CPU",
+    "items": [
+        {
+            "rank": 1,
+            "participant": "ada",
+            "number": 12,
+            "score_us": 4560.0,
+            "low_us": 4500.0,
+            "high_us": 4620.0,
+            "received_at": RECEIVED_AT,
+        },
+        {"rank": 2, "number": 14, "score_us": 9000.0},
+    ],
+}
+
+
+def test_a_leaderboard_has_a_row_an_entry_in_the_order_it_came() -> None:
+    table = tables.leaderboard(read(BOARD, Leaderboard), UTC)
+    assert table.title == "matmul on CPU, version 3"
+    assert table.rows == [
+        ("1", "ada", "4.56 ms", "4.5 ms to 4.62 ms", "12", "2026-01-02 03:04:05"),
+        ("2", "-", "9 ms", "-", "14", "-"),
+    ]
+
+
+def test_a_row_of_cases_tells_the_message_in_one_line() -> None:
+    found = read(WRONG, Submission)
+    rows = tables.cases(found.cases).rows
+    assert rows[1] == ("check", "size=65", "wrong_answer", "-", "-", "3 differ")
+
+
+def test_a_timeline_keeps_the_order_of_the_log() -> None:
+    found = read(WRONG, Submission)
+    assert tables.timeline(found.timeline, UTC).rows == [
+        ("12", "2026-01-02 03:04:05", "SubmissionReceived", "ranked")
+    ]
+
+
+def test_a_list_of_submissions_tells_the_state_of_the_unfinished() -> None:
+    found = Summary(number=1, problem="p", gpu="CPU", mode="test", name="k.py", state="queued")
+    (row,) = tables.submissions([found]).rows
+    assert row[6] == "queued"
+
+
+def test_an_agent_is_free_busy_or_silent() -> None:
+    found = [
+        Agent(id="a", gpu="CPU", is_alive=True, is_free=True),
+        Agent(id="b", gpu="CPU", is_alive=True),
+        Agent(id="c", gpu="CPU", is_free=True),
+    ]
+    assert [row[3] for row in tables.agents(found).rows] == ["free", "busy", "silent"]
+
+
+def test_problems_and_the_queue_have_a_row_each() -> None:
+    problem = Problem(slug="matmul", number=3, title="Matrix product", gpus=["CPU", "H100"])
+    assert tables.problems([problem]).rows == [("matmul", "3", "Matrix product", "CPU H100", "-")]
+    waiting = Waiting(gpu="CPU", state="queued", submissions=4)
+    assert tables.queue([waiting]).rows == [("CPU", "queued", "4", "-")]
+
+
+def test_every_row_is_as_wide_as_its_columns() -> None:
+    board = tables.leaderboard(read(BOARD, Leaderboard))
+    assert {len(row) for row in board.rows} == {len(board.columns)}
