@@ -8,6 +8,7 @@ import httpx
 from ingest.service import Answer
 from shared.errors import Failed
 
+READERS_MAX = 1000
 PASSED = ("accept", "if-none-match")
 RETURNED = ("content-type", "etag", "retry-after", "warpboard-projection-lag")
 
@@ -32,4 +33,5 @@ class Ranker:
 
 def client(url: str) -> httpx.AsyncClient:
     """A client with limits: connect in 2 s, answer in 30 s (a read may wait 25 s for news)."""
-    return httpx.AsyncClient(base_url=url, timeout=httpx.Timeout(30, connect=2))
+    limits = httpx.Limits(max_connections=READERS_MAX)
+    return httpx.AsyncClient(base_url=url, timeout=httpx.Timeout(30, connect=2), limits=limits)

@@ -27,6 +27,13 @@ SCHEMA = "rm_ranker_v1"
 POOL_MAX = 8
 
 
+async def _let_go(life: Life, news: News) -> None:
+    """When the process is to end, nobody waits for news any more; this itself never ends."""
+    await life.stopping.wait()
+    news.end()
+    await asyncio.Event().wait()
+
+
 async def _run(settings: Settings, life: Life) -> None:
     dsn = settings.postgres_dsn
     migrate(dsn, "shared", "accounts")
@@ -46,6 +53,7 @@ async def _run(settings: Settings, life: Life) -> None:
             ranker.run(),
             live.watch_agents(bus),
             live.watch_progress(bus),
+            _let_go(life, news),
         )
     await nc.close()
 

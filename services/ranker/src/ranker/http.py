@@ -126,7 +126,9 @@ def _submissions(
         lag_s = LAG_S_MAX if news.seq < number else 0
         until = time.monotonic() + max(wait_s, lag_s)
         found = await _submission(reader, live, number)
-        while not _is_news(found, after) and (left := until - time.monotonic()) > 0:
+        while not (_is_news(found, after) or news.is_over):
+            if (left := until - time.monotonic()) <= 0:
+                break
             await news.wait(left)
             found = await _submission(reader, live, number)
         if found is None and news.seq < number <= await last():

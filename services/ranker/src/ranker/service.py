@@ -95,6 +95,12 @@ class News:
 
     seq: int = 0
     moved: asyncio.Event = field(default_factory=asyncio.Event)
+    is_over: bool = False
+
+    def end(self) -> None:
+        """Let everybody go who waits: the process ends."""
+        self.is_over = True
+        self.moved.set()
 
     def tell(self, seq: int) -> None:
         """The checkpoint moved to `seq`."""
