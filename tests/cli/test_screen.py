@@ -62,7 +62,7 @@ def test_json_is_one_document_on_stdout() -> None:
 
 def test_progress_in_a_pipe_is_a_line_a_change() -> None:
     err = io.StringIO()
-    with TerminalScreen(io.StringIO(), err).live() as live:
+    with TerminalScreen(io.StringIO(), err).live(["submission 1"]) as live:
         for sentence in ("received", "received", "running"):
             live.show("submission 1", News(sentence))
     assert err.getvalue() == "submission 1: received\nsubmission 1: running\n"
@@ -70,8 +70,17 @@ def test_progress_in_a_pipe_is_a_line_a_change() -> None:
 
 def test_progress_on_a_terminal_is_gone_at_the_end() -> None:
     out, err = Terminal(), Terminal()
-    with TerminalScreen(out, err).live() as live:
+    with TerminalScreen(out, err).live(["submission 1"]) as live:
         live.show("submission 1", News("[b]check[/b], case 1 of 5", 0, 5))
     assert "[b]check[/b], case 1 of 5" in err.getvalue()
     assert err.getvalue().rstrip().endswith("\x1b[2K")
     assert out.getvalue() == ""
+
+
+def test_what_is_over_keeps_its_last_word() -> None:
+    err = Terminal()
+    with TerminalScreen(io.StringIO(), err).live(["first", "second"]) as live:
+        live.show("second", News("running"))
+        live.show("first", News("passed", is_over=True))
+    shown = err.getvalue()
+    assert shown.rindex("first") < shown.rindex("passed") < shown.rindex("second")

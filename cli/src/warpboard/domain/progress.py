@@ -16,17 +16,18 @@ _STATES = {
 
 @dataclass(frozen=True)
 class News:
-    """A sentence, and how many cases of a stage are over, if that is known."""
+    """A sentence, how many cases of a stage are over if that is known, and whether all is over."""
 
     sentence: str
     done: int = 0
     total: int = 0
+    is_over: bool = False
 
 
 def news(submission: Submission) -> News:
     """Where a submission is."""
     if submission.is_over:
-        return News(submission.verdict or submission.outcome or "finished")
+        return News(submission.verdict or submission.outcome or "finished", is_over=True)
     if submission.state == "running" and submission.progress is not None:
         return step(submission.progress)
     if submission.state == "assigned":

@@ -17,6 +17,7 @@ from warpboard.domain.answers import (
     Published,
     Receipts,
     Submission,
+    Waitings,
     read,
 )
 from warpboard.domain.demo import Example, Solutions
@@ -29,6 +30,7 @@ from warpboard.service.publishing import added, publish
 from warpboard.service.waiting import until_over
 
 WAIT_S_MAX = 300.0
+LEFT_S_MAX = 30.0
 
 
 @dataclass(frozen=True)
@@ -62,20 +64,23 @@ class Demo:
 
         began = time.monotonic()
         number = await self.machine.supervise(self.folder, work)
+        if not ended:
+            self.screen.note("warpboard: interrupted; everything is stopped")
+            return INTERRUPTED if number == signal.SIGINT else TERMINATED
         self.screen.say(f"stopped; the demo took {seconds_text(time.monotonic() - began)}")
-        if ended:
-            return ended[0]
-        return INTERRUPTED if number == signal.SIGINT else TERMINATED
+        return ended[0]
 
     async def _work(self, url: str, solutions: list[Solutions], examples: list[Example]) -> int:
         async with self.connect(url) as api:
             with self._step(f"published {count_text(len(solutions), 'problem')}"):
                 await self._publish(api, solutions)
+            left = await self._left(api)
             with self._step(f"submitted {count_text(len(examples), 'file')}"):
                 gpu = await self._gpu(api)
                 numbers = [await self._submit(url, gpu, example) for example in examples]
             with self._step("every submission is over"):
-                answers = await until_over(api, self.screen, numbers, WAIT_S_MAX)
+                wait_s = WAIT_S_MAX + left * LEFT_S_MAX
+                answers = await until_over(api, self.screen, numbers, wait_s)
             pairs = [
                 (example, read(answer, Submission))
                 for example, answer in zip(examples, answers, strict=True)
@@ -91,6 +96,14 @@ class Demo:
         for one in solutions:
             problem = self.disk.problem(self.problems / one.slug, one.slug)
             self.screen.say(added(read(await publish(api, self.screen, problem), Published)))
+
+    async def _left(self, api: Api) -> int:
+        """How many submissions an interrupted demo left; they go first."""
+        waiting = read(await api.get("queue"), Waitings).items
+        left = sum(one.submissions for one in waiting)
+        if left:
+            self.screen.say(f"an earlier demo left {count_text(left, 'submission')}: they go first")
+        return left
 
     async def _gpu(self, api: Api) -> str:
         """The GPU type of an agent that lives. Errors: Failed if none does."""

@@ -82,8 +82,8 @@ class Screen(Protocol):
         """The whole answer for a program."""
         ...
 
-    def live(self) -> AbstractContextManager[Live]:
-        """Progress, for as long as the context lasts."""
+    def live(self, keys: Sequence[str]) -> AbstractContextManager[Live]:
+        """Progress of the things with these keys, for as long as the context lasts."""
         ...
 
 

@@ -25,7 +25,7 @@ async def run(disk: Disk, harness: Harness, screen: Screen, asked: Asked, *, as_
     file, mode = asked.file, asked.mode
     problem = disk.problem(asked.problem, None)
     wish = Wish(file.name, disk.source(file), problem.slug, mode)
-    with screen.live() as live:
+    with screen.live([file.name]) as live:
 
         async def told(progress: Progress) -> None:
             live.show(file.name, step(progress))

@@ -23,7 +23,7 @@ async def until_over(
     api: Api, screen: Screen, numbers: Sequence[int], within_s: float
 ) -> list[Answer]:
     """Each submission whole, once all are over. Errors: Failed when `within_s` are over."""
-    with screen.live() as live:
+    with screen.live([_key(number) for number in numbers]) as live:
         waits = [asyncio.create_task(_one(api, live, number)) for number in numbers]
         try:
             async with asyncio.timeout(within_s):
@@ -41,13 +41,17 @@ async def until_over(
             await asyncio.gather(*waits, return_exceptions=True)
 
 
+def _key(number: int) -> str:
+    return f"submission {number}"
+
+
 def _is_told(wait: asyncio.Task[Answer]) -> bool:
     return wait.done() and not wait.cancelled()
 
 
 async def _one(api: Api, live: Live, number: int) -> Answer:
     """Ask for news until it is over; each answer names the version that the next must be after."""
-    key, after = f"submission {number}", -1
+    key, after = _key(number), -1
     while True:
         asked_at = time.monotonic()
         answer = await persist(

@@ -1,12 +1,20 @@
 """What is printed: answers to stdout, everything beside them to stderr."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.progress_bar import ProgressBar
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -17,6 +25,7 @@ from warpboard.service.ports import Live
 
 # Without a terminal a line is as long as it is: programs read it, nobody sees it wrap.
 UNBOUNDED = 100_000
+BAR_WIDTH = 12
 STYLES = {
     "passed": "green",
     "ranked": "green",
@@ -70,13 +79,13 @@ class TerminalScreen:
         self._out.file.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
     @contextmanager
-    def live(self) -> Iterator[Live]:
+    def live(self, keys: Sequence[str]) -> Iterator[Live]:
         """Progress beside the answer: bars on a terminal, else a line a change."""
         if not self._err.is_terminal:
             yield _Lines(self)
             return
         with _bars(self._err) as progress:
-            yield _Bars(progress)
+            yield _Bars(progress, keys)
 
 
 class _Lines:
@@ -93,25 +102,36 @@ class _Lines:
 
 
 class _Bars:
-    """Progress on a terminal: a line a thing, with the time since it was first heard of."""
+    """Progress on a terminal: a line a thing, with the time until it is over."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, keys: Sequence[str]) -> None:
         self._progress = progress
-        self._tasks: dict[str, TaskID] = {}
+        self._tasks = {
+            key: progress.add_task(harmless(key), sentence="", total=None) for key in keys
+        }
 
     def show(self, key: str, news: News) -> None:
-        if key not in self._tasks:
-            self._tasks[key] = self._progress.add_task(harmless(key), sentence="", total=None)
-        total = news.total or None
-        sentence = harmless(news.sentence)
-        self._progress.update(self._tasks[key], completed=news.done, total=total, sentence=sentence)
+        task, sentence = self._tasks[key], harmless(news.sentence)
+        if news.is_over:
+            self._progress.update(task, completed=1, total=1, sentence=sentence)
+            self._progress.stop_task(task)
+        else:
+            total = news.total or None
+            self._progress.update(task, completed=news.done, total=total, sentence=sentence)
+
+
+class _KnownBar(BarColumn):
+    """A bar where it is known how much there is, else nothing."""
+
+    def render(self, task: Task) -> ProgressBar | Text:  # type: ignore[override]
+        return Text(" " * BAR_WIDTH) if task.total is None else super().render(task)
 
 
 def _bars(console: Console) -> Progress:
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
+        _KnownBar(bar_width=BAR_WIDTH),
         TimeElapsedColumn(),
         TextColumn("{task.fields[sentence]}", markup=False),
     )
