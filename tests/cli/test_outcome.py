@@ -75,7 +75,7 @@ def test_a_failure_of_the_platform_has_a_reason() -> None:
     lost = WRONG | {"outcome": "infra_failed", "verdict": None, "stage": None, "cases": []}
     lines = ending(submission(lost | {"reason": "the agent fell silent"}))
     assert lines[0].startswith("submission 12: infra_failed")
-    assert lines[1] == "before any stage: the agent fell silent"
+    assert lines[1] == "the agent fell silent"
 
 
 def test_a_shown_failing_case_comes_before_a_hidden_one() -> None:

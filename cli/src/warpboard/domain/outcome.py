@@ -74,9 +74,9 @@ def troubles(run: Run) -> Iterator[str]:
     """What went wrong in a run: its stage and reason, the first failing case, the log's end."""
     reason = run.reason or ""
     if run.stage or reason:
-        where = f"in stage {run.stage}" if run.stage else "before any stage"
+        where = f"in stage {run.stage}: " if run.stage else ""
         first, *rest = _lines(reason, MESSAGE_LINES_MAX) or ["no reason given"]
-        yield f"{where}: {first}"
+        yield where + first
         yield from (f"  {line}" for line in rest)
     case = first_failing(run.cases)
     if case is not None and not (case.message and case.message in reason):
