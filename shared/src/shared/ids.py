@@ -18,7 +18,7 @@ def derived(cause: str, effect: str) -> str:
     >>> derived("a", "JobQueued") == derived("a", "JobQueued")
     True
     >>> derived("a", "JobQueued")
-    ''
+    '4a11262f-f93e-5dab-9db4-7bce4627bf5e'
     """
     digest = bytearray(hashlib.sha1(NAMESPACE + f"{cause}/{effect}".encode()).digest()[:16])  # noqa: S324
     digest[6] = digest[6] & 0x0F | 0x50
