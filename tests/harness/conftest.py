@@ -1,6 +1,8 @@
-"""A host for runs, in an empty folder."""
+"""What the tests of the harness are given."""
 
+import importlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,3 +15,9 @@ collect_ignore = ["problem"]
 def host(tmp_path: Path) -> Host:
     """Where small submissions meet a small problem."""
     return Host(tmp_path)
+
+
+@pytest.fixture
+def torch() -> Any:
+    """The library, looked up."""
+    return importlib.import_module("torch")

@@ -6,7 +6,6 @@ from .host import HONEST, Host
 
 FLOAT64 = "def custom_kernel(data):\n    return data[0].double()\n"
 SMALL = "def custom_kernel(data):\n    return data[0][:2]\n"
-PAIR = "def custom_kernel(data):\n    return data\n"
 NAN = "def custom_kernel(data):\n    return data[0] * float('nan')\n"
 RAISES = "def helper():\n    raise KeyError('lost')\ndef custom_kernel(data):\n    helper()\n"
 EXITS = "def custom_kernel(data):\n    exit(3)\n"
@@ -18,11 +17,7 @@ WRONG = "def custom_kernel(data):\n    return data[1].copy_(data[0] + (len(data[
     ("source", "verdict", "reason"),
     [
         (b"def custom_kernel(data:\n", "compile_error", "SyntaxError"),
-        (b"# caf\xe9\n", "compile_error", "'utf-8' codec can't decode"),
-        (b"a = '\0'\n", "compile_error", "null bytes"),
         (b"", "import_error", "submission.py defines no function custom_kernel"),
-        (b"custom_kernel = 3\n", "import_error", "defines no function custom_kernel"),
-        (b"import nothing_of_that_name\n", "import_error", "ModuleNotFoundError"),
         (b"from reference import ref_kernel\n", "import_error", "ModuleNotFoundError"),
         (b"exit()\n", "import_error", "the submission called exit(None)"),
     ],
@@ -41,7 +36,6 @@ def test_what_cannot_be_loaded_fails_to_build(
     [
         (FLOAT64, "wrong_answer", "returned float64[4, 4], expected float32[4, 4]"),
         (SMALL, "wrong_answer", "returned float32[2, 4], expected float32[4, 4]"),
-        (PAIR, "wrong_answer", "returned a tuple of 2, expected float32[4, 4]"),
         (NAN, "wrong_answer", "the output has 16 NaN among 16 values"),
         ("def custom_kernel(data): pass", "wrong_answer", "the output was never written"),
         (EXITS, "crashed", "the submission called exit(3)"),

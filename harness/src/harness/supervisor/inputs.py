@@ -6,10 +6,9 @@ import importlib
 import json
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from harness.problem import Case, ProblemFault
-from harness.supervisor.author import Author
 from harness.supervisor.structure import Flat, Leaf, Node, flatten, lay_out, marked
 
 KEY_BYTES = 32
@@ -18,17 +17,29 @@ SEED_BITS = (63, 31)
 _PROBE = "shape"
 
 
+class Author(Protocol):
+    """What is asked of the author's code to find out a shape. Errors: ProblemFault."""
+
+    def data(self, case: Case, seed: int) -> Any:
+        """The case's data under a seed."""
+
+    def answer(self, case: Case, data: Any) -> Any:
+        """The reference's answer; it may write to the data."""
+
+
 @dataclass(frozen=True)
 class Shape:
     """The layout of a case, taken from a run of the reference under a seed of no other use.
 
-    `shown` are the tensors of the data that are inputs, by index; the others are output buffers.
+    `template` is that of fresh data, whose tensors are inputs if their index is in `shown`, else
+    output buffers; `data` and `answer` are templates as the worker reads them.
     """
 
     inputs: tuple[Leaf, ...]
     outputs: tuple[Leaf, ...]
     data: Node
     answer: Node
+    template: Node
     shown: tuple[int, ...]
     seed_bits: int
     reference_s: float
@@ -43,11 +54,11 @@ class Shape:
 
     def inputs_of(self, flat: Flat) -> list[Any]:
         """The input tensors of fresh data. Errors: ProblemFault, if they are not as laid out."""
-        tensors = [flat.tensors[index] for index in self.shown if index < len(flat.tensors)]
-        fits = len(tensors) == len(self.inputs)
-        if not fits or not all(map(Leaf.holds, self.inputs, tensors)):
-            raise ProblemFault("generate_input makes other shapes under another seed")
-        return tensors
+        if flat.template == self.template:
+            tensors = [flat.tensors[index] for index in self.shown]
+            if all(map(Leaf.holds, self.inputs, tensors)):
+                return tensors
+        raise ProblemFault("generate_input makes other shapes under another seed")
 
 
 def seed_of(key: bytes, stage: str, case: str, call: int, bits: int) -> int:
@@ -78,6 +89,7 @@ def probe(author: Author, case: Case, key: bytes) -> Shape:
         outputs=lay_out(answer.tensors),
         data=marked(flat.template, lambda index: places[index]),
         answer=marked(answer.template, lambda i: ["buffer" if i in written else "tensor", i]),
+        template=flat.template,
         shown=shown,
         seed_bits=seed_bits,
         reference_s=reference_s,

@@ -31,7 +31,6 @@ _FLAGS = ("-I", "-B", "-u", "-X", "faulthandler")
 _MEMORY_BYTES = 2 * 1024**3
 _CHUNK_BYTES = 64 * 1024
 _LAST_WORDS_S = 1.0
-_KILLED_FIRST = "1000"
 
 # The user's other processes count too, so this only keeps a fork bomb from filling the machine.
 _PROCESSES_MAX = 4096
@@ -225,4 +224,3 @@ def _limit(pid: int, cpu_s: float) -> None:
         hard = resource.prlimit(pid, what)[1]
         value = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.prlimit(pid, what, (value, value))
-    Path(f"/proc/{pid}/oom_score_adj").write_text(_KILLED_FIRST)

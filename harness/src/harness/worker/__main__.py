@@ -4,6 +4,7 @@ Nothing said here is believed: the submission may rewrite all of it at run time,
 itself so. What counts is what the supervisor finds in the answer's memory, by its own clock.
 """
 
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -27,12 +28,14 @@ from harness.worker.protocol import (
 )
 
 _PR_SET_PDEATHSIG = 1
+_KILLED_FIRST = "1000"
 
 
 def main() -> None:
     """Arguments: the control socket's descriptor, the supervisor's pid, the submission's path."""
     control = socket.socket(fileno=int(sys.argv[1]))
     _die_with(int(sys.argv[2]))
+    _die_first()
     path = Path(sys.argv[3])
     sys.argv[1:] = []
     sys.path.insert(0, str(path.parent))
@@ -50,6 +53,12 @@ def _die_with(supervisor: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != supervisor:
         os._exit(1)
+
+
+def _die_first() -> None:
+    """Where memory runs out, this process goes before anything of the platform."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_KILLED_FIRST, encoding="ascii")
 
 
 def _import_torch() -> None:

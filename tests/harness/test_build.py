@@ -1,0 +1,52 @@
+"""A submission is loaded, or the reason is put into words."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.worker.build import Unusable, failure, load
+from harness.worker.protocol import TEXT_CHARS_MAX
+
+
+def _load(folder: Path, source: bytes) -> object:
+    path = folder / "submission.py"
+    path.write_bytes(source)
+    return load(path)
+
+
+def test_the_function_is_found(tmp_path: Path) -> None:
+    kernel = _load(tmp_path, b"def custom_kernel(data):\n    return data + 1\n")
+    assert callable(kernel)
+    assert kernel(1) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "text"),
+    [
+        (b"def custom_kernel(data:\n", "compile_error", "SyntaxError: '(' was never closed"),
+        (b"# caf\xe9\n", "compile_error", "'utf-8' codec can't decode"),
+        (b"a = '\0'\n", "compile_error", "null bytes"),
+        (b"", "import_error", "submission.py defines no function custom_kernel"),
+        (b"custom_kernel = 3\n", "import_error", "submission.py defines no function custom_kernel"),
+        (b"import nothing_of_that_name\n", "import_error", "ModuleNotFoundError"),
+        (b"import sys\nsys.exit(4)\n", "import_error", "the submission called exit(4)"),
+        (b"raise KeyboardInterrupt\n", "import_error", "KeyboardInterrupt"),
+        (b"raise MemoryError\n", "memory", "MemoryError"),
+        (b"raise RuntimeError('Error building extension x')", "compile_error", "extension x"),
+        (b"def f():\n    1 / 0\nf()\n", "import_error", 'File "submission.py", line 2, in f'),
+    ],
+)
+def test_what_cannot_be_loaded_has_a_kind_and_a_text(
+    tmp_path: Path, source: bytes, kind: str, text: str
+) -> None:
+    with pytest.raises(Unusable) as caught:
+        _load(tmp_path, source)
+    assert caught.value.kind == kind
+    assert text in caught.value.text
+    assert str(tmp_path) not in caught.value.text
+
+
+def test_a_text_is_cut_at_its_beginning(tmp_path: Path) -> None:
+    said = failure(ValueError("y" * 10_000 + "the end"), tmp_path / "submission.py", "exception")
+    assert len(said.text) == TEXT_CHARS_MAX
+    assert said.text.endswith("the end")

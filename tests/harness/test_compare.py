@@ -1,0 +1,80 @@
+"""Guards that hold whatever the problem's own check says."""
+
+from typing import Any
+
+import pytest
+
+from harness.problem import ProblemFault
+from harness.supervisor.compare import complaint, require_bools, require_numbers, require_written
+from harness.supervisor.structure import lay_out, size_of
+from harness.supervisor.verdict import CaseFailed
+
+
+@pytest.mark.parametrize("said", [True, "", [], (True, ""), (True, "all well"), (True, [])])
+def test_a_passing_check_has_many_forms(said: object) -> None:
+    assert complaint(said) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (False, "the output is wrong"),
+        ("2 differ", "2 differ"),
+        (["2 differ", "at 0"], "2 differ\nat 0"),
+        ((False, "2 differ"), "2 differ"),
+        ((False, ["2 differ"]), "2 differ"),
+        ((False, ""), "the output is wrong"),
+    ],
+)
+def test_a_failing_check_has_many_forms(said: object, message: str) -> None:
+    assert complaint(said) == message
+
+
+@pytest.mark.parametrize("said", [None, 1, 0.0, (1, ""), [True], {}, ("", True)])
+def test_any_other_form_is_a_fault_of_the_problem(said: object) -> None:
+    with pytest.raises(ProblemFault, match="check_implementation returned"):
+        complaint(said)
+
+
+def test_an_untouched_output_was_never_written(torch: Any) -> None:
+    leaves = lay_out([torch.empty(4), torch.empty(4)])
+    poison = torch.randint(0, 256, (size_of(leaves),), dtype=torch.uint8)
+    snapshot = poison.clone()
+    leaves[0].view(snapshot).zero_()
+    with pytest.raises(CaseFailed, match="output 1 was never written") as caught:
+        require_written(leaves, snapshot, poison)
+    assert caught.value.verdict == "wrong_answer"
+    assert not caught.value.is_last
+    leaves[1].view(snapshot)[-1] = 0
+    require_written(leaves, snapshot, poison)
+
+
+def test_an_output_so_small_that_poison_may_be_right_is_left_to_the_check(torch: Any) -> None:
+    leaves = lay_out([torch.zeros(8, dtype=torch.bool), torch.zeros(1)])
+    memory = torch.ones(size_of(leaves), dtype=torch.uint8)
+    require_written(leaves, memory, memory)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "complex64"])
+def test_a_nan_is_wrong_where_the_reference_has_none(torch: Any, dtype: str) -> None:
+    nan = torch.tensor([float("nan"), 1.0]).to(getattr(torch, dtype))
+    number = torch.tensor([2.0, 1.0]).to(getattr(torch, dtype))
+    require_numbers([number], lambda: pytest.fail("the reference is not needed"))
+    require_numbers([nan], lambda: [nan])
+    with pytest.raises(CaseFailed, match="the output has 1 NaN among 2 values"):
+        require_numbers([nan], lambda: [number])
+
+
+def test_integers_and_bools_hold_no_nan(torch: Any) -> None:
+    outputs = [torch.ones(2, dtype=torch.int32), torch.ones(2, dtype=torch.bool)]
+    require_numbers(outputs, lambda: pytest.fail("the reference is not needed"))
+
+
+def test_a_bool_holds_nothing_but_zero_and_one(torch: Any) -> None:
+    leaves = lay_out([torch.zeros(3, dtype=torch.bool), torch.zeros(3, dtype=torch.uint8)])
+    memory = torch.zeros(size_of(leaves), dtype=torch.uint8)
+    leaves[1].bytes_in(memory).fill_(7)
+    require_bools(leaves, memory)
+    leaves[0].bytes_in(memory)[1] = 2
+    with pytest.raises(CaseFailed, match="output 0 holds bytes that are no bool"):
+        require_bools(leaves, memory)

@@ -1,0 +1,86 @@
+"""Lines between the entry and its supervisor."""
+
+import json
+
+import pytest
+
+from harness.messages import (
+    CaseReport,
+    Progress,
+    RunReport,
+    RunRequest,
+    StageFinished,
+    Started,
+    failed,
+    from_line,
+    request_from_line,
+    to_line,
+)
+
+CASE = CaseReport("n=1", "time", "passed", "", False, 2.5, (2.0, 3.0), 10)
+REPORT = RunReport("passed", "time", "every case passed", 1.5, "00", [CASE], usage={"wall_s": 1.5})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Started("1", "none", "C2", "ab", {"cores": "2"}),
+        Progress("check", "n=1", 0, 2),
+        StageFinished("check", "passed", 0.5, 2),
+        REPORT,
+        failed("supervisor", "it died", 1.0),
+    ],
+)
+def test_a_message_survives_its_line(message: Started | Progress | RunReport) -> None:
+    line = to_line(message)
+    assert line.count("\n") == 1
+    assert from_line(line) == message
+
+
+def test_a_request_survives_its_line() -> None:
+    request = RunRequest("problem", "source.py", "test", "out", key="00")
+    assert request_from_line(to_line(request)) == request
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "[]",
+        "{}",
+        "nonsense",
+        '{"Started": {}}',
+        '{"Progress": {"stage": "check", "case": "n", "done": "0", "total": 2}}',
+        '{"Progress": {"stage": "check", "case": "n", "done": true, "total": 2}}',
+        '{"Stranger": {}}',
+        to_line(RunRequest("problem", "source.py", "test", "out")),
+        "[" * 100_000,
+    ],
+)
+def test_anything_else_is_not_a_message(line: str) -> None:
+    with pytest.raises(ValueError, match="not a message of the supervisor"):
+        from_line(line)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verdict": "excellent"},
+        {"verdict": ""},
+        {"failure_code": "supervisor"},
+        {"verdict": "", "failure_code": "boredom"},
+        {"took_s": "long"},
+        {"usage": {"wall_s": "long"}},
+        {"cases": [{"name": "n=1"}]},
+        {"cases": 3},
+    ],
+)
+def test_a_report_of_no_known_ending_is_refused(change: dict[str, object]) -> None:
+    body = json.loads(to_line(REPORT))["RunReport"] | change
+    with pytest.raises(ValueError, match="not a message of the supervisor"):
+        from_line(json.dumps({"RunReport": body}))
+
+
+def test_a_request_of_another_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="not a request"):
+        request_from_line('{"RunRequest": {"problem": 3}}')

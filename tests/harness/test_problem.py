@@ -1,0 +1,71 @@
+"""A problem's folder is read whole, verified, or refused with the reason."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.problem import ProblemFault, load
+
+from .host import Host
+
+
+def _changed(host: Host, **changes: Any) -> Path:
+    host.write()
+    folder = host.folder / "problem"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | changes))
+    return folder
+
+
+def test_cases_keep_their_names_arguments_and_seeds(host: Host) -> None:
+    problem = load(_changed(host))
+    assert [case.name for case in problem.tests] == ["size=4 seed=7", "size=8 seed=7"]
+    assert problem.tests[0].args == {"size": 4, "seed": 7}
+    assert problem.tests[0].seed == 7
+
+
+def test_ranking_by_last_times_one_case(host: Host) -> None:
+    assert len(load(_changed(host)).cases("time", "ranked")) == 2
+    last = load(_changed(host, ranking_by="last")).cases("time", "ranked")
+    assert [case.name for case in last] == ["size=32 seed=3"]
+
+
+def test_a_benchmark_run_checks_what_it_times(host: Host) -> None:
+    problem = load(_changed(host))
+    assert problem.cases("check", "benchmark") == problem.cases("time", "benchmark")
+    assert problem.cases("check", "ranked") == problem.tests
+
+
+def test_each_stage_has_the_budget_of_its_kind(host: Host) -> None:
+    budgets = {"build": 1, "test": 2, "benchmark": 3, "ranked": 4}
+    problem = load(_changed(host, budgets_s=budgets))
+    assert problem.budget_s("build", "ranked") == 1
+    assert problem.budget_s("hidden_check", "ranked") == 2
+    assert problem.budget_s("time", "benchmark") == 3
+    assert problem.budget_s("time", "ranked") == 4
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"submission": "../submission.py"},
+        {"submission": "submission.cu"},
+        {"files": {"../reference.py": "00"}},
+        {"files": {"absent.py": "00"}},
+        {"files": 3},
+        {"lang": "cu"},
+        {"tests": [{"name": "no arguments"}]},
+        {"benchmarks": None},
+        {"budgets_s": {"test": "long"}},
+    ],
+)
+def test_a_manifest_that_cannot_be_used_is_refused(host: Host, changes: dict[str, Any]) -> None:
+    with pytest.raises(ProblemFault):
+        load(_changed(host, **changes))
+
+
+def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProblemFault, match=r"manifest\.json"):
+        load(tmp_path)

@@ -1,0 +1,47 @@
+"""Processes are found and ended, whatever they did to hide."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.supervisor.processes import descendants, end_descendants
+
+HIDING = """
+import os, sys, time
+from harness.supervisor import processes
+processes.become_reaper()
+if os.fork() == 0:
+    os.setsid()
+    for _ in range(20):
+        if os.fork() == 0:
+            with open("/proc/self/comm", "w") as name:
+                name.write("a) R 1 (")
+            time.sleep(60)
+    os._exit(0)
+os.wait()
+print(len(processes.descendants(os.getpid())), processes.end_descendants(), flush=True)
+print(len(processes.descendants(os.getpid())), flush=True)
+"""
+
+
+def test_orphans_of_a_reaper_are_found_and_ended() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HIDING], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "20 True\n0\n"
+
+
+def test_descendants_are_listed_parents_first() -> None:
+    script = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'input()'])"
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as child:
+        found = descendants(os.getpid())
+        while len(found) < 2 and child.poll() is None:
+            found = descendants(os.getpid())
+        child.communicate(b"\n", timeout=30)
+    assert found[0] == child.pid
+    assert not any(Path(f"/proc/{pid}").exists() for pid in found)
+
+
+def test_a_process_without_children_has_nothing_to_end() -> None:
+    assert end_descendants()

@@ -1,0 +1,58 @@
+"""Nests are taken apart and put together again, and laid out in pages."""
+
+from typing import Any
+
+import pytest
+
+from harness.problem import ProblemFault
+from harness.supervisor.structure import PAGE_BYTES, flatten, lay_out, size_of
+
+
+def test_a_nest_survives_being_taken_apart(torch: Any) -> None:
+    one, two = torch.ones(2), torch.zeros(3, dtype=torch.int64)
+    value = {"a": [one, 2.5, "text"], 7: (None, True, {"two": two})}
+    flat = flatten(value, "the test")
+    assert flat.tensors == [one, two]
+    assert flat.scalars == [2.5, "text", None, True]
+    assert flat.rebuild(flat.tensors) == value
+
+
+def test_a_clone_shares_no_memory_and_keeps_the_need_for_gradients(torch: Any) -> None:
+    tensor = torch.ones(2, requires_grad=True)
+    twin = flatten([tensor], "the test").clone()[0]
+    assert twin.requires_grad
+    assert twin.data_ptr() != tensor.data_ptr()
+
+
+@pytest.mark.parametrize("value", [object(), {1.5: 2}, {1, 2}, b"bytes"])
+def test_what_cannot_be_carried_is_a_fault_of_the_problem(value: object) -> None:
+    with pytest.raises(ProblemFault, match="the test made an object"):
+        flatten(value, "the test")
+
+
+def test_a_sparse_tensor_cannot_be_carried(torch: Any) -> None:
+    with pytest.raises(ProblemFault, match="sparse"):
+        flatten(torch.ones(2, 2).to_sparse(), "the test")
+
+
+def test_leaves_begin_at_pages_and_views_keep_shape_dtype_and_order(torch: Any) -> None:
+    tensors = [
+        torch.arange(6.0).reshape(2, 3).t(),
+        torch.tensor([True, False]),
+        torch.ones(0, 4),
+        torch.arange(4.0).bfloat16().expand(2, 4),
+        torch.tensor(3 + 4j),
+    ]
+    leaves = lay_out(tensors)
+    memory = torch.zeros(size_of(leaves), dtype=torch.uint8)
+    for leaf, tensor in zip(leaves, tensors, strict=True):
+        leaf.view(memory).copy_(tensor)
+    assert all(leaf.offset % PAGE_BYTES == 0 for leaf in leaves)
+    assert [leaf.stride for leaf in leaves[:1]] == [(1, 3)]
+    for leaf, tensor in zip(leaves, tensors, strict=True):
+        assert leaf.holds(tensor)
+        assert torch.equal(leaf.view(memory), tensor)
+
+
+def test_no_leaf_still_takes_a_page() -> None:
+    assert size_of(()) == PAGE_BYTES

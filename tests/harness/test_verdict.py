@@ -1,0 +1,44 @@
+"""How endings are worded."""
+
+import signal
+
+import pytest
+
+from harness.messages import VERDICTS, CaseReport
+from harness.supervisor import verdict
+from harness.worker.protocol import FAILURE_KINDS
+
+PASSED = CaseReport("n=1", "check", "passed")
+WRONG = CaseReport("n=2", "check", "wrong_answer", "off by one")
+SKIPPED = CaseReport("n=3", "check", "skipped")
+
+
+def test_the_first_case_that_did_not_pass_decides() -> None:
+    assert verdict.first_failed([PASSED, WRONG, SKIPPED]) == WRONG
+    assert verdict.first_failed([PASSED]) is None
+
+
+@pytest.mark.parametrize("kind", FAILURE_KINDS)
+def test_every_failure_a_worker_can_tell_has_a_verdict(kind: str) -> None:
+    failure = verdict.of_failure(kind, "text")
+    assert failure.verdict in VERDICTS
+    assert not failure.is_last
+
+
+def test_a_death_says_by_what() -> None:
+    assert verdict.of_status(-signal.SIGKILL).message == "the process was killed by SIGKILL"
+    assert verdict.of_status(-99).message == "the process was killed by 99"
+    assert verdict.of_status(0).message == "the process exited with code 0"
+    assert verdict.of_status(0).is_last
+
+
+def test_a_hidden_case_keeps_its_verdict_and_loses_its_message() -> None:
+    case = verdict.hidden(WRONG)
+    assert (case.verdict, case.message, case.is_hidden) == ("wrong_answer", "", True)
+    assert "n=2" not in verdict.sentence(case)
+
+
+def test_messages_are_bounded_and_free_of_control_characters() -> None:
+    text = verdict.printable("\x1b[31m\u202e\ud800" + "y" * 3000)
+    assert text.startswith("\\x1b[31m\\u202e\\ud800y")
+    assert text.count("y") == 2000 - 7
