@@ -1,0 +1,82 @@
+"""The harness's own processes are killed in the middle of a run."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.system.people import Person
+from tests.system.running import Running
+
+pytestmark = pytest.mark.server
+
+UNHURRIED = """
+import time
+
+
+def custom_kernel(data):
+    time.sleep(0.4)
+    data[-1].copy_(data[0])
+    return data[-1]
+"""
+
+
+def descendants(pid: int, word: str) -> list[int]:
+    """The processes below `pid` whose command line has a word, newest last."""
+    parents = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(process.name)] = int(
+                (process / "stat").read_text().split(") ")[1].split()[1]
+            )
+        except OSError:
+            continue
+    below, fresh = set(), {pid}
+    while fresh:
+        fresh = {child for child, parent in parents.items() if parent in fresh} - below
+        below |= fresh
+    return [one for one in sorted(below) if word in _command(one)]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+    except OSError:
+        return ""
+
+
+def kill_in_the_middle(platform: Running, ada: Person, number: int, word: str) -> None:
+    """Wait until the run is being checked, then SIGKILL what has the word in its command."""
+    agent = platform.pid("gpu-agent")
+    assert agent is not None
+    until = time.monotonic() + 30
+    while True:
+        seen = ada.http.get(f"/v1/submissions/{number}").json()
+        if (seen.get("progress") or {}).get("stage") == "check":
+            break
+        assert time.monotonic() < until, seen
+        time.sleep(0.05)
+    victims = descendants(agent, word)
+    assert victims, f"no process with {word} below the agent"
+    os.kill(victims[0], signal.SIGKILL)
+
+
+def test_a_killed_supervisor_is_our_failure_and_the_job_is_run_again(
+    platform: Running, ada: Person
+) -> None:
+    number = ada.submit(UNHURRIED)
+    kill_in_the_middle(platform, ada, number, "harness.supervisor")
+    found = ada.end(number)
+    types = [one["type"] for one in found["timeline"]]
+    assert found["outcome"] == "passed"
+    assert found["attempt"] == 2
+    assert types.index("RunFailed") < types.index("JobRequeued") < types.index("RunCompleted")
+
+
+def test_a_killed_worker_is_the_submissions_own_crash(platform: Running, ada: Person) -> None:
+    number = ada.submit(UNHURRIED)
+    kill_in_the_middle(platform, ada, number, "harness.worker")
+    found = ada.end(number)
+    assert (found["verdict"], found["attempt"]) == ("crashed", 1)
