@@ -4,12 +4,14 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from shared import logs, metrics
+from shared.errors import Refused
 from shared.settings import Listen
 
 PULSE_S = 1.0
@@ -151,3 +153,30 @@ def live(
     finally:
         if process.last is not None:
             process.last.cancel()
+
+
+class Told(Protocol):
+    """What every service is told: where its own operators reach it."""
+
+    @property
+    def ops_listen(self) -> Listen:
+        """The address of /healthz and /metrics."""
+        ...
+
+
+Settings = TypeVar("Settings", bound=Told)
+
+
+def main(
+    service: str,
+    load: Callable[[], Settings],
+    run: Callable[[Settings, Life], Awaitable[None]],
+    drain_s: float = 20.0,
+) -> int:
+    """Read the settings and live; 2, with a sentence, if they are refused."""
+    try:
+        settings = load()
+    except Refused as refused:
+        sys.stderr.write(f"{refused.reason}\n")
+        return 2
+    return live(service, settings.ops_listen, lambda life: run(settings, life), drain_s)

@@ -9,13 +9,15 @@ from gpu_agent.service import Agent
 from gpu_agent.settings import Settings, load
 from shared import lifecycle
 from shared.clock import new_id
-from shared.errors import Refused
 from shared.lifecycle import Life
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
+
+# The agent bounds its own drain by its settings; this is the bound on that.
+DRAIN_S_MAX = 600.0
 
 
 async def _run(settings: Settings, life: Life) -> None:
@@ -40,18 +42,5 @@ async def _run(settings: Settings, life: Life) -> None:
     await nc.close()
 
 
-def main() -> int:
-    """Run gpu-agent; the exit code."""
-    try:
-        settings = load()
-    except Refused as refused:
-        sys.stderr.write(f"{refused.reason}\n")
-        return 2
-    drain_s = 3 * settings.drain_s
-    return lifecycle.live(
-        "gpu-agent", settings.ops_listen, lambda life: _run(settings, life), drain_s
-    )
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(lifecycle.main("gpu-agent", load, _run, DRAIN_S_MAX))

@@ -8,7 +8,6 @@ from ingest.ranker_http import Ranker
 from ingest.service import Ingest
 from ingest.settings import Settings, load
 from shared import lifecycle
-from shared.errors import Refused
 from shared.http import serve
 from shared.lifecycle import Life
 from shared.nats.blobs import NatsBlobs
@@ -41,15 +40,5 @@ async def _run(settings: Settings, life: Life) -> None:
     await nc.close()
 
 
-def main() -> int:
-    """Run ingest; the exit code."""
-    try:
-        settings = load()
-    except Refused as refused:
-        sys.stderr.write(f"{refused.reason}\n")
-        return 2
-    return lifecycle.live("ingest", settings.ops_listen, lambda life: _run(settings, life))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(lifecycle.main("ingest", load, _run))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import uuid
+from dataclasses import asdict
 
 from ranker.http import application
 from ranker.live import Live
@@ -13,7 +14,6 @@ from ranker.rebuild import Comparison, compare
 from ranker.service import News, Ranker
 from ranker.settings import Settings, load
 from shared import lifecycle
-from shared.errors import Refused
 from shared.http import serve
 from shared.lifecycle import Life, until_first
 from shared.nats.bus import NatsBus
@@ -77,28 +77,12 @@ async def _rebuild(settings: Settings) -> Comparison:
 def rebuild(settings: Settings) -> int:
     """Print how the live read models compare with fresh ones; 0 if equal, 1 if not."""
     found = asyncio.run(_rebuild(settings))
-    said = {
-        "is_equal": not found.differences,
-        "seq": found.seq,
-        "entries": found.entries,
-        "submissions": found.submissions,
-        "differences": found.differences,
-    }
+    said = {"is_equal": not found.differences, **asdict(found)}
     sys.stdout.write(json.dumps(said, default=str) + "\n")
     return 1 if found.differences else 0
 
 
-def main() -> int:
-    """Run ranker, or rebuild and compare; the exit code."""
-    try:
-        settings = load()
-    except Refused as refused:
-        sys.stderr.write(f"{refused.reason}\n")
-        return 2
-    if sys.argv[1:] == ["rebuild"]:
-        return rebuild(settings)
-    return lifecycle.live("ranker", settings.ops_listen, lambda life: _run(settings, life))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:] == ["rebuild"]:
+        sys.exit(rebuild(load()))
+    sys.exit(lifecycle.main("ranker", load, _run))

@@ -7,7 +7,6 @@ from scheduler.presence import Presence
 from scheduler.service import Scheduler
 from scheduler.settings import Settings, load
 from shared import lifecycle
-from shared.errors import Refused
 from shared.lifecycle import Life, until_first
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
@@ -24,15 +23,5 @@ async def _run(settings: Settings, life: Life) -> None:
     await nc.close()
 
 
-def main() -> int:
-    """Run scheduler; the exit code."""
-    try:
-        settings = load()
-    except Refused as refused:
-        sys.stderr.write(f"{refused.reason}\n")
-        return 2
-    return lifecycle.live("scheduler", settings.ops_listen, lambda life: _run(settings, life))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(lifecycle.main("scheduler", load, _run))
