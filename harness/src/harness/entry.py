@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.devices.cpu import Cpu
 from harness.messages import (
     FAILURE_CODES,
+    LEVEL,
     LINE_BYTES_MAX,
     MODES,
     STAGES,
@@ -31,6 +32,7 @@ from harness.problem import ProblemFault, load
 
 __all__ = [
     "FAILURE_CODES",
+    "LEVEL",
     "MODES",
     "VERDICTS",
     "VERSION",

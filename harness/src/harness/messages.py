@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, get_args, get_origin
 
 VERSION = "1"
+# What the worker is confined by, as the glossary grades it; the sandbox raises it.
+LEVEL = "none"
 MODES = ("test", "benchmark", "ranked")
 STAGES = {
     "test": ("build", "check"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.devices.cpu import Cpu
 from harness.devices.device import Device
 from harness.messages import (
+    LEVEL,
     STAGES,
     VERSION,
     CaseReport,
@@ -92,7 +93,7 @@ class _Run:
     def _started(self) -> Started:
         return Started(
             harness=VERSION,
-            level=sandbox.LEVEL,
+            level=LEVEL,
             tier=self._device.tier,
             key_commit=hashlib.sha256(self._key).hexdigest(),
             environment=self._device.describe(),

@@ -24,8 +24,6 @@ from harness.supervisor.output import Log
 from harness.supervisor.verdict import CaseFailed, of_failure, of_status
 from harness.worker import protocol
 
-LEVEL = "none"
-
 # Unbuffered, for what is printed before a crash or a kill is what helps most.
 _FLAGS = ("-I", "-B", "-u", "-X", "faulthandler")
 _MEMORY_BYTES = 2 * 1024**3

@@ -34,7 +34,7 @@ async def _run(settings: Settings, life: Life) -> None:
         bus=NatsBus(nc),
         runs=runs,
         metrics=AgentMetrics(),
-        registration=probe(runs.environment(), runs.version, "none"),
+        registration=probe(runs.environment(), runs.version, runs.level),
         heartbeat_s=settings.heartbeat_s,
         drain_s=settings.drain_s,
     )

@@ -34,6 +34,7 @@ class HarnessRuns:
     blobs: Blobs
     folder: Path
     version: str = entry.VERSION
+    level: str = entry.LEVEL
 
     def environment(self) -> dict[str, str]:
         """What a run's times depend on here."""
