@@ -86,16 +86,17 @@ class Up:
 
     def __init__(self, folder: Path, *kinds: str) -> None:
         self.folder = folder
+        self._all_up = ["up"] * len(("nats", "postgres", *kinds))
         command = [sys.executable, str(Path(__file__)), "up", str(folder), *kinds]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
     async def ready(self) -> None:
-        await eventually(lambda: self._states() == {"up"}, within_s=20)
+        await eventually(lambda: self._states() == self._all_up, within_s=20)
 
-    def _states(self) -> set[str]:
-        return {row.state for row in describe(self.folder)}
+    def _states(self) -> list[str]:
+        return [row.state for row in describe(self.folder)]
 
     def end(self) -> tuple[int, str]:
         """The exit code, and what it said on stderr."""
