@@ -34,7 +34,10 @@ class Inbox(Protocol):
     """A durable reading of one agent's runs, its own events among them."""
 
     async def next(self, within_s: float) -> Delivery | None:
-        """The next event, or None if none came in that time."""
+        """The next event, or None if none came in that time, an outage included.
+
+        What was handed over does not come again while its process lives, unless it is put back.
+        """
         ...
 
     async def close(self) -> None:
@@ -46,7 +49,10 @@ class Bus(Protocol):
     """Questions, heartbeats and passing words."""
 
     async def beat(self, agent: str, value: bytes, ttl_s: int) -> None:
-        """Say that an agent lives, for `ttl_s` seconds from now (at least 1)."""
+        """Say that an agent lives, for `ttl_s` seconds from now (at least 1).
+
+        Errors: Failed if it could not be said in that time.
+        """
         ...
 
     async def leave(self, agent: str) -> None:

@@ -1,7 +1,7 @@
 """The bus on NATS: heartbeats in a bucket, words that pass, and the inboxes of agents."""
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import nats.errors
 from nats.aio.client import Client
@@ -42,15 +42,13 @@ class NatsBus:
         if len(data) > TELL_BYTES_MAX:
             raise ValueError(f"{len(data)} bytes on {topic} are over {TELL_BYTES_MAX}")
         # What a long outage holds back may be lost: that is what a passing word is.
-        with contextlib.suppress(nats.errors.OutboundBufferLimitError):
-            try:
-                await self._nc.publish(topic, data)
-            except nats.errors.ConnectionClosedError as error:
-                raise Failed("the connection to NATS is closed") from error
+        with contextlib.suppress(nats.errors.OutboundBufferLimitError), _translated():
+            await self._nc.publish(topic, data)
 
     async def hear(self, topic: str) -> AsyncIterator[tuple[str, bytes]]:
         """What is told on a topic from the first step on, until the connection is closed."""
-        subscription = await self._nc.subscribe(topic)
+        with _translated():
+            subscription = await self._nc.subscribe(topic)
         try:
             async for message in subscription.messages:
                 yield message.subject, message.data
@@ -74,3 +72,11 @@ class NatsBus:
                 raise Passing("the bucket of heartbeats was made anew") from error
 
         await patiently(self._nc, once, within_s)
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except nats.errors.ConnectionClosedError as error:
+        raise Failed("the connection to NATS is closed") from error

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import nats.errors
@@ -22,64 +21,63 @@ async def connect(url: str, name: str, *, closed: Callable[[], None] | None = No
     """A client that reconnects for ever; `closed` is called once it is closed for good.
 
     `url` may list several servers of a cluster, separated by commas.
-    Errors: Failed if no server answered in 30 s, or the server is older than 2.12.
+    Errors: Failed if no server let us in within 30 s, or it is older than 2.12.
     """
-    client = Client()
-    try:
-        async with asyncio.timeout(FIRST_CONNECT_S_MAX):
-            await client.connect(**_settings(url, name, client, closed))
-    except (TimeoutError, OSError, nats.errors.Error) as error:
-        await client.close()
-        where = _without_password(url)
-        reason = str(error) or "no answer"
-        raise Failed(f"no NATS server at {where} let {name} in: {reason}") from error
+    client, ears = Client(), _Ears(name)
+    await _dial(client, url, ears, FIRST_CONNECT_S_MAX)
     await _refuse_old(client)
+    ears.closed = closed
     return client
 
 
-def _settings(
-    url: str, name: str, client: Client, closed: Callable[[], None] | None
-) -> dict[str, Any]:
-    # The client's own defaults give up for good after two minutes, and see a dead peer after four.
-    return {
-        "servers": url.split(","),
-        "name": name,
-        "inbox_prefix": _inbox_prefix(url),
-        "max_reconnect_attempts": -1,
-        "reconnect_time_wait": 0.2,
-        "ping_interval": 10,
-        "max_outstanding_pings": 2,
-        "flush_timeout": FLUSH_S_MAX,
-        **_callbacks(name, client, closed),
-    }
+class _Ears:
+    """What the client tells of itself, a log line each."""
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.closed: Callable[[], None] | None = None
 
-def _callbacks(
-    name: str, client: Client, closed: Callable[[], None] | None
-) -> dict[str, Callable[..., Awaitable[None]]]:
-    async def on_error(error: Exception) -> None:
+    async def on_error(self, error: Exception) -> None:
         # A refused dial is repeated five times a second; the disconnection was said already.
         level = logging.DEBUG if isinstance(error, OSError) else logging.WARNING
-        _log.log(level, "%s: NATS said: %s", name, error)
+        _log.log(level, "%s: NATS said: %s", self.name, error)
 
-    async def on_disconnect() -> None:
-        if not client.is_closed:
-            _log.warning("%s lost its connection to NATS and dials again", name)
+    async def on_disconnect(self) -> None:
+        _log.warning("%s lost its connection to NATS", self.name)
 
-    async def on_reconnect() -> None:
-        _log.warning("%s is connected to NATS again", name)
+    async def on_reconnect(self) -> None:
+        _log.warning("%s is connected to NATS again", self.name)
 
-    async def on_close() -> None:
-        _log.info("%s has no connection to NATS any more", name)
-        if closed is not None:
-            closed()
+    async def on_close(self) -> None:
+        _log.info("%s has closed its connection to NATS", self.name)
+        if self.closed is not None:
+            self.closed()
 
-    return {
-        "error_cb": on_error,
-        "disconnected_cb": on_disconnect,
-        "reconnected_cb": on_reconnect,
-        "closed_cb": on_close,
-    }
+
+async def _dial(client: Client, url: str, ears: _Ears, within_s: float) -> None:
+    try:
+        async with asyncio.timeout(within_s):
+            # The client's own defaults give up for good after two minutes, and see a dead peer
+            # after four.
+            await client.connect(
+                url.split(","),
+                name=ears.name,
+                inbox_prefix=_inbox_prefix(url),
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.2,  # type: ignore[arg-type]  # It sleeps so long, whole or not.
+                ping_interval=10,
+                max_outstanding_pings=2,
+                flush_timeout=FLUSH_S_MAX,
+                error_cb=ears.on_error,
+                disconnected_cb=ears.on_disconnect,
+                reconnected_cb=ears.on_reconnect,
+                closed_cb=ears.on_close,
+            )
+    except (TimeoutError, OSError, nats.errors.Error) as error:
+        reason = str(client.last_error or error) or "no answer"
+        await client.close()
+        where = _without_password(url)
+        raise Failed(f"no NATS server at {where} let {ears.name} in: {reason}") from error
 
 
 async def _refuse_old(client: Client) -> None:

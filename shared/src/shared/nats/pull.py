@@ -114,7 +114,7 @@ class Pull:
                 "idle_heartbeat": int(self._pace.heartbeat_s * SECOND_NS),
             }
         )
-        while self._asked + waiting < self._pace.waiting_max:
+        while self._asked + waiting + self._pace.batch <= self._pace.waiting_max:
             if not self._asked:
                 self._heard_at = time.monotonic()
             self._asked += self._pace.batch
