@@ -20,6 +20,10 @@ SOURCES = sorted(
     for folder in ROOT.glob(pattern)
     for path in folder.rglob("*.py")
 )
+SQL_FILES = [
+    *ROOT.glob("services/*/src/*/sql/*.sql"),
+    *ROOT.glob("shared/src/*/sql/*.sql"),
+]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 HARNESS = [path for path in SOURCES if path.is_relative_to(ROOT / "harness")]
 SQL = re.compile(r"^\s*(select|insert|update|delete|create|alter|drop)\s", re.IGNORECASE)
@@ -157,7 +161,7 @@ def test_the_harness_package_itself_imports_nothing() -> None:
 
 def test_every_sql_statement_is_described_and_used() -> None:
     found = []
-    for path in ROOT.glob("services/*/src/*/sql/*.sql"):
+    for path in SQL_FILES:
         code = "".join(one.read_text() for one in path.parent.parent.rglob("*.py"))
         text = path.read_text()
         for match in re.finditer(r"^-- name: (\w+)\n(.*)$", text, re.MULTILINE):
@@ -172,7 +176,7 @@ def test_every_sql_statement_is_described_and_used() -> None:
 def test_no_sql_selects_everything() -> None:
     found = [
         where(path, number, "select *: name the columns")
-        for path in ROOT.glob("services/*/src/*/sql/*.sql")
+        for path in SQL_FILES
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if re.search(r"select\s+\*", line, re.IGNORECASE)
     ]
