@@ -33,7 +33,8 @@ def descendants(pid: int, word: str) -> list[int]:
             )
         except OSError:
             continue
-    below, fresh = set(), {pid}
+    below: set[int] = set()
+    fresh = {pid}
     while fresh:
         fresh = {child for child, parent in parents.items() if parent in fresh} - below
         below |= fresh
