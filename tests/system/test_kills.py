@@ -1,5 +1,6 @@
 """Every process is killed at every step of a submission's life, and nothing is lost or doubled."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -18,6 +19,7 @@ from tests.system.running import ROOT, Running
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(420)]
 
+STEP_S_MAX = 60
 PROCESSES = ("nats-server", "Postgres", "ingest", "ranker", "scheduler", "gpu-agent")
 STEPS = (
     "SubmissionReceived",
@@ -41,11 +43,19 @@ class Witness:
 
     async def until(self, submission: str, *types: str) -> Recorded:
         """The first event of such a type that is about the submission."""
-        while True:
-            for event in self.seen:
-                if event.envelope.corr == submission and event.envelope.type in types:
-                    return event
-            self.seen += await self.feed.take()
+        async with asyncio.timeout(STEP_S_MAX):
+            while True:
+                for event in self.seen:
+                    if event.envelope.corr == submission and event.envelope.type in types:
+                        return event
+                self.seen += await self.feed.take()
+
+    async def received(self, number: int) -> str:
+        """The submission of a number."""
+        async with asyncio.timeout(STEP_S_MAX):
+            while len(self.seen) < number:
+                self.seen += await self.feed.take()
+        return self.seen[number - 1].envelope.corr
 
 
 @asynccontextmanager
@@ -82,9 +92,7 @@ async def test_whatever_is_killed_whenever_each_submission_ends_once(
                     # A ranked run takes longer; the step where ranking begins has one.
                     mode = "ranked" if step == "RunCompleted" else "test"
                     number = ada.submit(HONEST, mode=mode)
-                    while not any(event.seq == number for event in log.seen):
-                        log.seen += await log.feed.take()
-                    submission = log.seen[number - 1].envelope.corr
+                    submission = await log.received(number)
                     await log.until(submission, step)
                     kill(running, name)
                     end = (await log.until(submission, *TERMINAL)).fact

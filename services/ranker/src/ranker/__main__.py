@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import sys
 import uuid
 from dataclasses import asdict
@@ -9,22 +10,26 @@ from dataclasses import asdict
 from ranker.http import application
 from ranker.live import Live
 from ranker.metrics import RankerMetrics
-from ranker.postgres import Reader, ReadModels
+from ranker.postgres import Reader, read_models
 from ranker.rebuild import Comparison, compare
 from ranker.service import News, Ranker
 from ranker.settings import Settings, load
 from shared import lifecycle
+from shared.errors import Failed
 from shared.http import serve
 from shared.lifecycle import Life, until_first
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
-from shared.postgres import connect as open_connection
 from shared.postgres import drop_schema, migrate, pool
 
 SCHEMA = "rm_ranker_v1"
 POOL_MAX = 8
+RETRY_S = 0.5
+PART = "read models"
+
+logger = logging.getLogger(__name__)
 
 
 async def _let_go(life: Life, news: News) -> None:
@@ -34,23 +39,32 @@ async def _let_go(life: Life, news: News) -> None:
     await asyncio.Event().wait()
 
 
+async def _rank(settings: Settings, life: Life, log: NatsLog, news: News) -> None:
+    """Project for ever; when Postgres goes away, go on from the checkpoint once it is back."""
+    metrics = RankerMetrics()
+    while True:
+        try:
+            async with read_models(settings.postgres_dsn, SCHEMA) as models:
+                life.ail(PART, None)
+                await Ranker(log, models, metrics, news).run()
+        except Failed as failed:
+            logger.warning("ranking waits: %s", failed)
+            life.ail(PART, str(failed))
+            await asyncio.sleep(RETRY_S)
+
+
 async def _run(settings: Settings, life: Life) -> None:
     dsn = settings.postgres_dsn
     migrate(dsn, "shared", "accounts")
     migrate(dsn, "ranker", SCHEMA)
     nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
     await ensure(nc)
-    bus, news, live = NatsBus(nc), News(), Live()
-    async with (
-        await open_connection(dsn, SCHEMA) as connection,
-        pool(dsn, 1, POOL_MAX, SCHEMA) as connections,
-    ):
-        log = NatsLog(nc)
-        ranker = Ranker(log, ReadModels(connection), RankerMetrics(), news)
+    log, bus, news, live = NatsLog(nc), NatsBus(nc), News(), Live()
+    async with pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
         app = application(Reader(connections), news, live, log.last)
         await until_first(
             serve(app, settings.listen.host, settings.listen.port, life.stopping),
-            ranker.run(),
+            _rank(settings, life, log, news),
             live.watch_agents(bus),
             live.watch_progress(bus),
             _let_go(life, news),
@@ -63,12 +77,8 @@ async def _rebuild(settings: Settings) -> Comparison:
     nc = await connect(settings.nats_url, "ranker-rebuild")
     try:
         migrate(dsn, "ranker", schema)
-        async with (
-            await open_connection(dsn, SCHEMA) as kept,
-            await open_connection(dsn, schema) as fresh,
-        ):
-            metrics = RankerMetrics()
-            return await compare(NatsLog(nc), ReadModels(kept), ReadModels(fresh), metrics)
+        async with read_models(dsn, SCHEMA) as kept, read_models(dsn, schema) as fresh:
+            return await compare(NatsLog(nc), kept, fresh, RankerMetrics())
     finally:
         drop_schema(dsn, schema)
         await nc.close()

@@ -1,6 +1,7 @@
 """The read models in Postgres: one transaction a batch, the checkpoint in it."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from ranker.domain.conclusion import Verdict
 from ranker.domain.projection import Step
 from shared.errors import Failed
 from shared.events import CaseResult
-from shared.postgres import claim, statements
+from shared.postgres import claim, connect, statements
 
 Row = dict[str, Any]
 PROJECTION = "ranker"
@@ -80,6 +81,16 @@ def _undecided(row: Row) -> Undecided:
         ranking_by=row["ranking_by"],
     )
     return Undecided(row["id"], row["version"], verdict)
+
+
+@asynccontextmanager
+async def read_models(dsn: str, schema: str) -> AsyncIterator[ReadModels]:
+    """The writing side, on a connection of its own. Errors: Failed when Postgres goes away."""
+    try:
+        async with await connect(dsn, schema) as connection:
+            yield ReadModels(connection)
+    except OperationalError as error:
+        raise Failed(f"the read models cannot be written: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 """An agent's durable inbox: its orders, and its own events coming back, until acknowledged."""
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 
+import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -58,6 +60,8 @@ class NatsInbox:
         self._ack_wait_s = ack_wait_s
         self._came: deque[Msg] = deque()
         self._replies: dict[int, str] = {}
+        self._done: set[int] = set()
+        self._unheard: list[str] = []
         self._holding: asyncio.Task[None] | None = None
         self._pull = Pull(nc, subjects.STREAM, self._settings, self._on, PACE)
 
@@ -74,21 +78,32 @@ class NatsInbox:
             if left_s <= 0:
                 return None
             await self._pull.turn(0, min(left_s, POLL_S))
+            await self._say_again()
         message = self._came.popleft()
         seq = stream_sequence(message.reply)
         self._replies[seq] = message.reply
         return NatsDelivery(self, Recorded(seq, decode(message.data)))
 
     async def acknowledge(self, seq: int) -> None:
-        """Have the server know that an event is done with. Errors: Failed after 30 s."""
+        """Have the server know that an event is done with, now or when it sends that again.
 
-        async def once() -> None:
-            # An outage may have brought the event again, with a new address for its answer.
-            if seq in self._replies:
-                await self._nc.request(self._replies[seq], ACK, ATTEMPT_S_MAX)
+        A server that was killed may have forgotten that it sent the event, and then hears no
+        answer to it; waiting for it to listen would keep the reader from what it sends instead.
+        """
+        reply = self._replies.pop(seq, None)
+        if reply is None:
+            return
+        self._done.add(seq)
+        if not self._nc.is_connected:
+            return
+        with contextlib.suppress(TimeoutError, nats.errors.Error):
+            await self._nc.request(reply, ACK, ATTEMPT_S_MAX)
+            self._done.discard(seq)
 
-        await patiently(self._nc, once)
-        self._replies.pop(seq, None)
+    async def _say_again(self) -> None:
+        """Answer what came again although it is done with."""
+        while self._unheard and self._nc.is_connected:
+            await self._nc.publish(self._unheard.pop(), ACK)
 
     async def put_back(self, seq: int, delay_s: float) -> None:
         """Have the server hand an event over again. Errors: Failed after 30 s."""
@@ -123,6 +138,8 @@ class NatsInbox:
         seq = stream_sequence(message.reply)
         if seq in self._replies:
             self._replies[seq] = message.reply
+        elif seq in self._done:
+            self._unheard.append(message.reply)
         else:
             self._came.append(message)
 
