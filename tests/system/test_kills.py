@@ -87,8 +87,9 @@ async def test_whatever_is_killed_whenever_each_submission_ends_once(
     ends: dict[str, SubmissionFinished] = {}
     async with witness(running) as log:
         with Person(running.url, "ada") as ada:
-            for name in PROCESSES:
-                for step in STEPS:
+            # One process after the other, for each death in a row makes the next start later.
+            for step in STEPS:
+                for name in PROCESSES:
                     # A ranked run takes longer; the step where ranking begins has one.
                     mode = "ranked" if step == "RunCompleted" else "test"
                     number = ada.submit(HONEST, mode=mode)
