@@ -139,7 +139,7 @@ def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
     """When the submission must be over: a place in the queue, a start, and every stage's budget."""
     stages = {
         "test": ("build", "test"),
-        "benchmark": ("build", "benchmark"),
+        "benchmark": ("build", "test", "benchmark"),
         "ranked": ("build", "test", "test", "ranked"),
     }[mode]
     budget_s = sum(budgets_s[stage] for stage in stages)
