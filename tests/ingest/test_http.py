@@ -234,3 +234,22 @@ async def test_an_unknown_path_is_answered_in_the_same_shape(door: Door) -> None
     answer = await door.http.post("/v1/nowhere")
     assert answer.status_code in (404, 405)
     assert isinstance(answer.json()["detail"], str)
+
+
+async def test_a_file_name_with_half_a_character_is_no_bug(door: Door) -> None:
+    body = (
+        b'--b\r\nContent-Disposition: form-data; name="file"; filename="a\\ud800.py"\r\n\r\n'
+        + KERNEL
+        + b'\r\n--b\r\nContent-Disposition: form-data; name="problem"\r\n\r\ncopy'
+        + b'\r\n--b\r\nContent-Disposition: form-data; name="gpu"\r\n\r\nCPU\r\n--b--\r\n'
+    )
+    kind = "multipart/form-data; boundary=b; charset=unicode_escape"
+    headers = ADA | {"Content-Type": kind}
+    answer = await door.http.post("/v1/submissions", content=body, headers=headers)
+    assert answer.status_code in (202, 400), answer.text
+
+
+@pytest.mark.parametrize("path", ["problems/%00", "problems/a%3Fb", "problems/%E2%82%AC"])
+async def test_an_odd_path_is_passed_on_as_it_is(door: Door, path: str) -> None:
+    answer = await door.http.get(f"/v1/{path}")
+    assert answer.status_code == 503

@@ -77,3 +77,24 @@ def test_a_hidden_failure_is_told_by_its_class_alone() -> None:
 def test_out_of_time_is_an_outcome_of_its_own() -> None:
     end = conclude(replace(PASSED, verdict="timed_out", reason="one call took over 5 s"))
     assert (end.outcome, end.code, end.is_eligible) == ("timed_out", "timed_out", False)
+
+
+def test_a_lower_bound_of_zero_is_a_bound_and_no_reason_to_hold() -> None:
+    unsure = CaseResult(
+        name="size=1", stage="time", verdict="passed", time_us=50.0, interval_us=(0.0, 900.0)
+    )
+    end = conclude(replace(PASSED, cases=[unsure], ranking_by="last"))
+    assert (end.is_eligible, end.score_us, end.interval_us) == (True, 50.0, (0.0, 900.0))
+
+
+@pytest.mark.parametrize("time_us", [None, 0.0, 50.0])
+@pytest.mark.parametrize("high", [None, 0.0, math.inf, 60.0])
+def test_whatever_is_eligible_has_a_score_and_an_interval(
+    time_us: float | None, high: float | None
+) -> None:
+    interval = None if high is None else (0.0, high)
+    case = CaseResult(
+        name="size=1", stage="time", verdict="passed", time_us=time_us, interval_us=interval
+    )
+    end = conclude(replace(PASSED, cases=[case]))
+    assert end.is_eligible == (end.score_us is not None) == (end.interval_us is not None)

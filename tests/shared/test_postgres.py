@@ -141,7 +141,7 @@ async def test_no_postgres_is_failed_not_a_foreign_error(tmp_path: Path) -> None
     with pytest.raises(Failed, match="Postgres does not let us in"):
         await connect(dsn)
     with pytest.raises(Failed, match="cannot migrate rm"):
-        migrate(dsn, "shared", "rm")
+        migrate(dsn, "shared", "rm", patience_s=0.5)
 
 
 async def test_a_schema_is_a_plain_name(postgres_dsn: str) -> None:

@@ -39,3 +39,23 @@ def test_the_rebuilt_leaderboards_equal_the_live_ones(platform: Running, ada: Pe
     found = platform.rebuild()
     assert (found["is_equal"], found["differences"]) == (True, [])
     assert found["entries"] >= 2
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("submissions?before=1000000000000000000000", 422),
+        ("submissions?problem=%00", 422),
+        ("submissions/999999999", 404),
+        ("submissions/99999999999999999999999", 422),
+        ("submissions/one", 422),
+        ("problems/%00", 422),
+        ("problems/nope", 404),
+        ("leaderboards/identity/TPU", 404),
+        ("leaderboards/identity/CPU?limit=0", 422),
+    ],
+)
+def test_an_odd_read_gets_one_clear_answer(ada: Person, path: str, status: int) -> None:
+    answer = ada.http.get(f"/v1/{path}")
+    assert answer.status_code == status, answer.text
+    assert isinstance(answer.json()["detail"], str)

@@ -67,3 +67,5 @@ def configure(service: str) -> None:
     handler.setFormatter(_Lines(service))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
+    # It tells of every request, of which there is no end.
+    logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -3,6 +3,7 @@
 import hashlib
 import importlib.resources
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -18,6 +19,8 @@ from shared.errors import Failed
 
 CONNECT_S_MAX = 5
 STATEMENT_S_MAX = 60
+RECOVERY_S_MAX = 60.0
+PAUSE_S = 0.2
 POOLED_STATEMENT_S_MAX = 10
 POOL_WAIT_S_MAX = 5.0
 POOL_WAITING_MAX = 200
@@ -121,8 +124,16 @@ def database(dsn: str, name: str) -> str:
     return make_conninfo(dsn, dbname=name)
 
 
-def _connected(dsn: str) -> Connection[Any]:
-    return Connection.connect(dsn, **_limits("public", STATEMENT_S_MAX))
+def _connected(dsn: str, patience_s: float = 0.0) -> Connection[Any]:
+    """A connection, as soon as Postgres lets us in."""
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            return Connection.connect(dsn, **_limits("public", STATEMENT_S_MAX))
+        except psycopg.OperationalError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(PAUSE_S)
 
 
 def _migrations(package: str) -> list[Migration]:
@@ -152,15 +163,16 @@ def _apply(connection: Connection[Any], schema: str, migration: Migration) -> No
     connection.execute(_named("record_migration", schema=schema), values)
 
 
-def migrate(dsn: str, package: str, schema: str) -> int:
+def migrate(dsn: str, package: str, schema: str, patience_s: float = RECOVERY_S_MAX) -> int:
     """Bring a schema to the newest of a package's migrations; how many ran now.
 
-    All in one transaction, one process at a time. Errors: Failed if Postgres could not be
-    reached or kept us waiting for 60 s; ValueError if a migration that ran was changed since.
+    All in one transaction, one process at a time; Postgres, which may be recovering, gets
+    `patience_s` to let us in. Errors: Failed if it did not, or kept us waiting for 60 s;
+    ValueError if a migration that ran was changed since.
     """
     with (
         _reaching(f"cannot migrate {schema}"),
-        _connected(dsn) as connection,
+        _connected(dsn, patience_s) as connection,
         connection.transaction(),
     ):
         turn = statements("shared", "postgres.sql")["await_turn"]

@@ -108,3 +108,13 @@ def test_a_shipped_problem_compiles_without_a_warning(slug: str) -> None:
     assert version.warnings == ()
     assert version.gpus[0] == "CPU"
     assert set(version.files) == {"task.py", "reference.py", "template.py", "statement.md"}
+
+
+def test_more_cases_than_one_event_can_report_are_refused() -> None:
+    def with_tests(count: int) -> str:
+        many = "".join(f"  - {{size: 64, seed: {seed}}}\n" for seed in range(count))
+        return replaced("tests:\n  - {size: 64, seed: 7}\n", f"tests:\n{many}")
+
+    assert compiled(with_tests(99)).cases_count["tests"] == 99
+    with pytest.raises(Refused, match="over 200 cases"):
+        compiled(with_tests(100))

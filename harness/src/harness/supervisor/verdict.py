@@ -47,7 +47,8 @@ def printable(text: str) -> str:
     'a\\x1b[2Jb'
     """
     cut = text[:TEXT_CHARS_MAX]
-    return "".join(c if c.isprintable() or c in "\n\t" else _escaped(c) for c in cut)
+    escaped = "".join(c if c.isprintable() or c in "\n\t" else _escaped(c) for c in cut)
+    return escaped[:TEXT_CHARS_MAX]
 
 
 def hidden(case: CaseReport) -> CaseReport:

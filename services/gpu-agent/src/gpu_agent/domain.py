@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from shared.events import (
     Blob,
     CaseResult,
@@ -12,10 +14,13 @@ from shared.events import (
     RunStageFinished,
     RunStarted,
 )
+from shared.wire import encode
 
 LOG_LENGTH_MAX = 8 * 1024
 MESSAGE_LENGTH_MAX = 2000
-CASES_MAX = 200
+# An event has at most 256 KiB, its envelope included; texts are cut until it fits.
+FACT_BYTES_MAX = 240 * 1024
+PARTS = (1, 4, 16, 64, 256)
 
 
 @dataclass(frozen=True)
@@ -96,18 +101,36 @@ def ended(
             code=outcome.failure_code,
             reason=_bounded(outcome.reason, MESSAGE_LENGTH_MAX),
         )
+    for part in PARTS:
+        fact = _completed(outcome, environment, (log, samples), part)
+        if len(encode(fact)) <= FACT_BYTES_MAX:
+            return fact
+    raise AssertionError("a verdict without its texts is still too large for an event")
+
+
+def _completed(
+    outcome: Outcome,
+    environment: dict[str, str],
+    blobs: tuple[Blob | None, Blob | None],
+    part: int,
+) -> RunCompleted:
+    """The verdict with every text cut to a part of its bound: an event has a size, too."""
+    cases = [
+        msgspec.structs.replace(case, message=_bounded(case.message, MESSAGE_LENGTH_MAX // part))
+        for case in outcome.cases
+    ]
     return RunCompleted(
         verdict=outcome.verdict,
         stage=outcome.stage,
-        reason=_bounded(outcome.reason, MESSAGE_LENGTH_MAX),
-        cases=outcome.cases[:CASES_MAX],
+        reason=_bounded(outcome.reason, MESSAGE_LENGTH_MAX // part),
+        cases=cases,
         took_s=outcome.took_s,
         key=outcome.key,
         environment=environment,
-        log_head=_bounded(outcome.log_head, LOG_LENGTH_MAX),
-        log_tail=_bounded(outcome.log_tail, LOG_LENGTH_MAX),
-        log=log,
-        samples=samples,
+        log_head=_bounded(outcome.log_head, LOG_LENGTH_MAX // part),
+        log_tail=_bounded(outcome.log_tail, LOG_LENGTH_MAX // part),
+        log=blobs[0],
+        samples=blobs[1],
     )
 
 

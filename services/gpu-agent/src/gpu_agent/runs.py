@@ -12,9 +12,9 @@ from gpu_agent.domain import Began, News, Outcome, StageOver, Step
 from harness import entry
 from harness.entry import Progress, RunReport, RunRequest, StageFinished, Started
 from shared.blobs import Blobs
+from shared.errors import Failed
 from shared.events import CaseResult, JobAssigned
 
-PROBLEMS_MAX = 64
 SOURCE = "submission.py"
 Told = Callable[[News], Awaitable[None]]
 
@@ -41,17 +41,25 @@ class HarnessRuns:
         return entry.environment()
 
     async def run(self, order: JobAssigned, told: Told) -> tuple[Outcome, Files]:
-        """Run one job to its end. Errors: Missing, Failed while fetching; cancellation kills it."""
-        problem = await self._problem(order.problem_digest)
-        source = await self.blobs.get(order.source.digest)
-        home = await asyncio.to_thread(self._home, source)
+        """Run one job to its end. Errors: Missing, Failed; cancellation kills it."""
         try:
-            out = home / "out"
-            request = RunRequest(str(problem), str(home / SOURCE), order.mode, str(out))
-            report = await entry.evaluate(request, lambda message: told(_news(message)))
-            return _outcome(report), Files(_read(out / "log.txt"), _read(out / "samples.json"))
-        finally:
-            shutil.rmtree(home, ignore_errors=True)
+            problem = await self._problem(order.problem_digest)
+            source = await self.blobs.get(order.source.digest)
+            home = await asyncio.to_thread(self._home, source)
+            try:
+                return await self._evaluate(order, problem, home, told)
+            finally:
+                shutil.rmtree(home, ignore_errors=True)
+        except OSError as error:
+            raise Failed(f"the agent's disk does not work: {error}") from error
+
+    async def _evaluate(
+        self, order: JobAssigned, problem: Path, home: Path, told: Told
+    ) -> tuple[Outcome, Files]:
+        out = home / "out"
+        request = RunRequest(str(problem), str(home / SOURCE), order.mode, str(out))
+        report = await entry.evaluate(request, lambda message: told(_news(message)))
+        return _outcome(report), Files(_read(out / "log.txt"), _read(out / "samples.json"))
 
     def _home(self, source: bytes) -> Path:
         """A run's own folder, with the submission in it."""
@@ -66,7 +74,6 @@ class HarnessRuns:
         """The folder of a problem version, fetched once, complete or absent."""
         folder = self.folder / "problems" / digest
         if folder.is_dir():
-            folder.touch()
             return folder
         manifest = await self.blobs.get(digest)
         files = {name: await self.blobs.get(one) for name, one in _files(manifest).items()}
@@ -74,12 +81,10 @@ class HarnessRuns:
         return folder
 
     def sweep(self) -> None:
-        """Remove what a killed predecessor left, and all but the 64 newest problems."""
-        for stale in (*self.folder.glob("runs/*"), *self.folder.glob("problems/fresh-*")):
-            shutil.rmtree(stale)
-        problems = sorted(self.folder.glob("problems/*"), key=lambda path: path.stat().st_mtime)
-        for old in problems[:-PROBLEMS_MAX]:
-            shutil.rmtree(old)
+        """Remove what a predecessor left; its problems too, which a power cut may have damaged."""
+        for name in ("runs", "problems"):
+            if (self.folder / name).exists():
+                shutil.rmtree(self.folder / name)
 
 
 def _lay_out(folder: Path, files: dict[str, bytes]) -> None:

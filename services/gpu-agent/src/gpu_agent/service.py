@@ -244,7 +244,7 @@ class Agent:
                 lease.version = await self.log.append(event)
                 return
             except Failed:
-                if now() >= lease.order.deadline_at:
+                if lease.drained or now() >= lease.order.deadline_at:
                     raise
 
     async def _discard(self, lease: Lease, fact: Fact | None) -> None:

@@ -1,5 +1,6 @@
 """Wires ingest together and runs it until SIGTERM."""
 
+import asyncio
 import sys
 
 from ingest import http, ranker_http
@@ -20,7 +21,7 @@ POOL_MAX = 8
 
 
 async def _run(settings: Settings, life: Life) -> None:
-    migrate(settings.postgres_dsn, "shared", "accounts")
+    await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
     nc = await connect(settings.nats_url, "ingest", closed=life.stopping.set)
     await ensure(nc)
     async with (

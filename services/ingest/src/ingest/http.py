@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import FastAPI, File, Form, Header, Request, Response, UploadFile
 from fastapi.responses import JSONResponse
@@ -52,7 +53,7 @@ def application(ingest: Ingest, reads: Reads, is_well: Callable[[], Awaitable[st
     @app.get("/v1/{path:path}")
     async def read(path: str, request: Request) -> Response:
         """Every read: answered by ranker."""
-        answer = await reads.read(f"/v1/{path}", request.url.query, request.headers)
+        answer = await reads.read(f"/v1/{quote(path)}", request.url.query, request.headers)
         return Response(answer.body, answer.status, answer.headers)
 
     return app

@@ -210,4 +210,4 @@ def _request_hash(slug: str, upload: Upload) -> str:
     """What two requests under one Idempotency-Key must have in common."""
     digest = hashlib.sha256(upload.source).hexdigest()
     said = "\n".join((slug, upload.mode, *sorted(upload.gpus), upload.name, digest))
-    return hashlib.sha256(said.encode()).hexdigest()
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()

@@ -55,8 +55,8 @@ async def _rank(settings: Settings, life: Life, log: NatsLog, news: News) -> Non
 
 async def _run(settings: Settings, life: Life) -> None:
     dsn = settings.postgres_dsn
-    migrate(dsn, "shared", "accounts")
-    migrate(dsn, "ranker", SCHEMA)
+    await asyncio.to_thread(migrate, dsn, "shared", "accounts")
+    await asyncio.to_thread(migrate, dsn, "ranker", SCHEMA)
     nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
     await ensure(nc)
     log, bus, news, live = NatsLog(nc), NatsBus(nc), News(), Live()

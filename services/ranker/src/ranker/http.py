@@ -123,7 +123,7 @@ def _submissions(
     @app.get("/v1/submissions/{number}")
     async def submission(number: int, after: int = -1, wait_s: Wait = 0) -> dict[str, Any]:
         """One submission; with `after` (a version seen before), held until there is news."""
-        lag_s = LAG_S_MAX if news.seq < number else 0
+        lag_s = LAG_S_MAX if news.seq < number <= await last() else 0
         until = time.monotonic() + max(wait_s, lag_s)
         found = await _submission(reader, live, number)
         while not (_is_news(found, after) or news.is_over):

@@ -1,6 +1,5 @@
 """What is said and not kept: who is alive, and how far each run is."""
 
-import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,14 +9,13 @@ import msgspec
 from shared.bus import Bus
 
 PROGRESS_MAX = 1000
-AGENT_SILENT_S_MAX = 20.0
 
 
 @dataclass
 class Live:
     """The newest heartbeat of each agent and the newest word on each running submission."""
 
-    agents: dict[str, tuple[float, dict[str, Any]]] = field(default_factory=dict)
+    agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     progress: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict)
 
     async def watch_agents(self, bus: Bus) -> None:
@@ -26,7 +24,7 @@ class Live:
             if beat.value is None:
                 self.agents.pop(beat.agent, None)
             else:
-                self.agents[beat.agent] = time.monotonic(), msgspec.json.decode(beat.value)
+                self.agents[beat.agent] = msgspec.json.decode(beat.value)
 
     async def watch_progress(self, bus: Bus) -> None:
         """Hear progress for ever; the oldest word is forgotten past 1000."""
@@ -38,6 +36,5 @@ class Live:
                 self.progress.popitem(last=False)
 
     def alive(self) -> dict[str, dict[str, Any]]:
-        """The agents heard of within 20 s, with what they offer."""
-        since = time.monotonic() - AGENT_SILENT_S_MAX
-        return {name: offer for name, (at, offer) in self.agents.items() if at > since}
+        """The agents that live, with what they offer."""
+        return dict(self.agents)

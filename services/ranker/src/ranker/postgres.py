@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from psycopg import AsyncConnection, OperationalError
+from psycopg import AsyncConnection, DataError, OperationalError
 from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from ranker.domain.conclusion import Verdict
 from ranker.domain.projection import Step
-from shared.errors import Failed
+from shared.errors import Failed, Refused
 from shared.events import CaseResult
 from shared.postgres import claim, connect, statements
 
@@ -107,5 +107,7 @@ class Reader:
                 cursor = connection.cursor(row_factory=dict_row)
                 await cursor.execute(sql, values)
                 return await cursor.fetchall()
-        except (OperationalError, PoolTimeout) as error:
-            raise Failed(f"the read models cannot be read: {error}") from error
+        except DataError as error:
+            raise Refused("invalid_request", f"no such value: {error}") from error
+        except (OperationalError, PoolTimeout, PoolClosed) as error:
+            raise Failed("the read models cannot be read for a moment; ask again") from error

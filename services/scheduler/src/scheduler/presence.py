@@ -20,15 +20,15 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
 @dataclass
 class Presence:
-    """The agents heard of lately; silence is only believed after a whole interval of listening.
+    """The agents that live; at the start a missing one is unknown before it is gone.
 
-    The bucket is in memory: after a restart of the server it is empty and no marker comes, so an
-    agent's own age counts, and at the start a missing one is unknown before it is gone.
+    The bus says who is gone, counting only while it is connected: an outage of the bus is no
+    agent's silence.
     """
 
     silent_s_max: float
     began: float = field(default_factory=time.monotonic)
-    heard: dict[str, tuple[float, Offer]] = field(default_factory=dict)
+    heard: dict[str, Offer] = field(default_factory=dict)
 
     async def watch(self, bus: Bus) -> None:
         """Hear heartbeats for ever."""
@@ -38,12 +38,11 @@ class Presence:
             else:
                 said = msgspec.json.decode(beat.value, type=Heartbeat)
                 offer = Offer(beat.agent, said.session, said.is_free, said.registration)
-                self.heard[beat.agent] = time.monotonic(), offer
+                self.heard[beat.agent] = offer
 
     def offers(self) -> dict[str, Offer]:
         """The agents that are alive."""
-        since = time.monotonic() - self.silent_s_max
-        return {name: offer for name, (at, offer) in self.heard.items() if at > since}
+        return dict(self.heard)
 
     def is_settled(self) -> bool:
         """Whether an agent that is missing is gone, not merely unheard."""

@@ -131,6 +131,8 @@ async def patiently(
             raise Failed(str(denied)) from denied
         except (TimeoutError, Passing, nats.errors.Error) as error:
             if nc.is_closed:
+                # Who tries again at once must let the loop turn, for it is to end the process.
+                await asyncio.sleep(PAUSE_S)
                 raise Failed("the connection to NATS is closed") from error
             if time.monotonic() > until:
                 reason = str(error) or "no answer"

@@ -18,6 +18,8 @@ from shared.problems.warpboard_yml import (
     warpboard_warnings,
 )
 
+RUN_CASES_MAX = 200
+
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,94}\Z")
 
 
@@ -35,6 +37,10 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
     cases = {key: read_cases(document, key) for key in ("tests", "benchmarks")}
     if not cases["benchmarks"]:
         document.refuse(("benchmarks",), "no benchmarks: a ranking needs at least one timed case")
+    if 2 * len(cases["tests"]) + len(cases["benchmarks"]) > RUN_CASES_MAX:
+        # A ranked run reports its tests twice, and all of it in one event.
+        what = f"twice the tests and the benchmarks are over {RUN_CASES_MAX} cases: write fewer"
+        document.refuse(("tests",), what)
     sources = gathered(document, task, files)
     content = (
         {"slug": slug, "title": extras.title or slug.replace("-", " ").replace("_", " ").title()}

@@ -30,9 +30,11 @@ def conclude(run: Verdict) -> SubmissionFinished:
     timed = [case for case in run.cases if case.stage == "time"]
     score = score_us(run.ranking_by, [case.time_us or 0.0 for case in timed])
     is_passed = run.verdict == "passed"
+    interval = _interval(run.ranking_by, timed)
+    if interval is None:
+        score = None
     code, reason = _eligibility(run, score)
-    low, high = _interval(run.ranking_by, timed)
-    has_score = is_passed and score is not None and low is not None and high is not None
+    has_score = is_passed and score is not None
     return SubmissionFinished(
         outcome="passed" if is_passed else _failed_outcome(run.verdict),
         is_eligible=code == "ranked",
@@ -42,7 +44,7 @@ def conclude(run: Verdict) -> SubmissionFinished:
         run=run.run,
         verdict=run.verdict,
         score_us=score if has_score else None,
-        interval_us=(low, high) if has_score and low is not None and high is not None else None,
+        interval_us=interval if has_score else None,
     )
 
 
@@ -50,15 +52,14 @@ def _failed_outcome(verdict: str) -> str:
     return "timed_out" if verdict == "timed_out" else "failed"
 
 
-def _interval(ranking_by: str, timed: Sequence[CaseResult]) -> tuple[float | None, float | None]:
-    """The score's interval: the ranking rule over the cases' own bounds."""
+def _interval(ranking_by: str, timed: Sequence[CaseResult]) -> tuple[float, float] | None:
+    """The score's interval: the ranking rule over the cases' own bounds; None where one lacks."""
     bounds = [case.interval_us for case in timed if case.interval_us is not None]
-    if len(bounds) != len(timed):
-        return None, None
-    return (
-        score_us(ranking_by, [low for low, _ in bounds]),
-        score_us(ranking_by, [high for _, high in bounds]),
-    )
+    high = score_us(ranking_by, [high for _, high in bounds])
+    if len(bounds) != len(timed) or high is None:
+        return None
+    # A lower bound may be zero, as no time may be: then so is the score's.
+    return score_us(ranking_by, [low for low, _ in bounds]) or 0.0, high
 
 
 def _eligibility(run: Verdict, score: float | None) -> tuple[str, str]:

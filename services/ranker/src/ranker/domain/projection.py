@@ -146,8 +146,8 @@ def _run_completed(event: Recorded, fact: events.RunCompleted) -> list[Step]:
         "took_s": fact.took_s,
         "cases": _json(fact.cases),
         "environment": _json(fact.environment),
-        "log_head": _text(fact.log_head),
-        "log_tail": _text(fact.log_tail),
+        "log_head": fact.log_head,
+        "log_tail": fact.log_tail,
         "log": fact.log.digest if fact.log else None,
         "samples": fact.samples.digest if fact.samples else None,
         "key": fact.key,
@@ -205,7 +205,8 @@ _MEANING: dict[str, Callable[[Recorded, Any], list[Step]]] = {
 
 def steps(event: Recorded) -> list[Step]:
     """What one event changes in the read models. Errors: UnknownEvent."""
-    return _MEANING[event.envelope.type](event, event.fact)
+    said = _MEANING[event.envelope.type](event, event.fact)
+    return [Step(step.statement, _text(step.values)) for step in said]
 
 
 def _json(value: object) -> str:
@@ -231,7 +232,7 @@ def _noted(event: Recorded, note: str) -> dict[str, Any]:
         "seq": event.seq,
         "type": event.envelope.type,
         "at": event.envelope.at,
-        "note": _text(note)[:NOTE_LENGTH_MAX],
+        "note": note[:NOTE_LENGTH_MAX],
     }
 
 

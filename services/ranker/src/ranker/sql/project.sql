@@ -79,6 +79,7 @@ insert into entry (problem, problem_number, gpu, account, submission, number, sc
 select problem, problem_number, gpu, account, id, number, score_us, low_us, high_us, received_at
 from submission
 where id = %(submission)s and is_eligible and version = %(seq)s
+  and score_us is not null and low_us is not null and high_us is not null
 on conflict (problem, problem_number, gpu, account) do update
 set submission = excluded.submission, number = excluded.number, score_us = excluded.score_us,
     low_us = excluded.low_us, high_us = excluded.high_us, received_at = excluded.received_at
