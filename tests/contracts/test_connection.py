@@ -1,0 +1,68 @@
+"""How we come to a NATS server, and what we refuse."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from nats.aio.client import Client
+
+from shared.errors import Failed
+from shared.nats.connection import _dial, _Ears, connect
+from shared.servers.nats import NatsServer
+from shared.testing import eventually
+
+
+@pytest.fixture
+async def old_server() -> AsyncIterator[str]:
+    """As much of a NATS server as a client meets before its first request."""
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        info = {"version": "2.9.10", "max_payload": 1024, "headers": True}
+        writer.write(b"INFO %s\r\n" % json.dumps(info).encode())
+        while line := await reader.readline():
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(greet, "127.0.0.1", 0)
+    async with server:
+        yield f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_an_old_server_is_refused_with_a_sentence(old_server: str) -> None:
+    with pytest.raises(Failed, match=r"NATS server 2\.9 is too old"):
+        await connect(old_server, "test")
+
+
+async def test_an_absent_server_is_named_without_its_password() -> None:
+    with pytest.raises(Failed, match="localhost:1 let test in") as caught:
+        await _dial(Client(), "nats://ada:secret@localhost:1", _Ears("test"), 0.3)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.server
+async def test_a_wrong_password_is_said(own_nats: NatsServer) -> None:
+    url = f"nats://warpboard:wrong@127.0.0.1:{own_nats.port}"
+    with pytest.raises(Failed, match="Authorization Violation"):
+        await _dial(Client(), url, _Ears("test"), 0.3)
+
+
+@pytest.mark.server
+async def test_the_end_of_a_connection_is_told_once(own_nats: NatsServer) -> None:
+    told: list[str] = []
+    nc = await connect(own_nats.url, "test", closed=lambda: told.append("closed"))
+    own_nats.kill()
+    await eventually(lambda: nc.is_reconnecting)
+    own_nats.start()
+    await eventually(lambda: nc.is_connected)
+    assert told == []
+    await nc.close()
+    assert told == ["closed"]
+
+
+@pytest.mark.server
+async def test_answers_come_back_under_the_name_of_the_user(own_nats: NatsServer) -> None:
+    nc = await connect(own_nats.url, "test")
+    assert nc.new_inbox().startswith("_INBOX_warpboard.")
+    await nc.close()

@@ -1,0 +1,73 @@
+"""The streams as the specification lists them, on a real server."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from nats.aio.client import Client
+
+from shared.errors import Failed
+from shared.nats.blobs import NatsBlobs
+from shared.nats.connection import connect
+from shared.nats.streams import ensure
+from shared.servers.nats import NatsServer
+
+pytestmark = pytest.mark.server
+
+
+async def api(nc: Client, what: str, body: object = None) -> dict[str, Any]:
+    data = b"" if body is None else json.dumps(body).encode()
+    answer: dict[str, Any] = json.loads((await nc.request(f"$JS.API.{what}", data, 2)).data)
+    return answer
+
+
+async def test_several_services_may_ensure_the_streams_at_once(own_nats: NatsServer) -> None:
+    clients = [await connect(own_nats.url, f"s{number}") for number in range(4)]
+    await asyncio.gather(*map(ensure, clients), ensure(clients[0]))
+    names = (await api(clients[0], "STREAM.NAMES"))["streams"]
+    assert sorted(names) == ["BLOBS", "EVENTS", "KV_LEASES", "OBJ_LARGE"]
+    for nc in clients:
+        await nc.close()
+
+
+@pytest.mark.parametrize(
+    ("verb", "body"), [("PURGE.EVENTS", {}), ("MSG.DELETE.EVENTS", {"seq": 1})]
+)
+async def test_events_cannot_be_deleted(client: Client, verb: str, body: dict[str, int]) -> None:
+    await client.request("events.job.j1", b"{}", 2)
+    assert "error" in await api(client, f"STREAM.{verb}", body)
+
+
+async def test_the_log_has_the_settings_of_the_specification(client: Client) -> None:
+    config = (await api(client, "STREAM.INFO.EVENTS"))["config"]
+    asked = {
+        "storage": "file",
+        "discard": "new",
+        "max_msg_size": 262144,
+        "deny_delete": True,
+        "deny_purge": True,
+        "allow_direct": True,
+        "allow_atomic": True,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "duplicate_window": 600 * 10**9,
+    }
+    assert {key: config.get(key) for key in asked} == asked
+
+
+async def test_a_stream_that_is_not_ours_is_refused_with_a_sentence(own_nats: NatsServer) -> None:
+    nc = await connect(own_nats.url, "test")
+    settings = {"name": "EVENTS", "subjects": ["events.>"], "storage": "file", "discard": "new"}
+    await api(nc, "STREAM.CREATE.EVENTS", settings)
+    with pytest.raises(Failed, match="stream EVENTS has"):
+        await ensure(nc)
+    await nc.close()
+
+
+async def test_the_tools_of_nats_read_a_large_blob(client: Client) -> None:
+    data = b"0123456789abcdef" * 20_000
+    blob = await NatsBlobs(client).put(data)
+    store = await client.jetstream().object_store("LARGE")
+    assert (await store.get(blob.digest)).data == data
