@@ -25,10 +25,14 @@ from shared.subjects import STREAM
 from shared.testing import eventually
 from tests.contracts.samples import JOB, ids, new, seqs
 
-pytestmark = pytest.mark.server
+# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
+]
 
 QUICK = Pace(heartbeat_s=0.5)
-WRITTEN = 800
+WRITTEN = 400
 
 
 def has(found: Sized, least: int) -> bool:
@@ -77,7 +81,7 @@ async def test_rivals_keep_every_chain_whole_while_the_server_is_killed(
     rivals = itertools.product((NatsLog(client), NatsLog(other)), aggs)
     writers = [asyncio.create_task(write(log, agg, stored)) for log, agg in rivals]
     for kill_at in (WRITTEN // 4, WRITTEN // 2, WRITTEN * 3 // 4):
-        await eventually(partial(has, stored, kill_at), within_s=10)
+        await eventually(partial(has, stored, kill_at), within_s=30)
         restart(own_nats)
     await asyncio.gather(*writers)
     histories = [await NatsLog(client).history(agg) for agg in aggs]
@@ -99,7 +103,7 @@ async def test_rival_batches_stay_whole_while_the_server_is_killed(
 
     writers = [asyncio.create_task(pairs(name)) for name in "ab"]
     for kill_at in (50, 100):
-        await eventually(partial(has, done, kill_at), within_s=10)
+        await eventually(partial(has, done, kill_at), within_s=30)
         restart(own_nats)
     await asyncio.gather(*writers)
     assert sorted(done) == list(range(2, 401, 2))
