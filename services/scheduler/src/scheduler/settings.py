@@ -8,7 +8,7 @@ from shared.settings import Listen, read
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, and how long an agent may be silent."""
+    """Addresses, and how long after the start a missing agent is unknown, not gone."""
 
     nats_url: str
     ops_listen: Listen
