@@ -25,8 +25,9 @@ QUICK = {
 class Running:
     """`warpboard up` as a child process; `folder` outlives it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: dict[str, str] = QUICK) -> None:
         self.folder = folder
+        self.settings = settings
         self.process: subprocess.Popen[bytes] | None = None
 
     def launch(self) -> "subprocess.Popen[bytes]":
@@ -36,7 +37,7 @@ class Running:
         with (self.folder.parent / f"{self.folder.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command,
-                env=os.environ | QUICK,
+                env=os.environ | self.settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -1,0 +1,49 @@
+"""The bus stands still for longer than an agent may be silent, and a healthy run goes on."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.system.people import Person, add_problem
+from tests.system.running import ROOT, Running
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
+
+STILL_S = 21
+# Ten calls: the run outlasts the outage.
+LONG = """
+import time
+
+
+def custom_kernel(data):
+    time.sleep(2.8)
+    data[-1].copy_(data[0])
+    return data[-1]
+"""
+
+
+async def test_an_outage_of_the_bus_is_no_agents_silence(tmp_path: Path) -> None:
+    running = Running(tmp_path / "home", settings={})
+    try:
+        running.up()
+        add_problem(running.url, ROOT / "problems" / "identity")
+        with Person(running.url, "ada") as ada:
+            number = ada.submit(LONG)
+            found = ada.http.get(f"/v1/submissions/{number}", params={"wait_s": 5}).json()
+            while found["state"] != "running":
+                query = {"after": found["version"], "wait_s": 5}
+                found = ada.http.get(f"/v1/submissions/{number}", params=query).json()
+            nats = running.pid("nats-server")
+            assert nats is not None
+            os.kill(nats, signal.SIGSTOP)
+            await asyncio.sleep(STILL_S)  # The outage itself.
+            os.kill(nats, signal.SIGCONT)
+            end = ada.end(number)
+        assert (end["outcome"], end["attempt"]) == ("passed", 1), end["reason"]
+    finally:
+        if running.process is not None and running.process.poll() is None:
+            running.stop()
+    assert running.left() == []
