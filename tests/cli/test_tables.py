@@ -13,6 +13,8 @@ BOARD = {
     "items": [
         {
             "rank": 1,
+            "tier": "C2",
+            "level": "none",
             "participant": "ada",
             "number": 12,
             "score_us": 4560.0,
@@ -29,8 +31,8 @@ def test_a_leaderboard_has_a_row_an_entry_in_the_order_it_came() -> None:
     table = tables.leaderboard(read(BOARD, Leaderboard), UTC)
     assert table.title == "matmul on CPU, version 3"
     assert table.rows == [
-        ("1", "ada", "4.56 ms", "4.5 ms to 4.62 ms", "12", "2026-01-02 03:04:05"),
-        ("2", "-", "9 ms", "-", "14", "-"),
+        ("1", "ada", "4.56 ms", "4.5 ms to 4.62 ms", "12", "2026-01-02 03:04:05", "C2", "none"),
+        ("2", "-", "9 ms", "-", "14", "-", "-", "-"),
     ]
 
 

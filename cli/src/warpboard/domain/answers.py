@@ -180,6 +180,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     low_us: float | None = None
     high_us: float | None = None
     received_at: datetime | None = None
+    tier: str | None = None
+    level: str | None = None
 
 
 class Leaderboard(msgspec.Struct, frozen=True, kw_only=True):

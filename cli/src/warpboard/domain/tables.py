@@ -37,10 +37,12 @@ def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
             _bounds(entry.low_us, entry.high_us),
             str(entry.number),
             when(entry.received_at, zone),
+            entry.tier or NOTHING,
+            entry.level or NOTHING,
         )
         for entry in found.items
     ]
-    columns = ("rank", "participant", "score", "interval", "number", "when")
+    columns = ("rank", "participant", "score", "interval", "number", "when", "tier", "isolation")
     return Table(f"{found.problem} on {found.gpu}, version {found.problem_version}", columns, rows)
 
 
