@@ -11,7 +11,6 @@ from typing import ClassVar
 import msgspec
 
 MODES = ("test", "benchmark", "ranked")
-OUTCOMES = ("passed", "failed", "timed_out", "infra_failed")
 
 
 class Blob(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,13 +1,6 @@
 """Names of things, and how one name follows from another."""
 
 import hashlib
-from typing import NewType
-
-SubmissionId = NewType("SubmissionId", str)
-JobId = NewType("JobId", str)
-RunId = NewType("RunId", str)
-AgentId = NewType("AgentId", str)
-AccountId = NewType("AccountId", str)
 
 NAMESPACE = bytes.fromhex("5b1d8f0a6c1f5f6e9d3a7c2b4e8f1a60")
 
