@@ -9,16 +9,18 @@ import types
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, get_args, get_origin
 
-VERSION = "1"
-# What the worker is confined by, as the glossary grades it; the sandbox raises it.
+VERSION = "2"
 LEVEL = "none"
-MODES = ("test", "benchmark", "ranked")
+LEVELS = ("none", "weak", "medium", "strong")
+LAUNCHERS = ("zygote", "bubblewrap")
+MODES = ("test", "benchmark", "profile", "ranked")
 STAGES = {
     "test": ("build", "check"),
     "benchmark": ("build", "check", "time"),
+    "profile": ("build", "check", "profile"),
     "ranked": ("build", "check", "hidden_check", "time"),
 }
-FAILURE_CODES = ("supervisor", "problem_fault", "sandbox")
+FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy")
 LINE_BYTES_MAX = 2 * 1024 * 1024
 VERDICTS = (
     "passed",
@@ -31,7 +33,19 @@ VERDICTS = (
     "crashed",
     "compile_error",
     "import_error",
+    "suspicious",
     "skipped",
+)
+# How far a time can be trusted, beside its verdict.
+CLASSES = (
+    "ok",
+    "noisy",
+    "trend",
+    "bimodal",
+    "host_sync",
+    "launch_bound",
+    "handshake_bound",
+    "in_process",
 )
 
 
@@ -40,8 +54,9 @@ class RunRequest:
     """One submission, one problem, one mode.
 
     `problem` is a folder with manifest.json and its files, `source` the submitted file's path,
-    `out` an existing empty folder that receives samples.json and log.txt.
+    `out` an existing empty folder that receives samples.json.gz, log.txt and the report's artefacts.
     `key` (64 hex digits) repeats an earlier run with the same inputs; None draws a new one.
+    `level_min` refuses, as a failure `sandbox`, to run on a machine that isolates less.
     """
 
     problem: str
@@ -50,17 +65,22 @@ class RunRequest:
     out: str
     device: str = "cpu"
     key: str | None = None
+    level_min: str = "none"
 
 
 @dataclass(frozen=True)
 class Started:
-    """The supervisor is up; `key_commit` is the SHA-256 of the run's key."""
+    """The supervisor is up; `key_commit` is the SHA-256 of the run's key.
+
+    `missing` names the walls that this machine cannot build, the reason why `level` is not strong.
+    """
 
     harness: str
     level: str
     tier: str
     key_commit: str
     environment: dict[str, str]
+    missing: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -84,8 +104,32 @@ class StageFinished:
 
 
 @dataclass(frozen=True)
+class Mismatch:
+    """One wrong element of a public case, told as text: its index, what came, what was due."""
+
+    index: str
+    got: str
+    expected: str
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A file in the run's `out` folder beside the log and the samples."""
+
+    name: str
+    media: str
+    bytes: int
+
+
+@dataclass(frozen=True)
 class CaseReport:
-    """How one case ended. Units: microseconds for one call; the interval has 95 % confidence."""
+    """How one case ended. Units: microseconds for one call; the interval has 95 % confidence.
+
+    `process_us` is the value of each fresh process, from which a score is made process by process;
+    `error` is the standard error of ln(time_us), with `freedom` degrees of freedom; `null_us` are
+    p10, median and p90 of calls with nothing in them; `grade` is one of CLASSES; `statistics` says
+    more of the samples (mean_us, median_us, best_us, worst_us, p95_us ...).
+    """
 
     name: str
     stage: str
@@ -95,13 +139,24 @@ class CaseReport:
     time_us: float | None = None
     interval_us: tuple[float, float] | None = None
     samples: int = 0
+    dropped: int = 0
+    process_us: list[float] = field(default_factory=list)
+    error: float | None = None
+    freedom: int = 0
+    null_us: list[float] = field(default_factory=list)
+    grade: str = ""
+    statistics: dict[str, float] = field(default_factory=dict)
+    wrong: int = 0
+    mismatches: list[Mismatch] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class RunReport:
     """The end of a run: a verdict on the submission, or a failure that is not its fault.
 
-    With `failure_code` set ("supervisor", "problem_fault", "sandbox") there is no verdict ("").
+    With `failure_code` set (one of FAILURE_CODES) there is no verdict (""). `tie_us` is what a
+    cheat could hide of the handshake, and `sigma_run` the machine's own run-to-run deviation as a
+    fraction: times closer than these allow are tied.
     """
 
     verdict: str
@@ -115,6 +170,9 @@ class RunReport:
     log_bytes: int = 0
     usage: dict[str, float] = field(default_factory=dict)
     failure_code: str = ""
+    artefacts: list[Artefact] = field(default_factory=list)
+    sigma_run: float = 0.0
+    tie_us: float = 0.0
 
 
 Message = Started | Progress | StageFinished | RunReport
@@ -152,6 +210,7 @@ def from_line(line: str) -> Message:
 def _from_body(kind: Any, body: dict[str, Any]) -> Message:
     if kind is RunReport:
         body["cases"] = [_case(case) for case in body["cases"]]
+        body["artefacts"] = [_checked(Artefact(**one)) for one in body["artefacts"]]
         _require_one_ending(body["verdict"], body["failure_code"])
     message: Message = _checked(kind(**body))
     return message
@@ -161,6 +220,7 @@ def _case(body: dict[str, Any]) -> CaseReport:
     if body["interval_us"] is not None:
         low, high = body["interval_us"]
         body["interval_us"] = (low, high)
+    body["mismatches"] = [_checked(Mismatch(**one)) for one in body["mismatches"]]
     case: CaseReport = _checked(CaseReport(**body))
     if case.verdict not in VERDICTS:
         raise ValueError(f"no such verdict: {case.verdict!r}")
