@@ -1,20 +1,28 @@
 """What is said on the control socket, a message a packet: constants alone.
 
-Supervisor to worker: CASE + the layout of two shared memories as JSON, with their two descriptors;
-GO + nonce + the leaves that are no tensors as JSON. Worker to supervisor: READY; DONE + nonce;
-FAILED + {"kind", "text"} as JSON. Anything else ends the run with the verdict `protocol`.
+Supervisor to worker: SETUP + what it is to be, as JSON, with at most one descriptor, the packed
+compile cache; CASE + the layout of two shared memories as JSON, with their two descriptors; GO +
+nonce + the leaves that are no tensors as JSON; PACK with one descriptor, to pack the compile cache
+into; PROFILE + nonce + leaves with two descriptors, for a trace and a table. Worker to supervisor:
+READY; DONE + nonce; ARMED + nonce, from a GPU alone; FAILED + {"kind", "text"} as JSON. Anything
+else ends the run with the verdict `protocol`.
 """
 
 READY = b"R"
 DONE = b"D"
+ARMED = b"A"
 FAILED = b"F"
+SETUP = b"S"
 CASE = b"C"
 GO = b"G"
+PACK = b"P"
+PROFILE = b"T"
 
 NONCE_BYTES = 16
 SCALARS_BYTES_MAX = 4096
 LAYOUT_BYTES_MAX = 128 * 1024
 ANSWER_BYTES_MAX = 32 * 1024
 TEXT_CHARS_MAX = 2000
+DESCRIPTORS_MAX = 2
 
 FAILURE_KINDS = ("compile_error", "import_error", "exception", "output", "memory")
