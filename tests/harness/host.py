@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.entry import Progress, RunReport, RunRequest, StageFinished, Started, evaluate
+from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from harness.supervisor.processes import descendants
 
 HONEST = "def custom_kernel(data):\n    data[1].copy_(data[0])\n    return data[1]\n"
@@ -19,11 +19,29 @@ REFERENCE = (Path(__file__).parent / "problem" / "reference.py").read_text()
 Message = Started | Progress | StageFinished
 
 
+class Warm:
+    """One harness for all tests that ask nothing special of theirs, and the loop it lives in."""
+
+    def __init__(self, **options: Any) -> None:
+        self._runner = asyncio.Runner()
+        self._harness = Harness(**options)
+
+    def evaluate(self, request: RunRequest, told: Callable[[Message], Any]) -> RunReport:
+        """A run in the warm harness."""
+        return self._runner.run(self._harness.evaluate(request, told))
+
+    def close(self) -> None:
+        """Ends the harness."""
+        self._runner.run(self._harness.close())
+        self._runner.close()
+
+
 @dataclass
 class Host:
     """A folder with a problem, from which submissions are run one after the other."""
 
     folder: Path
+    warm: Warm
     budgets_s: dict[str, float] = field(default_factory=dict)
     ranking_by: str = "geom"
     files: dict[str, str] = field(default_factory=lambda: {"reference.py": REFERENCE})
@@ -45,9 +63,7 @@ class Host:
 
     def run(self, source: str | bytes, mode: str = "test", **more: str) -> RunReport:
         """The report on this source."""
-        report = asyncio.run(evaluate(self.request(source, mode, **more), self.told))
-        assert not self.living(), "something of the run is left"
-        return report
+        return self.warm.evaluate(self.request(source, mode, **more), self.told)
 
     async def told(self, message: Message) -> None:
         """Keeps a message, and every process that this one has started by then."""

@@ -1,24 +1,32 @@
-"""The public entry: a request in, a report out, and nothing left running."""
+"""The public entry: requests in, reports out, from a supervisor that stays warm between them."""
 
 import asyncio
 import contextlib
+import json
 import os
+import shutil
 import sys
+import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any, Self
 
-from harness.devices.cpu import Cpu
+from harness.devices import cpu
 from harness.messages import (
+    CLASSES,
     FAILURE_CODES,
-    LEVEL,
+    LAUNCHERS,
+    LEVELS,
     LINE_BYTES_MAX,
     MODES,
     STAGES,
     VERDICTS,
     VERSION,
+    Artefact,
     CaseReport,
+    Mismatch,
     Progress,
     RunReport,
     RunRequest,
@@ -29,14 +37,21 @@ from harness.messages import (
     to_line,
 )
 from harness.problem import ProblemFault, load
+from harness.sandbox.probe import Isolation, probe
 
 __all__ = [
+    "CLASSES",
     "FAILURE_CODES",
-    "LEVEL",
+    "LAUNCHERS",
+    "LEVELS",
     "MODES",
     "VERDICTS",
     "VERSION",
+    "Artefact",
     "CaseReport",
+    "Harness",
+    "Isolation",
+    "Mismatch",
     "Progress",
     "RunReport",
     "RunRequest",
@@ -44,6 +59,7 @@ __all__ = [
     "Started",
     "environment",
     "evaluate",
+    "isolation",
 ]
 
 Told = Callable[[Started | Progress | StageFinished], Awaitable[None]]
@@ -53,44 +69,129 @@ _END_S = 15.0
 _MESSAGES_MAX = 10_000
 _LAST_WORDS_BYTES = 2000
 
+# A supervisor that ran so many submissions is replaced, as is one after a failure of its own.
+_RUNS_MAX = 500
+_PREFIX = "warpboard-"
+_DOUBTFUL = ("supervisor", "sandbox", "device")
+
 
 def environment() -> dict[str, str]:
     """What results should say about this machine: python, torch, cpu, cores, platform."""
-    return Cpu().describe()
+    return cpu.describe()
 
 
-async def evaluate(request: RunRequest, told: Told) -> RunReport:
-    """Runs one submission, awaiting `told` for each message on the way.
+def isolation() -> Isolation:
+    """What this machine can confine a worker by; tries every part, which takes a second."""
+    return probe()
 
-    It is to be awaited in a thread that outlives the run, since the supervisor ends with it.
-    Units: at most the sum of the stages' budgets and a minute.
-    Errors: those of `told`, and cancellation, once nothing of the run is left; no others.
+
+class Harness:
+    """Runs submissions one after the other; the supervisor is started by the first that comes.
+
+    It is to be used in one thread that outlives it, since the supervisor ends with that thread.
+    `options` are the supervisor's: `launcher` (one of LAUNCHERS), `level` (at most this one of
+    LEVELS, which otherwise is what the machine can give), `cache` (a folder for what was compiled).
     """
-    began = time.monotonic()
-    try:
-        limit_s = _limit_s(request)
-    except ProblemFault as fault:
-        return failed("problem_fault", str(fault))
-    process = await _start()
-    last_words = asyncio.create_task(_last_words(process))
-    limit = asyncio.timeout(limit_s)
-    try:
-        async with limit:
-            return await _listen(process, request, told)
-    except _Silent as silent:
-        reason = str(silent)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        reason = f"the supervisor took more than {limit_s:.0f} s"
-    finally:
-        await asyncio.shield(asyncio.create_task(_end(process, last_words)))
-    said = last_words.result()
-    return failed("supervisor", f"{reason}: {said}" if said else reason, time.monotonic() - began)
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._folder: Path | None = None
+        self._process: Process | None = None
+        self._last_words: asyncio.Task[str] | None = None
+        self._runs = 0
+        self._turn = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def warm(self) -> None:
+        """Starts the supervisor, so that the first run does not wait for its imports."""
+        if self._process is None or self._process.returncode is not None:
+            if self._folder is None:
+                self._folder = _folder()
+            options = self._options | {"folder": str(self._folder)}
+            self._process = await _start(options)
+            self._last_words = asyncio.create_task(_last_words(self._process))
+            self._runs = 0
+
+    async def evaluate(self, request: RunRequest, told: Told) -> RunReport:
+        """Runs one submission, awaiting `told` for each message on the way.
+
+        Units: at most the sum of the stages' budgets and a minute.
+        Errors: those of `told`, and cancellation, once nothing of the run is left; no others.
+        """
+        began = time.monotonic()
+        try:
+            limit_s = _limit_s(request)
+        except ProblemFault as fault:
+            return failed("problem_fault", str(fault))
+        async with self._turn:
+            return await self._evaluate(request, told, limit_s, began)
+
+    async def close(self) -> None:
+        """Ends the supervisor and all beneath it."""
+        process, self._process = self._process, None
+        if process is not None:
+            await asyncio.shield(asyncio.create_task(_end(process)))
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    async def _evaluate(
+        self, request: RunRequest, told: Told, limit_s: float, began: float
+    ) -> RunReport:
+        limit = asyncio.timeout(limit_s)
+        report: RunReport | None = None
+        try:
+            async with limit:
+                await self.warm()
+                assert self._process is not None
+                report = await _listen(self._process, request, told)
+        except _Silent as silent:
+            reason = str(silent)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            reason = f"the supervisor took more than {limit_s:.0f} s"
+        finally:
+            self._runs += 1
+            is_doubtful = report is None or report.failure_code in _DOUBTFUL
+            if is_doubtful or self._runs >= _RUNS_MAX:
+                await self.close()
+        if report is not None:
+            return report
+        assert self._last_words is not None
+        said = await self._last_words
+        return failed("supervisor", f"{reason}: {said}" if said else reason, _since(began))
+
+
+async def evaluate(request: RunRequest, told: Told, options: Mapping[str, Any] = {}) -> RunReport:
+    """One run by a harness of its own, of which nothing is left afterwards."""
+    async with Harness(**options) as harness:
+        return await harness.evaluate(request, told)
 
 
 class _Silent(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
     """The supervisor ended, or said what it never says."""
+
+
+def _folder() -> Path:
+    """Where runs are laid out; those of processes that are no more are removed on the way."""
+    place = Path(tempfile.gettempdir())
+    for old in place.glob(f"{_PREFIX}*-*"):
+        pid = old.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(old, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    folder.chmod(0o711)
+    return folder
+
+
+def _since(began: float) -> float:
+    return time.monotonic() - began
 
 
 def _limit_s(request: RunRequest) -> float:
@@ -99,7 +200,7 @@ def _limit_s(request: RunRequest) -> float:
     return sum(problem.budget_s(stage, request.mode) for stage in stages) + _MARGIN_S
 
 
-async def _start() -> Process:
+async def _start(options: Mapping[str, Any]) -> Process:
     """A supervisor in a session of its own, without our environment, for it may hold secrets."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
@@ -107,6 +208,7 @@ async def _start() -> Process:
         "-m",
         "harness.supervisor",
         str(os.getpid()),
+        json.dumps(options),
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,
@@ -122,7 +224,6 @@ async def _listen(process: Process, request: RunRequest, told: Told) -> RunRepor
     with contextlib.suppress(ConnectionError):
         process.stdin.write(to_line(request).encode())
         await process.stdin.drain()
-    process.stdin.close()
     for _ in range(_MESSAGES_MAX):
         try:
             line = await process.stdout.readline()
@@ -146,16 +247,14 @@ async def _last_words(process: Process) -> str:
     return kept.decode(errors="replace").strip().rpartition("\n")[2]
 
 
-async def _end(process: Process, last_words: asyncio.Task[str]) -> None:
-    """SIGTERM makes the keeper kill all that is left of the run, and it ends after that."""
+async def _end(process: Process) -> None:
+    """SIGTERM makes the supervisor kill all that is left of the run, and it ends after that."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:
         async with asyncio.timeout(_END_S):
             await process.wait()
-            await last_words
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        last_words.cancel()
         await process.wait()

@@ -20,16 +20,26 @@ class ProblemFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, 
 
 @dataclass(frozen=True)
 class Case:
-    """One input of a problem: the keyword arguments of its generator."""
+    """One input of a problem: the keyword arguments of its generator.
+
+    No correct answer can be had in less than `floor_us`; a faster one is held for review.
+    """
 
     name: str
     args: dict[str, Any]
+    floor_us: float = 0.0
 
     @property
     def seed(self) -> int | None:
         """The published seed, if the case has one."""
         seed = self.args.get("seed")
         return seed if isinstance(seed, int) else None
+
+    @property
+    def ranks(self) -> int:
+        """How many workers take part: the case's `world_size`, of several GPUs."""
+        ranks = self.args.get("world_size", 1)
+        return ranks if isinstance(ranks, int) else 1
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,11 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
 
 
 def _cases(items: list[dict[str, Any]]) -> tuple[Case, ...]:
-    return tuple(Case(str(item["name"]), dict(item["args"])) for item in items)
+    return tuple(_case(item) for item in items)
+
+
+def _case(item: dict[str, Any]) -> Case:
+    return Case(str(item["name"]), dict(item["args"]), float(item.get("floor_us", 0.0)))
 
 
 def _plain(name: str) -> str:

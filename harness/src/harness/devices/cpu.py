@@ -8,11 +8,28 @@ import time
 from pathlib import Path
 from typing import Any
 
+from harness.devices.device import Window
+from harness.devices.shared_memory import SharedMemory
+
+# Sizes of the reference kernels: each takes about a tenth of a millisecond.
+_FMA_SIDE = 128
+_COPY_BYTES = 1024 * 1024
+
 
 class Cpu:
-    """The cpu device, of tier C2: without a freezer the clock starts before the inputs appear."""
+    """The cpu device: tier C1 where the worker is frozen between calls, C2 where it cannot be.
 
-    tier = "C2"
+    A frozen worker sees nothing of an input before the clock starts, so the copy of the input can
+    come first; a worker that may be awake must have the copy inside the window.
+    """
+
+    name = "cpu"
+    place = "cpu"
+
+    def __init__(self, *, is_frozen: bool, is_sealed: bool = True, is_early: bool = True) -> None:
+        self.tier = "C1" if is_frozen else "C2"
+        self._is_sealed = is_sealed
+        self._is_early = is_early
 
     def prepare(self) -> None:
         """One thread for the references: the other cores belong to the worker."""
@@ -22,20 +39,61 @@ class Cpu:
         gc.freeze()
         gc.enable()
         torch.set_num_threads(1)
+        self._square = torch.rand(_FMA_SIDE, _FMA_SIDE)
+        self._line = torch.rand(_COPY_BYTES // 4)
+        self._torch = torch
 
-    def now_ns(self) -> int:
-        """The monotonic clock of the kernel, in nanoseconds."""
-        return time.perf_counter_ns()
+    def allocate(self, size: int) -> SharedMemory:
+        """A memory of so many bytes that the worker may map."""
+        return SharedMemory(size, is_sealed=self._is_sealed)
 
-    def describe(self) -> dict[str, str]:
-        """Versions, processor and cores, without importing torch."""
-        return {
-            "python": platform.python_version(),
-            "torch": _version_of("torch"),
-            "cpu": _model(),
-            "cores": str(os.cpu_count()),
-            "platform": platform.platform(),
-        }
+    def flush(self) -> None:
+        """Nothing: the generator, the reference and the check of each call walk the caches."""
+
+    def timed(self, window: Window) -> float:
+        """One call; the garbage collector waits until it is over."""
+        gc.disable()
+        try:
+            return self._timed(window)
+        finally:
+            gc.enable()
+
+    def _timed(self, window: Window) -> float:
+        if self.tier == "C1":
+            window.show()
+            began_ns = time.perf_counter_ns()
+        else:
+            began_ns = time.perf_counter_ns()
+            window.show()
+        window.go()
+        if not self._is_early:
+            began_ns = time.perf_counter_ns()
+        window.wait()
+        window.hold()
+        return (time.perf_counter_ns() - began_ns) / 1000
+
+    def reference(self, name: str) -> float:
+        """A product of two small matrices (`fma`) or a copy of a megabyte (`copy`)."""
+        began_ns = time.perf_counter_ns()
+        if name == "fma":
+            self._torch.mm(self._square, self._square)
+        else:
+            self._line.clone()
+        return (time.perf_counter_ns() - began_ns) / 1000
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def describe() -> dict[str, str]:
+    """Versions, processor and cores, without importing torch."""
+    return {
+        "python": platform.python_version(),
+        "torch": _version_of("torch"),
+        "cpu": _model(),
+        "cores": str(os.cpu_count()),
+        "platform": platform.platform(),
+    }
 
 
 def _version_of(distribution: str) -> str:

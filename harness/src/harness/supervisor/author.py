@@ -23,10 +23,12 @@ class Author:
         self._answer = _function(module, "ref_kernel")
         self._check = _function(module, "check_implementation")
 
-    def data(self, case: Case, seed: int) -> Any:
-        """A case's data under a seed, which also sets the global generators."""
+    def data(self, case: Case, seed: int, rank: int = 0) -> Any:
+        """A rank's data of a case under a seed, which also sets the global generators."""
         _seed_generators(seed)
         args = case.args | {"seed": seed} if "seed" in case.args else case.args
+        if case.ranks > 1:
+            args = args | {"rank": rank}
         return _blamed("generate_input", case, lambda: self._generate(**args))
 
     def answer(self, case: Case, data: Any) -> Any:

@@ -4,9 +4,14 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from harness.messages import Mismatch
 from harness.problem import ProblemFault
 from harness.supervisor.structure import Leaf
 from harness.supervisor.verdict import CaseFailed
+
+_SHOWN_MAX = 5
+# What two results of one computation may differ by, per dtype, where only showing is at stake.
+_ROUNDING = {"float64": 1e-7, "float32": 1e-5, "float16": 1e-3, "bfloat16": 1.6e-2}
 
 # Fewer random bits than this could equal a right answer by chance.
 _POISON_BITS_MIN = 64
@@ -58,6 +63,29 @@ def require_bools(outputs: Sequence[Leaf], snapshot: Any) -> None:
     for index, leaf in enumerate(outputs):
         if leaf.dtype == "bool" and leaf.size and int(leaf.bytes_in(snapshot).max()) > 1:
             raise _wrong(f"{_name(index, outputs)} holds bytes that are no bool")
+
+
+def mismatches(outputs: Sequence[Any], expected: Sequence[Any]) -> tuple[int, list[Mismatch]]:
+    """How many elements are off by more than rounding, and the first of them."""
+    count, shown = 0, []
+    for place, (output, right) in enumerate(zip(outputs, expected, strict=True)):
+        off = _off(output, right)
+        count += int(off.sum())
+        for index in off.nonzero()[: _SHOWN_MAX - len(shown)].tolist():
+            at = tuple(index)
+            name = f"{place}:" if len(outputs) > 1 else ""
+            where = f"{name}[{', '.join(map(str, index))}]"
+            shown.append(Mismatch(where, repr(output[at].item()), repr(right[at].item())))
+    return count, shown
+
+
+def _off(output: Any, right: Any) -> Any:
+    torch: Any = importlib.import_module("torch")
+    if not (output.is_floating_point() or output.is_complex()):
+        return output != right
+    rounding = _ROUNDING.get(str(output.dtype).removeprefix("torch."), 1e-2)
+    wide = torch.complex128 if output.is_complex() else torch.float64
+    return ~torch.isclose(output.to(wide), right.to(wide), rounding, 1e-5, equal_nan=True)
 
 
 def _is_nan(tensor: Any) -> Any:

@@ -20,8 +20,8 @@ _PROBE = "shape"
 class Author(Protocol):
     """What is asked of the author's code to find out a shape. Errors: ProblemFault."""
 
-    def data(self, case: Case, seed: int) -> Any:
-        """The case's data under a seed."""
+    def data(self, case: Case, seed: int, rank: int = 0) -> Any:
+        """A rank's data of the case under a seed."""
 
     def answer(self, case: Case, data: Any) -> Any:
         """The reference's answer; it may write to the data."""
@@ -72,9 +72,9 @@ def seed_of(key: bytes, stage: str, case: str, call: int, bits: int) -> int:
     return int.from_bytes(digest[:8], "little") >> (64 - bits)
 
 
-def probe(author: Author, case: Case, key: bytes) -> Shape:
-    """The shape of a case. Errors: ProblemFault."""
-    flat, seed_bits = _generated(author, case, key)
+def probe(author: Author, case: Case, key: bytes, rank: int = 0) -> Shape:
+    """The shape of a rank's part of a case. Errors: ProblemFault."""
+    flat, seed_bits = _generated(author, case, key, rank)
     given = flatten(flat.clone(), "generate_input")
     began = time.monotonic()
     answer = _answered(author, case, given)
@@ -96,12 +96,12 @@ def probe(author: Author, case: Case, key: bytes) -> Shape:
     )
 
 
-def _generated(author: Author, case: Case, key: bytes) -> tuple[Flat, int]:
+def _generated(author: Author, case: Case, key: bytes, rank: int) -> tuple[Flat, int]:
     """Data of the case, and the longest seed that its generator takes."""
     for bits in SEED_BITS:
         seed = seed_of(key, _PROBE, case.name, 0, bits)
         try:
-            return flatten(author.data(case, seed), "generate_input"), bits
+            return flatten(author.data(case, seed, rank), "generate_input"), bits
         except ProblemFault:
             if bits == SEED_BITS[-1] or case.seed is None:
                 raise

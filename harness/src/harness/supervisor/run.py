@@ -2,18 +2,14 @@
 
 import hashlib
 import itertools
-import json
-import resource
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
-from harness.devices.cpu import Cpu
-from harness.devices.device import Device
+from harness.devices import cpu
+from harness.devices.device import Device, DeviceFault
 from harness.messages import (
-    LEVEL,
     STAGES,
     VERSION,
     CaseReport,
@@ -24,95 +20,110 @@ from harness.messages import (
     Started,
     failed,
 )
-from harness.problem import Case, Problem, ProblemFault, load
-from harness.supervisor import sandbox, verdict
+from harness.problem import Case, ProblemFault
+from harness.sandbox.box import Launcher, SandboxFault
+from harness.sandbox.probe import Isolation
+from harness.supervisor import verdict
 from harness.supervisor.author import Author
 from harness.supervisor.calls import Court, Gate
-from harness.supervisor.estimate import SAMPLES_MAX, SAMPLES_MIN, estimate
+from harness.supervisor.defences import ALL, Defences
+from harness.supervisor.guests import Guests
+from harness.supervisor.home import Home
 from harness.supervisor.inputs import KEY_BYTES, Shape, probe, seed_of
-from harness.supervisor.output import Log
-from harness.supervisor.sandbox import SandboxFault, Worker
+from harness.supervisor.team import Team
+from harness.supervisor.timed import Clock, Timer
 from harness.supervisor.verdict import CaseFailed
-from harness.worker import protocol
 
 Tell = Callable[[Started | Progress | StageFinished], None]
 
-_CASE_S_MAX = 2.0
-
-# A stage that is to fit its budget plans with half of it: a machine can be slower than it was.
-_SHARE = 0.5
 _CALLS_PER_CHECK = 2
-_WARM_UPS_MIN = 2
-_WARM_UPS_MAX = 5
-_LAST_CHANCE_S = 1.0
 
 
-def execute(request: RunRequest, scratch: Path, tell: Tell) -> RunReport:
-    """One run; the worker lives in `scratch`, and nothing of it is left when this returns."""
+@dataclass(frozen=True)
+class Machine:
+    """Where runs happen: how workers are started here, and within which walls."""
+
+    launcher: Launcher
+    isolation: Isolation
+    defences: Defences = ALL
+
+
+def execute(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> RunReport:
+    """One run in this process; nothing of its workers is left when this returns."""
     began = time.monotonic()
-    if request.device != "cpu":
-        return failed("sandbox", f"there is no device {request.device!r} here, only 'cpu'")
+    run = _Run(request, home, machine, tell)
     try:
-        report = _Run(request, load(Path(request.problem)), tell).execute(scratch)
+        report = run.execute()
     except ProblemFault as fault:
         report = failed("problem_fault", verdict.printable(str(fault)))
     except SandboxFault as fault:
         report = failed("sandbox", str(fault))
-    return replace(report, took_s=time.monotonic() - began, usage=_usage(began))
+    except DeviceFault as fault:
+        report = failed("device", str(fault))
+    took_s = time.monotonic() - began
+    return replace(report, took_s=took_s, usage=run.guests.usage() | {"wall_s": took_s})
 
 
 class _Run:
     """What one run knows: its request and its key, and the cases it has judged so far."""
 
-    def __init__(self, request: RunRequest, problem: Problem, tell: Tell) -> None:
+    def __init__(self, request: RunRequest, home: Home, machine: Machine, tell: Tell) -> None:
         self._request = request
-        self._problem = problem
+        self._home = home
+        self._problem = home.problem
+        self._machine = machine
         self._tell = tell
         self._key = bytes.fromhex(request.key) if request.key else secrets.token_bytes(KEY_BYTES)
-        self._device: Device = Cpu()
-        self._shapes: dict[str, Shape] = {}
-        self._samples: dict[str, list[float]] = {}
+        self._device = _device(request.device, machine)
+        self._shapes: dict[str, list[Shape]] = {}
         self._cases: list[CaseReport] = []
         self._stage = ""
         self._first_failed: CaseReport | None = None
+        ranks = max((case.ranks for case in self._every_case()), default=1)
+        walls = machine.isolation.walls
+        self.guests = Guests(machine.launcher, walls, home, request.mode, ranks)
 
-    def execute(self, scratch: Path) -> RunReport:
-        """The stages in order, until one does not pass. Errors: ProblemFault, SandboxFault."""
+    def execute(self) -> RunReport:
+        """The stages in order, until one does not pass. Errors: those of problem and machine."""
         # The worker goes first, so that its imports run beside the supervisor's.
-        worker = sandbox.start(self._guest(scratch))
+        team = self.guests.start()
         try:
             self._tell(self._started())
-            self._run_stages(worker)
+            self._run_stages(team)
         finally:
-            is_empty = worker.end()
-            self._keep_records(worker.log)
-        if not is_empty:
-            raise SandboxFault("a process of the submission could not be killed")
-        return self._report(worker.log)
+            self.guests.end()
+            self._device.close()
+            self._home.keep("log.txt", self.guests.log.whole().encode())
+        return self._report()
+
+    def _every_case(self) -> Iterator[Case]:
+        mode = self._request.mode
+        for stage in STAGES[mode]:
+            yield from self._problem.cases(stage, mode)
 
     def _started(self) -> Started:
+        isolation = self._machine.isolation
         return Started(
             harness=VERSION,
-            level=LEVEL,
+            level=isolation.level,
             tier=self._device.tier,
             key_commit=hashlib.sha256(self._key).hexdigest(),
-            environment=self._device.describe(),
+            environment=cpu.describe(),
+            missing=[one.wall for one in isolation.missing],
         )
 
-    def _guest(self, scratch: Path) -> sandbox.Guest:
-        mode = self._request.mode
-        cpu_s = sum(self._problem.budget_s(stage, mode) for stage in STAGES[mode])
-        return sandbox.Guest(Path(self._request.source), self._problem, scratch, cpu_s)
-
-    def _run_stages(self, worker: Worker) -> None:
+    def _run_stages(self, team: Team) -> None:
         for stage in STAGES[self._request.mode]:
             began = time.monotonic()
             self._stage = stage
             deadline = began + self._problem.budget_s(stage, self._request.mode)
             if stage == "build":
-                cases = self._build(worker, deadline)
+                cases = self._build(team, deadline)
+            elif stage == "time":
+                cases = self._time(team, deadline)
+                self._cases += cases
             else:
-                cases = self._judge_all(stage, deadline)
+                cases = self._judge_all(team, stage, deadline)
                 self._cases += cases
             self._first_failed = verdict.first_failed(cases)
             ended = self._first_failed.verdict if self._first_failed else "passed"
@@ -120,26 +131,22 @@ class _Run:
             if self._first_failed:
                 return
 
-    def _build(self, worker: Worker, deadline: float) -> list[CaseReport]:
+    def _build(self, team: Team, deadline: float) -> list[CaseReport]:
         """While the worker loads the submission, the shapes of all cases are found out."""
         self._device.prepare()
         author = Author(self._problem)
-        self._court = Court(worker, author, self._device)
-        for stage in STAGES[self._request.mode]:
-            for case in self._problem.cases(stage, self._request.mode):
-                if case.name not in self._shapes:
-                    self._shapes[case.name] = probe(author, case, self._key)
-        # A worker that was ready in time is not late because the supervisor was slow.
-        until = max(deadline, time.monotonic() + _LAST_CHANCE_S)
+        self._court = Court(author, self._device, self._machine.defences)
+        for case in self._every_case():
+            if case.name not in self._shapes:
+                ranks = range(case.ranks)
+                self._shapes[case.name] = [probe(author, case, self._key, rank) for rank in ranks]
         try:
-            said = worker.receive(until, "the import used up its budget")
+            self.guests.welcome(team, deadline)
         except CaseFailed as failure:
             return [CaseReport("", "build", failure.verdict, failure.message)]
-        if said != protocol.READY:
-            return [CaseReport("", "build", "protocol", "the worker did not say that it is ready")]
         return []
 
-    def _judge_all(self, stage: str, deadline: float) -> list[CaseReport]:
+    def _judge_all(self, team: Team, stage: str, deadline: float) -> list[CaseReport]:
         """Every case of a stage; those after the worker's end are skipped."""
         cases = self._problem.cases(stage, self._request.mode)
         reports: list[CaseReport] = []
@@ -148,68 +155,43 @@ class _Run:
             report = CaseReport(case.name, stage, "skipped")
             if not is_over:
                 self._tell(Progress(stage, case.name, done, len(cases)))
-                left_s = deadline - time.monotonic()
-                share_s = min(_CASE_S_MAX, _SHARE * left_s / (len(cases) - done))
-                report, is_over = self._judge(stage, case, deadline, share_s)
+                report, is_over = self._judge(team, stage, case, deadline)
             reports.append(verdict.hidden(report) if stage == "hidden_check" else report)
         return reports
 
     def _judge(
-        self, stage: str, case: Case, deadline: float, share_s: float
+        self, team: Team, stage: str, case: Case, deadline: float
     ) -> tuple[CaseReport, bool]:
         """One case, and whether the worker is of no more use."""
         seeds = self._seeds(stage, case)
         try:
-            with Gate(self._court, case, self._shapes[case.name]) as gate:
-
-                def call() -> float:
-                    return gate.call(next(seeds), deadline)
-
-                if stage == "time":
-                    return self._time(case, call, share_s), False
+            with Gate(self._court, team, case, self._shapes[case.name]) as gate:
                 for _ in range(_CALLS_PER_CHECK):
-                    call()
+                    gate.call(next(seeds), deadline)
         except CaseFailed as failure:
-            return CaseReport(case.name, stage, failure.verdict, failure.message), failure.is_last
+            return verdict.report(case.name, stage, failure), failure.is_last
         return CaseReport(case.name, stage, "passed"), False
 
-    def _time(self, case: Case, call: Callable[[], float], share_s: float) -> CaseReport:
-        """Warm-ups of a number that nobody is told, then samples; all calls are alike."""
-        until = time.monotonic() + share_s
-        for _ in range(_WARM_UPS_MIN + secrets.randbelow(_WARM_UPS_MAX - _WARM_UPS_MIN + 1)):
-            call()
-        samples = self._samples[case.name] = []
-        while len(samples) < SAMPLES_MAX:
-            if len(samples) >= SAMPLES_MIN and time.monotonic() >= until:
-                break
-            samples.append(call())
-        found = estimate(samples)
-        return CaseReport(
-            name=case.name,
-            stage="time",
-            verdict="passed",
-            time_us=found.time_us,
-            interval_us=(found.low_us, found.high_us),
-            samples=len(samples),
-        )
+    def _time(self, team: Team, deadline: float) -> list[CaseReport]:
+        cases = self._problem.cases("time", self._request.mode)
+        clock = Clock(self._court, self._shapes, lambda case: self._seeds("time", case))
+        timer = Timer(self.guests, clock, self._request.mode, self._tell)
+        reports = timer.run(team, cases, deadline)
+        self._home.keep("samples.json.gz", timer.record())
+        return reports
 
     def _seeds(self, stage: str, case: Case) -> Iterator[int]:
         """A seed for each call; a checked case begins with the published one, to be repeated."""
-        bits = self._shapes[case.name].seed_bits
+        bits = self._shapes[case.name][0].seed_bits
         for call in itertools.count():
             if stage == "check" and call == 0 and case.seed is not None:
                 yield case.seed
             else:
-                yield seed_of(self._key, stage, case.name, call, bits)
+                at = call if self._machine.defences.has_fresh_inputs else 0
+                yield seed_of(self._key, stage, case.name, at, bits)
 
-    def _keep_records(self, log: Log) -> None:
-        out = Path(self._request.out)
-        (out / "log.txt").write_text(log.whole())
-        record = {"unit": "us", "samples": self._samples}
-        (out / "samples.json").write_text(json.dumps(record))
-
-    def _report(self, log: Log) -> RunReport:
-        head, tail = log.ends()
+    def _report(self) -> RunReport:
+        head, tail = self.guests.log.ends()
         failure = self._first_failed
         return RunReport(
             verdict=failure.verdict if failure else "passed",
@@ -220,15 +202,17 @@ class _Run:
             cases=self._cases,
             log_head=head,
             log_tail=tail,
-            log_bytes=log.bytes,
+            log_bytes=self.guests.log.bytes,
         )
 
 
-def _usage(began: float) -> dict[str, float]:
-    """Of the worker and all it started, once they are gone; the peak is of the largest one."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {
-        "wall_s": time.monotonic() - began,
-        "cpu_s": used.ru_utime + used.ru_stime,
-        "peak_memory_mib": used.ru_maxrss / 1024,
-    }
+def _device(name: str, machine: Machine) -> Device:
+    """Errors: DeviceFault, for a device that is not here."""
+    defences = machine.defences
+    if name == "cpu":
+        return cpu.Cpu(
+            is_frozen=defences.freezes and "freezer" in machine.isolation.walls,
+            is_sealed=defences.seals,
+            is_early=defences.starts_before_thaw,
+        )
+    raise DeviceFault(f"there is no device {name!r} here, only 'cpu'")

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.messages import CaseReport
+from harness.messages import CaseReport, Mismatch
 
 TEXT_CHARS_MAX = 2000
 
@@ -25,6 +25,8 @@ class CaseFailed(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, no
         self.verdict = verdict
         self.message = printable(message)
         self.is_last = is_last
+        self.wrong = 0
+        self.mismatches: list[Mismatch] = []
 
 
 def of_failure(kind: str, text: str) -> CaseFailed:
@@ -51,9 +53,21 @@ def printable(text: str) -> str:
     return escaped[:TEXT_CHARS_MAX]
 
 
+def report(case: str, stage: str, failure: CaseFailed) -> CaseReport:
+    """How a case ended that failed."""
+    return CaseReport(
+        name=case,
+        stage=stage,
+        verdict=failure.verdict,
+        message=failure.message,
+        wrong=failure.wrong,
+        mismatches=failure.mismatches,
+    )
+
+
 def hidden(case: CaseReport) -> CaseReport:
     """A report on a hidden case: its verdict alone."""
-    return replace(case, message="", is_hidden=True)
+    return replace(case, message="", is_hidden=True, wrong=0, mismatches=[])
 
 
 def first_failed(cases: Sequence[CaseReport]) -> CaseReport | None:

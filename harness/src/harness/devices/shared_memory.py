@@ -1,4 +1,4 @@
-"""Memory that supervisor and worker both map, as a flat tensor of bytes."""
+"""Memory of the processor that supervisor and worker both map, as a flat tensor of bytes."""
 
 import fcntl
 import importlib
@@ -15,11 +15,12 @@ _SEALS = 0x1 | 0x2 | 0x4  # no further seals, no shrinking, no growing
 class SharedMemory:
     """A sealed memory of a fixed size; `bytes` is its content, `descriptor` goes to the worker."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, is_sealed: bool = True) -> None:
         torch: Any = importlib.import_module("torch")
         self.descriptor = os.memfd_create("warpboard", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
         os.ftruncate(self.descriptor, size)
-        fcntl.fcntl(self.descriptor, _F_ADD_SEALS, _SEALS)
+        if is_sealed:
+            fcntl.fcntl(self.descriptor, _F_ADD_SEALS, _SEALS)
         self.bytes: Any = torch.frombuffer(mmap.mmap(self.descriptor, size), dtype=torch.uint8)
 
     def close(self) -> None:

@@ -1,0 +1,81 @@
+"""The folder of one run, laid out while the supervisor may still read everything."""
+
+import importlib
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.messages import RunRequest
+from harness.problem import Problem, load
+
+# A run, and a worker, where the supervisor is root: accounts that own nothing else here.
+RUN_UID = 64000
+_NATIVE = (".cpp", ".cu")
+
+
+@dataclass(frozen=True)
+class Home:
+    """What a run finds prepared: its folders, its problem, and a descriptor of its records' folder.
+
+    `submission` is shown to the worker; `scratch` holds the workers' own folders where there is no
+    mount namespace to give them one.
+    """
+
+    folder: Path
+    problem: Problem
+    submission: Path
+    scratch: Path
+    out: int
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Writes one of the run's records, in a folder that its path may not reach any more."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(name, flags, 0o644, dir_fd=self.out), "wb") as file:
+            file.write(data)
+
+    def leave(self) -> None:
+        """Removes the folder."""
+        os.close(self.out)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def prepare(request: RunRequest, parent: Path) -> Home:
+    """Copies the problem and the submission to where run and worker can read them, in `parent`.
+
+    Errors: ProblemFault; OSError, if the submission cannot be read or the disk is full.
+    """
+    problem = load(Path(request.problem))
+    folder = Path(tempfile.mkdtemp(dir=parent))
+    folder.chmod(0o711)
+    try:
+        return _furnish(folder, problem, request)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _furnish(folder: Path, problem: Problem, request: RunRequest) -> Home:
+    ours, shown, scratch = (folder / name for name in ("problem", "submission", "scratch"))
+    for one in (ours, shown, scratch):
+        one.mkdir()
+    ours.chmod(0o700)
+    for name in problem.files:
+        shutil.copyfile(problem.folder / name, ours / name)
+    utilities = importlib.import_module("harness.supervisor.utilities").__file__
+    shutil.copyfile(str(utilities), shown / "utils.py")
+    for name in ("task.py", "utils.py"):
+        if name in problem.files:
+            shutil.copyfile(ours / name, shown / name)
+    source = Path(request.source)
+    main = problem.submission
+    if source.suffix in _NATIVE:
+        main = Path(main).with_suffix(source.suffix).name
+    shutil.copyfile(source, shown / main)
+    out = os.open(request.out, os.O_RDONLY | os.O_DIRECTORY)
+    if os.getuid() == 0:
+        os.fchown(out, RUN_UID, RUN_UID)
+        for one in (folder, ours, *ours.iterdir(), shown, scratch):
+            os.chown(one, RUN_UID, RUN_UID)
+    return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out)

@@ -1,0 +1,182 @@
+"""Stays warm from run to run: imports torch once, keeps a launcher, and forks a run per request.
+
+It never runs an author's code and never touches a GPU, so whatever a run does to its own process
+is gone with it. When this process ends, every process beneath it ends.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, NoReturn
+
+from harness.messages import (
+    LEVELS,
+    LINE_BYTES_MAX,
+    Message,
+    RunReport,
+    RunRequest,
+    failed,
+    request_from_line,
+    to_line,
+)
+from harness.problem import ProblemFault
+from harness.sandbox.box import Launcher, SandboxFault
+from harness.sandbox.executed import Executed
+from harness.sandbox.forked import Forked
+from harness.sandbox.probe import Isolation, probe
+from harness.supervisor import confine, processes, run, verdict
+from harness.supervisor.defences import Defences
+from harness.supervisor.home import Home, prepare
+from harness.supervisor.run import Machine
+
+
+@dataclass
+class Host:
+    """The warm process: where runs happen, where it is heard, and the run in hand."""
+
+    machine: Machine
+    channel: IO[str]
+    folder: Path
+    home: Home | None = None
+    child: int = 0
+
+    def tell(self, message: Message) -> None:
+        """One line to the entry."""
+        self.channel.write(to_line(message))
+        self.channel.flush()
+
+    def answer(self, request: RunRequest) -> None:
+        """One request, up to its report, which is said here if the run could not say it."""
+        level = self.machine.isolation.level
+        if LEVELS.index(level) < LEVELS.index(request.level_min):
+            walls = ", ".join(one.wall for one in self.machine.isolation.missing)
+            reason = f"isolation level {level} is below {request.level_min}; missing: {walls}"
+            self.tell(failed("sandbox", reason))
+            return
+        try:
+            self.home = prepare(request, self.folder)
+        except ProblemFault as fault:
+            self.tell(failed("problem_fault", verdict.printable(str(fault))))
+            return
+        except OSError as error:
+            self.tell(failed("supervisor", f"the run could not be laid out: {error}"))
+            return
+        self._run(request, self.home)
+
+    def _run(self, request: RunRequest, home: Home) -> None:
+        heard, said = os.pipe()
+        self.child = os.fork()
+        if self.child == 0:
+            os.close(heard)
+            self._be_a_run(request, home, said)
+        os.close(said)
+        pidfd = os.pidfd_open(self.child)
+        _wait(pidfd)
+        os.close(pidfd)
+        _, status = os.waitpid(self.child, 0)
+        self.child = 0
+        has_reported = os.read(heard, 1) == b"."
+        os.close(heard)
+        # A run that died may have left a box behind.
+        self.machine.launcher.clear()
+        home.leave()
+        self.home = None
+        if not has_reported:
+            ended = verdict.of_status(os.waitstatus_to_exitcode(status)).message
+            self.tell(failed("supervisor", f"the run ended without a report: {ended}"))
+
+    def _be_a_run(self, request: RunRequest, home: Home, said: int) -> NoReturn:
+        """The fork's whole life."""
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            confine.give_up()
+            processes.die_with(os.getppid(), signal.SIGKILL)
+            os.chdir(home.folder)
+            self.tell(self._report(request, home))
+            os.write(said, b".")
+        finally:
+            # Whatever happens, a fork must never return into the loop above it.
+            os._exit(0)
+
+    def _report(self, request: RunRequest, home: Home) -> RunReport:
+        try:
+            return run.execute(request, home, self.machine, self.tell)
+        except Exception as error:  # noqa: BLE001  (what is unforeseen is the supervisor's failure)
+            return failed("supervisor", f"{type(error).__name__}: {error}")
+
+    def leave(self) -> NoReturn:
+        """Ends every process beneath this one, then this one."""
+        if self.child:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.child, signal.SIGKILL)
+        with contextlib.suppress(SandboxFault, OSError):
+            self.machine.launcher.clear()
+            self.machine.launcher.close()
+        processes.end_descendants()
+        if self.home is not None:
+            self.home.leave()
+        os._exit(0)
+
+
+def serve(parent: int, options: dict[str, Any]) -> None:
+    """Answers requests until standard input ends, SIGTERM comes or the parent ends."""
+    processes.become_reaper()
+    processes.become_unreadable()
+    channel = _channel()
+    machine = _machine(options)
+    host = Host(machine, channel, Path(options["folder"]))
+
+    def leave(_signal: int, _frame: FrameType | None) -> None:
+        host.leave()
+
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    processes.die_with(parent, signal.SIGTERM)
+    _warm_up()
+    for line in iter(lambda: sys.stdin.readline(LINE_BYTES_MAX), ""):
+        host.answer(request_from_line(line))
+    host.leave()
+
+
+def _machine(options: dict[str, Any]) -> Machine:
+    isolation = probe()
+    if level := options.get("level"):
+        isolation = isolation.lowered(level)
+    if without := options.get("without"):
+        isolation = isolation.minus(without)
+    launcher: Launcher
+    if options.get("launcher", "zygote") == "bubblewrap":
+        launcher = Executed()
+    else:
+        launcher = Forked()
+    return Machine(launcher, isolation, Defences(**options.get("defences", {})))
+
+
+def _channel() -> IO[str]:
+    """Where the entry listens. What the author's code prints must not get there."""
+    channel = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return channel
+
+
+def _warm_up() -> None:
+    """What every run needs is imported once, and kept out of the collector's sight."""
+    gc.disable()
+    torch: Any = importlib.import_module("torch")
+    torch.set_num_threads(1)
+    gc.freeze()
+    gc.enable()
+
+
+def _wait(pidfd: int) -> None:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    while not poll.poll(1000):
+        continue

@@ -1,0 +1,108 @@
+"""One rank's place at a call: its two memories, what it is shown, and what it answered."""
+
+import importlib
+import json
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from harness.devices.device import Device
+from harness.problem import ProblemFault
+from harness.supervisor.inputs import Shape
+from harness.supervisor.structure import Flat, flatten, size_of
+from harness.worker import protocol
+
+
+@dataclass
+class Shown:
+    """The data of the call in hand: as the author's code made it, and taken apart."""
+
+    data: Any
+    flat: Flat
+
+
+class Seat:
+    """The memories of one rank for one case; `snapshot` is the answer that is judged."""
+
+    def __init__(self, device: Device, shape: Shape) -> None:
+        torch: Any = importlib.import_module("torch")
+        self.shape = shape
+        self._inputs = device.allocate(size_of(shape.inputs))
+        self._outputs = device.allocate(size_of(shape.outputs))
+        self.poison = _Poison(torch, shape, self._outputs.bytes)
+        self.snapshot: Any = torch.empty_like(self._outputs.bytes)
+        self._views = [leaf.view(self._inputs.bytes) for leaf in shape.inputs]
+        self._tensors: list[Any] = []
+        self.shown = Shown(None, Flat([], [], []))
+        self._equal = torch.equal
+
+    @property
+    def descriptors(self) -> tuple[int, int]:
+        """What the worker maps: inputs, outputs."""
+        return self._inputs.descriptor, self._outputs.descriptor
+
+    def prepare(self, data: Any) -> None:
+        """Takes the next call's data apart. Errors: ProblemFault, if it is of another shape."""
+        flat = flatten(data, "generate_input")
+        self.shown = Shown(data, flat)
+        self._tensors = [tensor.detach() for tensor in self.shape.inputs_of(flat)]
+
+    def scalars(self) -> bytes:
+        """The leaves that are no tensors, as the worker reads them. Errors: ProblemFault."""
+        scalars = self.shown.flat.scalars
+        said = json.dumps(scalars).encode() if scalars else b""
+        if len(said) > protocol.SCALARS_BYTES_MAX:
+            reason = f"{len(said)} bytes, at most {protocol.SCALARS_BYTES_MAX} can be carried"
+            raise ProblemFault(f"generate_input makes plain values of {reason}")
+        return said
+
+    def show(self) -> None:
+        """Copies the private inputs to where the worker sees them."""
+        for view, tensor in zip(self._views, self._tensors, strict=True):
+            view.copy_(tensor)
+
+    def hold(self) -> None:
+        """Copies the outputs to where only the supervisor reaches them."""
+        self.snapshot.copy_(self._outputs.bytes)
+
+    def is_still(self) -> bool:
+        """Whether the outputs are what they were when they were held."""
+        return bool(self._equal(self._outputs.bytes, self.snapshot))
+
+    def seen(self) -> tuple[Flat, Any]:
+        """The data as it lies in the memory that the worker reaches: for mutation tests alone."""
+        twins = list(self.shown.flat.tensors)
+        for index, view in zip(self.shape.shown, self._views, strict=True):
+            twins[index] = view.clone()
+        flat = Flat(self.shown.flat.template, twins, self.shown.flat.scalars)
+        return flat, flat.rebuild(twins)
+
+    def close(self) -> None:
+        """Lets go of the memories."""
+        self._views = []
+        self._inputs.close()
+        self._outputs.close()
+
+
+class _Poison:
+    """What fills the outputs before a call: other bits every time, so that none are right."""
+
+    def __init__(self, torch: Any, shape: Shape, target: Any) -> None:
+        generator = torch.Generator(target.device).manual_seed(secrets.randbits(63))
+        self._torch = torch
+        self._target = target
+        self._pool = torch.empty(len(target) // 8, dtype=torch.int64, device=target.device)
+        self._pool.random_(generator=generator)
+        self._words = torch.empty_like(self._pool)
+        self._bools = [leaf for leaf in shape.outputs if leaf.dtype == "bool"]
+        self.bytes = self._words.view(torch.uint8)
+
+    def renew(self, *, is_on: bool) -> None:
+        """Fills the outputs anew. A bool may hold nothing but 0 and 1."""
+        if not is_on:
+            self.bytes.copy_(self._target)
+            return
+        self._torch.bitwise_xor(self._pool, secrets.randbits(63), out=self._words)
+        for leaf in self._bools:
+            leaf.bytes_in(self.bytes).bitwise_and_(1)
+        self._target.copy_(self.bytes)
