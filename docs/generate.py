@@ -8,12 +8,12 @@ from types import GenericAlias, UnionType
 
 import msgspec
 
-from shared.events import CATALOGUE, Blob, CaseResult, Fact
+from shared.events import CATALOGUE, Artefact, Blob, CaseResult, Fact, Mismatch, Missing
 
 PAGE = Path(__file__).parent / "events.md"
 HEAD = """# Events
 
-Generated from `shared/src/shared/events.py` by `make docs`; a test fails when this page is stale.
+Generated from `shared/src/shared/events/` by `make docs`; a test fails when this page is stale.
 
 Every event is one JSON object on the subject `events.<aggregate>.<id>` of the stream `EVENTS`.
 Around the fields below it has an envelope: `id` (UUID), `type`, `v` (version of the type), `at`
@@ -37,7 +37,7 @@ def _type(kind: object) -> str:
     text = (
         str(kind) if isinstance(kind, GenericAlias | UnionType) else getattr(kind, "__name__", "")
     )
-    return text.replace("shared.events.", "").replace("|", "or")
+    return text.replace("shared.events.values.", "").replace("|", "or")
 
 
 def _fields(kind: type[msgspec.Struct]) -> str:
@@ -63,8 +63,8 @@ def page() -> str:
         parts.append("| event | published by | says | fields |\n|---|---|---|---|\n")
         parts.append("\n".join(_row(kind) for kind in kinds) + "\n\n")
     parts.append("## values\n\n")
-    for value in (Blob, CaseResult):
-        said = inspect.cleandoc(value.__doc__ or "")
+    for value in (Blob, CaseResult, Mismatch, Artefact, Missing):
+        said = " ".join(inspect.cleandoc(value.__doc__ or "").split())
         parts.append(f"- **{value.__name__}**: {said} {_fields(value)}\n")
     return "".join(parts)
 

@@ -1,8 +1,10 @@
 """Every event version ever published decodes for ever.
 
-`tests/golden/<Type>.v<N>.json` are added, never edited; a new version brings a new file.
+`tests/golden/<Type>.v<N>.json` are added, never edited; a new version brings a new file, and so
+does a field added to a version: `<Type>.v<N>.2.json`, `.3.json`, each with every field of its day.
 """
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -14,15 +16,33 @@ from shared.wire import decode, fact_of
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 FILES = sorted(GOLDEN.glob("*.json"))
+NAME = re.compile(r"(?P<type>\w+)\.v(?P<v>\d+)(\.(?P<shape>\d+))?\.json\Z")
+
+
+def holds(now: object, then: object) -> bool:
+    """Whether all that was said then is said now, at every depth."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        return all(key in now and holds(now[key], value) for key, value in then.items())
+    if isinstance(then, list) and isinstance(now, list):
+        return len(now) == len(then) and all(map(holds, now, then))
+    return now == then
+
+
+def newest(name: str) -> Path:
+    """The golden file of the newest version of a type, in its newest shape."""
+    version = CATALOGUE[name].version
+    found = [(NAME.match(path.name), path) for path in GOLDEN.glob(f"{name}.v{version}.*")]
+    return max((int(match["shape"] or 1), path) for match, path in found if match)[1]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_golden_event_still_says_what_it_said(path: Path) -> None:
     envelope = decode(path.read_bytes())
-    said = fact_of(envelope)
-    assert path.stem == f"{envelope.type}.v{envelope.v}"
-    now = msgspec.json.decode(msgspec.json.encode(said))
-    assert now.items() >= msgspec.json.decode(envelope.data).items()
+    match = NAME.match(path.name)
+    assert match is not None
+    assert (match["type"], int(match["v"])) == (envelope.type, envelope.v)
+    now = msgspec.json.decode(msgspec.json.encode(fact_of(envelope)))
+    assert holds(now, msgspec.json.decode(envelope.data))
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
@@ -38,8 +58,5 @@ def test_every_event_has_a_golden_file_of_each_version(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
 def test_the_newest_golden_file_holds_every_field(name: str) -> None:
-    kind = CATALOGUE[name]
-    envelope = decode((GOLDEN / f"{name}.v{kind.version}.json").read_bytes())
-    filled = {field.name for field in msgspec.structs.fields(kind) if field.required}
-    assert filled <= msgspec.json.decode(envelope.data).keys()
-    assert fact_of(envelope) == example(kind)
+    envelope = decode(newest(name).read_bytes())
+    assert fact_of(envelope) == example(CATALOGUE[name])

@@ -140,6 +140,7 @@ def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
     stages = {
         "test": ("build", "test"),
         "benchmark": ("build", "test", "benchmark"),
+        "profile": ("build", "test", "benchmark"),
         "ranked": ("build", "test", "test", "ranked"),
     }[mode]
     budget_s = sum(budgets_s[stage] for stage in stages)

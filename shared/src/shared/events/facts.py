@@ -10,28 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
-MODES = ("test", "benchmark", "ranked")
-
-
-class Blob(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes kept once, named by their SHA-256 in hex."""
-
-    digest: str
-    bytes: int
-    media: str = "application/octet-stream"
-
-
-class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How one case of a run ended; times are of one call, in microseconds."""
-
-    name: str
-    stage: str
-    verdict: str
-    message: str = ""
-    is_hidden: bool = False
-    time_us: float | None = None
-    interval_us: tuple[float, float] | None = None
-    samples: int = 0
+from shared.events.values import FIRST_MODES, Artefact, Blob, CaseResult, Missing
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +38,7 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     ranking_by: str
     budgets_s: dict[str, float]
     source_bytes_max: int
+    languages: list[str] = []
 
 
 class SubmissionReceived(Fact, frozen=True, kw_only=True):
@@ -92,7 +72,12 @@ class SubmissionRejected(Fact, frozen=True, kw_only=True):
 
 
 class SubmissionFinished(Fact, frozen=True, kw_only=True):
-    """The one end of a submission, with its eligibility decided once and for all."""
+    """The one end of a submission, with its eligibility decided once and for all.
+
+    `process_us` is the score of each fresh process; `error` is the standard error of ln(score_us)
+    with `freedom` degrees of freedom, never under `sigma_run` for one process; two scores closer
+    than `delta`, a fraction, are tied.
+    """
 
     aggregate: ClassVar[str] = "submission"
     publisher: ClassVar[str] = "ranker, scheduler"
@@ -107,6 +92,14 @@ class SubmissionFinished(Fact, frozen=True, kw_only=True):
     verdict: str | None = None
     score_us: float | None = None
     interval_us: tuple[float, float] | None = None
+    process_us: list[float] = []
+    error: float | None = None
+    freedom: int = 0
+    sigma_run: float = 0.0
+    delta: float | None = None
+    grade: str = ""
+    is_provisional: bool = False
+    is_held: bool = False
 
 
 class JobQueued(Fact, frozen=True, kw_only=True):
@@ -200,6 +193,7 @@ class RunStarted(Fact, frozen=True, kw_only=True):
     level: str
     tier: str
     key_commit: str
+    missing: list[str] = []
 
 
 class RunStageFinished(Fact, frozen=True, kw_only=True):
@@ -232,6 +226,10 @@ class RunCompleted(Fact, frozen=True, kw_only=True):
     log_tail: str = ""
     log: Blob | None = None
     samples: Blob | None = None
+    artefacts: list[Artefact] = []
+    usage: dict[str, float] = {}
+    sigma_run: float = 0.0
+    tie_us: float = 0.0
 
 
 class RunFailed(Fact, frozen=True, kw_only=True):
@@ -266,7 +264,10 @@ class RunDiscarded(Fact, frozen=True, kw_only=True):
 
 
 class AgentRegistered(Fact, frozen=True, kw_only=True):
-    """What an agent offers, written when it differs from what it said before."""
+    """What an agent offers, written when it differs from what it said before.
+
+    With a `quarantine` it takes no orders, for this reason, until it is started again.
+    """
 
     aggregate: ClassVar[str] = "agent"
     publisher: ClassVar[str] = "scheduler"
@@ -277,6 +278,11 @@ class AgentRegistered(Fact, frozen=True, kw_only=True):
     level: str
     harness: str
     details: dict[str, str]
+    tier: str = ""
+    missing: list[Missing] = []
+    toolchains: dict[str, str] = {}
+    modes: list[str] = msgspec.field(default_factory=lambda: list(FIRST_MODES))
+    quarantine: str = ""
 
 
 CATALOGUE: dict[str, type[Fact]] = {fact.__name__: fact for fact in Fact.__subclasses__()}

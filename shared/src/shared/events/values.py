@@ -1,0 +1,78 @@
+"""What facts are made of: blobs, cases, what a machine lacks, and the closed vocabularies."""
+
+import msgspec
+
+MODES = ("test", "benchmark", "profile", "ranked")
+# What agents took before they said so.
+FIRST_MODES = ("test", "benchmark", "ranked")
+# From the least to the most.
+LEVELS = ("none", "weak", "medium", "strong")
+TIERS = ("G1", "G2", "G3", "G0", "C1", "C2")
+
+
+def is_at_least(level: str, level_min: str) -> bool:
+    """Whether a machine isolates as much as is demanded; a level we do not know isolates nothing.
+
+    >>> is_at_least("strong", "medium"), is_at_least("weak", "medium"), is_at_least("", "none")
+    (True, False, True)
+    """
+    known = level if level in LEVELS else "none"
+    return LEVELS.index(known) >= LEVELS.index(level_min)
+
+
+class Blob(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes kept once, named by their SHA-256 in hex."""
+
+    digest: str
+    bytes: int
+    media: str = "application/octet-stream"
+
+
+class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
+    """One wrong element of a public case, told as text."""
+
+    index: str
+    got: str
+    expected: str
+
+
+class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How one case of a run ended; times are of one call, in microseconds.
+
+    `process_us` is the value of each fresh process; `error` is the standard error of ln(time_us)
+    and `freedom` its degrees of freedom; `null_us` are p10, median and p90 of empty calls.
+    """
+
+    name: str
+    stage: str
+    verdict: str
+    message: str = ""
+    is_hidden: bool = False
+    time_us: float | None = None
+    interval_us: tuple[float, float] | None = None
+    samples: int = 0
+    process_us: list[float] = []
+    error: float | None = None
+    freedom: int = 0
+    null_us: list[float] = []
+    grade: str = ""
+    statistics: dict[str, float] = {}
+    dropped: int = 0
+    wrong: int = 0
+    mismatches: list[Mismatch] = []
+
+
+class Artefact(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a run made, such as a profile or what a tool said."""
+
+    name: str
+    media: str
+    blob: Blob
+
+
+class Missing(msgspec.Struct, frozen=True, kw_only=True):
+    """A wall that a machine cannot build, why not, and how to mend it."""
+
+    wall: str
+    reason: str
+    mend: str
