@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.domain.rules import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX, due
+from scheduler.domain.rules import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX, Offer, due
 from shared import events, subjects
 from tests.scheduler.histories import (
+    CPU,
     JOB,
     LATE,
     OFFER,
@@ -50,6 +51,38 @@ def test_an_agent_of_another_gpu_type_gets_nothing() -> None:
         ),
     )
     assert "JobAssigned" not in history.settle(world(h200))
+
+
+def offering(**said: object) -> Offer:
+    fields = {name: getattr(CPU, name) for name in CPU.__struct_fields__}
+    return replace(OFFER, registration=events.AgentRegistered(**fields | said))
+
+
+def test_a_ranked_job_waits_while_no_agent_offers_that_mode() -> None:
+    history = given_received()
+    unfit = offering(modes=["test", "benchmark", "profile"])
+    assert "JobAssigned" not in history.settle(world(unfit))
+    assert "JobAssigned" in history.settle(world(OFFER))
+
+
+def test_a_job_passes_by_an_agent_that_may_not_take_it() -> None:
+    history = given_received()
+    fit = replace(OFFER, agent="a2", session="session-2")
+    history.settle(world(offering(modes=["test"]), fit))
+    assert history.run_agg().split(".")[1] == "a2"
+
+
+def test_an_agent_in_quarantine_gets_nothing() -> None:
+    history = given_received()
+    assert "JobAssigned" not in history.settle(world(offering(quarantine="a process is left")))
+
+
+def test_what_an_agent_lacks_is_written_down_once() -> None:
+    history = given_received()
+    unfit = offering(modes=["test"], quarantine="a process is left")
+    assert history.settle(world(OFFER)).count("AgentRegistered") == 1
+    assert history.settle(world(unfit)).count("AgentRegistered") == 1
+    assert history.settle(world(unfit)) == []
 
 
 def test_a_busy_agent_gets_nothing() -> None:

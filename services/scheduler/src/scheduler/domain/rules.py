@@ -25,6 +25,14 @@ class Offer:
     is_free: bool
     registration: events.AgentRegistered
 
+    def takes(self, gpu: str, mode: str) -> bool:
+        """Whether the agent says that it runs this mode on this GPU type.
+
+        What it demands of itself for `ranked` (isolation, timing tier) is behind its answer.
+        """
+        said = self.registration
+        return said.gpu == gpu and mode in said.modes and not said.quarantine
+
 
 @dataclass(frozen=True)
 class World:
@@ -168,14 +176,16 @@ def _about(job: Job, fact: Fact) -> Say:
 
 
 def _assignments(board: Board, world: World) -> Iterator[Move]:
-    """The oldest jobs to the free agents of their GPU type, one each."""
+    """The oldest jobs to the free agents of their GPU type that take their mode, one each."""
     busy = {run.agent for run in board.runs.values() if run.end is None}
     free = [o for o in world.offers.values() if o.is_free and o.agent not in busy]
     waiting = [job for job in board.jobs.values() if job.run is None and not job.is_over]
     for job in sorted(waiting, key=lambda job: job.queued_seq):
-        offer = next((o for o in free if o.registration.gpu == job.gpu), None)
         submission = board.submissions.get(job.submission)
-        if offer is None or submission is None or world.now >= job.deadline_at:
+        if submission is None or world.now >= job.deadline_at:
+            continue
+        offer = next((o for o in free if o.takes(job.gpu, submission.mode)), None)
+        if offer is None:
             continue
         free.remove(offer)
         yield _lease(job, submission, offer, world.now)
