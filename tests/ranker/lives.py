@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from shared import events, subjects
 from shared.clock import new_id
 from shared.event_log import EventLog, New, Recorded
-from shared.events import Blob, CaseResult, Fact
+from shared.events import Artefact, Blob, CaseResult, Fact
 from shared.wire import Stamp, seal
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -34,6 +34,14 @@ class Life:
     time_us: float = 100.0
     mode: str = "ranked"
     verdict: str = "passed"
+    source: str = ""
+    process_us: tuple[float, ...] = ()
+    artefact: Blob = BLOB
+
+    @property
+    def blob(self) -> Blob:
+        """Its source, by default its own."""
+        return Blob(digest=(self.source or self.id).rjust(64, "0"), bytes=1)
 
     @property
     def job(self) -> str:
@@ -75,7 +83,7 @@ class Life:
             problem_digest="d",
             gpu="CPU",
             mode=self.mode,
-            source=BLOB,
+            source=self.blob,
             name="kernel.py",
             deadline_at=T0,
             via="http",
@@ -100,7 +108,7 @@ class Life:
             attempt=1,
             problem="identity",
             problem_digest="d",
-            source=BLOB,
+            source=self.blob,
             name="kernel.py",
             gpu="CPU",
             mode=self.mode,
@@ -119,6 +127,9 @@ class Life:
             time_us=self.time_us,
             interval_us=(self.time_us * 0.9, self.time_us * 1.1),
             samples=10,
+            process_us=list(self.process_us),
+            freedom=22 if self.process_us else 0,
+            grade="ok",
         )
         return events.RunCompleted(
             verdict=self.verdict,
@@ -129,6 +140,9 @@ class Life:
             key="k",
             environment={"torch": "2"},
             log_head="hello \0",
+            log=BLOB,
+            artefacts=[Artefact(name="profile.json", media="application/json", blob=self.artefact)],
+            usage={"cpu_s": 0.5},
         )
 
 

@@ -5,8 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from ranker.domain.conclusion import Verdict, conclude
-from shared.events import CaseResult
+from ranker.domain import conclusion
+from ranker.domain.conclusion import Verdict
+from ranker.domain.eligibility import Demand
+from shared.events import CaseResult, SubmissionFinished
+
+STRICT = Demand("strong", ("G1", "G2", "C1"))
+
+
+def conclude(run: Verdict, wanted: Demand = STRICT) -> SubmissionFinished:
+    return conclusion.conclude(run, wanted)
 
 
 def timed(time_us: float | None) -> CaseResult:
@@ -25,6 +33,8 @@ PASSED = Verdict(
     reason="",
     cases=[timed(100.0), timed(400.0)],
     ranking_by="geom",
+    level="strong",
+    tier="C1",
 )
 
 
@@ -35,7 +45,7 @@ def test_a_passed_ranked_run_is_eligible_with_its_score() -> None:
     assert end.interval_us == pytest.approx((180.0, 220.0))
 
 
-@pytest.mark.parametrize("mode", ["test", "benchmark"])
+@pytest.mark.parametrize("mode", ["test", "benchmark", "profile"])
 def test_only_ranked_mode_is_ranked(mode: str) -> None:
     end = conclude(replace(PASSED, mode=mode))
     assert (end.outcome, end.is_eligible, end.code) == ("passed", False, "mode_not_ranked")
@@ -98,3 +108,65 @@ def test_whatever_is_eligible_has_a_score_and_an_interval(
     )
     end = conclude(replace(PASSED, cases=[case]))
     assert end.is_eligible == (end.score_us is not None) == (end.interval_us is not None)
+
+
+def test_what_is_suspicious_is_held_and_never_ranked() -> None:
+    late = CaseResult(name="size=1", stage="time", verdict="suspicious", time_us=0.1)
+    run = replace(PASSED, verdict="suspicious", reason="faster than it can be", cases=[late])
+    end = conclude(run)
+    assert (end.is_held, end.is_eligible, end.code, end.score_us) == (
+        True,
+        False,
+        "suspicious",
+        None,
+    )
+    assert end.reason == "held for review: faster than it can be"
+
+
+@pytest.mark.parametrize(("tier", "ranks"), [("G1", True), ("C1", True), ("G3", False)])
+def test_a_timing_tier_below_the_demand_is_not_ranked(tier: str, ranks: bool) -> None:
+    end = conclude(replace(PASSED, tier=tier))
+    assert end.is_eligible == ranks
+    assert ranks or (end.code == "not_ranked_tier" and tier in end.reason)
+
+
+@pytest.mark.parametrize("level", ["medium", "weak", "none", ""])
+def test_a_level_below_the_demand_is_not_ranked_and_says_what_was_needed(level: str) -> None:
+    end = conclude(replace(PASSED, level=level))
+    assert (end.is_eligible, end.code) == (False, "not_ranked_level")
+    assert "strong" in end.reason
+    assert end.score_us == pytest.approx(200.0)
+
+
+def test_what_an_operator_opts_in_to_is_ranked_and_marked_provisional() -> None:
+    wanted = Demand("medium", ("C1", "G3"))
+    loose = conclude(replace(PASSED, level="medium", tier="G3"), wanted)
+    assert (loose.is_eligible, loose.is_provisional, loose.delta) == (True, True, 0.02)
+    firm = conclude(PASSED, wanted)
+    assert (firm.is_eligible, firm.is_provisional, firm.delta) == (True, False, 0.003)
+
+
+@pytest.mark.parametrize(("null_us", "ranks"), [([10, 10.5, 11], True), ([10, 12, 16], False)])
+def test_a_time_sliced_gate_ranks_only_what_its_noise_cannot_move(
+    null_us: list[float], ranks: bool
+) -> None:
+    case = CaseResult(
+        name="size=1",
+        stage="time",
+        verdict="passed",
+        time_us=100.0,
+        interval_us=(99.0, 101.0),
+        null_us=null_us,
+    )
+    end = conclude(replace(PASSED, tier="G2", cases=[case], ranking_by="last"))
+    assert (end.is_eligible, end.code == "not_ranked_tier") == (ranks, not ranks)
+
+
+def test_a_submission_has_the_gravest_grade_of_its_cases() -> None:
+    graded = [
+        CaseResult(
+            name=grade, stage="time", verdict="passed", time_us=5.0, interval_us=(4, 6), grade=grade
+        )
+        for grade in ("ok", "noisy", "handshake_bound")
+    ]
+    assert conclude(replace(PASSED, cases=graded)).grade == "noisy"

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from ranker.domain.eligibility import Demand
 from ranker.domain.projection import steps
 from ranker.postgres import Reader, ReadModels
 from ranker.rebuild import compare
@@ -19,7 +20,8 @@ from shared.testing import eventually
 from tests.ranker.lives import AGENT, Life, NoMetrics, live, publish, say
 
 pytestmark = pytest.mark.server
-SCHEMA = "rm_ranker_v1"
+SCHEMA = "rm_ranker_v2"
+LOOSE = Demand("none", ("C2",))
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def dsn(postgres_dsn: str) -> str:
 async def ranking(log: MemoryLog, dsn: str) -> AsyncIterator[ReadModels]:
     """A ranker that runs; the models are another connection to what it writes."""
     async with await connect(dsn, SCHEMA) as writing, await connect(dsn, SCHEMA) as reading:
-        ranker = Ranker(log, ReadModels(writing), NoMetrics(), News())
+        ranker = Ranker(log, ReadModels(writing), NoMetrics(), News(), LOOSE)
         running = asyncio.create_task(ranker.run())
         try:
             yield ReadModels(reading)
@@ -116,7 +118,7 @@ async def test_two_rankers_end_a_submission_once(dsn: str) -> None:
     await publish(log)
     async with await connect(dsn, SCHEMA) as first, await connect(dsn, SCHEMA) as second:
         one, two = (
-            Ranker(log, ReadModels(connection), NoMetrics(), News())
+            Ranker(log, ReadModels(connection), NoMetrics(), News(), LOOSE)
             for connection in (first, second)
         )
         await live(log, Life("s1"))
@@ -149,6 +151,8 @@ async def test_any_interleaving_rebuilds_to_what_grew(dsn: str, seed: int) -> No
             account=chance.choice(["ada", "grace", "linus"]),
             time_us=chance.choice([100.0, 200.0, 300.0]),
             mode=chance.choice(["ranked", "ranked", "test"]),
+            source=chance.choice(["", "", "x", "y"]),
+            process_us=chance.choice([(), (90.0, 110.0, 100.0)]),
             verdict=chance.choice(["passed", "passed", "wrong_answer"]),
         )
         for number in range(8)

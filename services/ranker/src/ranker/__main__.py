@@ -18,13 +18,15 @@ from shared import lifecycle
 from shared.errors import Failed
 from shared.http import serve
 from shared.lifecycle import Life, until_first
+from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.postgres import drop_schema, migrate, pool
 
-SCHEMA = "rm_ranker_v1"
+# Its number grows when what a table means changes; the new one is folded from event 1.
+SCHEMA = "rm_ranker_v2"
 POOL_MAX = 8
 RETRY_S = 0.5
 PART = "read models"
@@ -46,7 +48,7 @@ async def _rank(settings: Settings, life: Life, log: NatsLog, news: News) -> Non
         try:
             async with read_models(settings.postgres_dsn, SCHEMA) as models:
                 life.ail(PART, None)
-                await Ranker(log, models, metrics, news).run()
+                await Ranker(log, models, metrics, news, settings.wanted()).run()
         except Failed as failed:
             logger.warning("ranking waits: %s", failed)
             life.ail(PART, str(failed))
@@ -61,7 +63,7 @@ async def _run(settings: Settings, life: Life) -> None:
     await ensure(nc)
     log, bus, news, live = NatsLog(nc), NatsBus(nc), News(), Live()
     async with pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
-        app = application(Reader(connections), news, live, log.last)
+        app = application(Reader(connections), news, live, log.last, NatsBlobs(nc))
         await until_first(
             serve(app, settings.listen.host, settings.listen.port, life.stopping),
             _rank(settings, life, log, news),

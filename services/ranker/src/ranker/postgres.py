@@ -79,6 +79,10 @@ def _undecided(row: Row) -> Undecided:
         reason=row["reason"],
         cases=msgspec.convert(row["cases"], list[CaseResult]),
         ranking_by=row["ranking_by"],
+        level=row["level"] or "",
+        tier=row["tier"] or "",
+        sigma_run=row["sigma_run"],
+        tie_us=row["tie_us"],
     )
     return Undecided(row["id"], row["version"], verdict)
 

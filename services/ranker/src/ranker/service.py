@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ranker.domain.conclusion import Verdict, conclude
+from ranker.domain.eligibility import Demand
 from ranker.domain.projection import Step, steps
 from shared import subjects
 from shared.clock import now
@@ -125,6 +126,7 @@ class Ranker:
     models: Models
     metrics: Metrics
     news: News
+    wanted: Demand
 
     async def run(self) -> None:
         """Fold and decide for ever. Errors: Gap, Fenced, UnknownEvent stop the process."""
@@ -135,7 +137,7 @@ class Ranker:
     async def decide(self) -> None:
         """End every submission that waits for it; a decision made twice is one event."""
         for waiting in await self.models.undecided():
-            end = conclude(waiting.verdict)
+            end = conclude(waiting.verdict, self.wanted)
             assert end.run is not None, "a conclusion names its run"
             effect = derived(end.run, "SubmissionFinished")
             agg = subjects.submission(waiting.submission)

@@ -3,13 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ranker.domain.eligibility import Demand, is_provisional, objection, worst_grade
+from ranker.domain.score import Score, scored, tie_share
 from shared.events import CaseResult, SubmissionFinished
-from shared.problems.score import score_us
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A run with a verdict, and what its submission asked for."""
+    """A run with a verdict, and what its submission asked for.
+
+    `sigma_run` and `tie_us` are the machine's: its deviation from run to run, as a fraction, and
+    what a cheat could hide of the hand-over of a call.
+    """
 
     mode: str
     job: str
@@ -19,23 +24,28 @@ class Verdict:
     reason: str
     cases: Sequence[CaseResult]
     ranking_by: str
+    level: str
+    tier: str
+    sigma_run: float = 0.0
+    tie_us: float = 0.0
+
+    @property
+    def timed(self) -> list[CaseResult]:
+        """The cases whose times count."""
+        return [case for case in self.cases if case.stage == "time"]
 
 
 # Stage names are the harness's; a hidden failure is told by its class alone.
 NOT_RANKED = {"build": "build_failed", "check": "check_failed", "time": "time_failed"}
+HELD = ("suspicious", "below_physical_floor")
 
 
-def conclude(run: Verdict) -> SubmissionFinished:
+def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
     """The one decision on a submission: how it ended, its score, and whether it may be ranked."""
-    timed = [case for case in run.cases if case.stage == "time"]
-    score = score_us(run.ranking_by, [case.time_us or 0.0 for case in timed])
     is_passed = run.verdict == "passed"
-    interval = _interval(run.ranking_by, timed)
-    if interval is None:
-        score = None
-    code, reason = _eligibility(run, score)
-    has_score = is_passed and score is not None
-    return SubmissionFinished(
+    score = scored(run.ranking_by, run.timed, run.sigma_run) if is_passed else None
+    code, reason = _eligibility(run, score, wanted)
+    end = SubmissionFinished(
         outcome="passed" if is_passed else _failed_outcome(run.verdict),
         is_eligible=code == "ranked",
         code=code,
@@ -43,8 +53,25 @@ def conclude(run: Verdict) -> SubmissionFinished:
         job=run.job,
         run=run.run,
         verdict=run.verdict,
-        score_us=score if has_score else None,
-        interval_us=interval if has_score else None,
+        grade=worst_grade(case.grade for case in run.timed),
+        is_held=code in HELD,
+    )
+    return end if score is None else _with_score(end, run, score)
+
+
+def _with_score(end: SubmissionFinished, run: Verdict, score: Score) -> SubmissionFinished:
+    return SubmissionFinished(
+        **{name: getattr(end, name) for name in end.__struct_fields__}
+        | {
+            "score_us": score.score_us,
+            "interval_us": score.interval_us,
+            "process_us": score.process_us,
+            "error": score.error,
+            "freedom": score.freedom,
+            "sigma_run": run.sigma_run,
+            "delta": tie_share(run.ranking_by, run.timed, run.sigma_run, run.tie_us, run.tier),
+            "is_provisional": is_provisional(run.level, run.tier),
+        }
     )
 
 
@@ -52,27 +79,28 @@ def _failed_outcome(verdict: str) -> str:
     return "timed_out" if verdict == "timed_out" else "failed"
 
 
-def _interval(ranking_by: str, timed: Sequence[CaseResult]) -> tuple[float, float] | None:
-    """The score's interval: the ranking rule over the cases' own bounds; None where one lacks."""
-    bounds = [case.interval_us for case in timed if case.interval_us is not None]
-    high = score_us(ranking_by, [high for _, high in bounds])
-    if len(bounds) != len(timed) or high is None:
-        return None
-    # A lower bound may be zero, as no time may be: then so is the score's.
-    return score_us(ranking_by, [low for low, _ in bounds]) or 0.0, high
-
-
-def _eligibility(run: Verdict, score: float | None) -> tuple[str, str]:
+def _eligibility(run: Verdict, score: Score | None, wanted: Demand) -> tuple[str, str]:
     if run.verdict == "timed_out":
         return "timed_out", run.reason
     if run.verdict != "passed":
-        hidden = [case for case in run.cases if case.is_hidden and case.verdict != "passed"]
-        shown = [case for case in run.cases if not case.is_hidden and case.verdict != "passed"]
-        if hidden and not shown:
-            return "hidden_run_failed", f"a hidden case ended {hidden[0].verdict}"
-        return NOT_RANKED.get(run.stage, "check_failed"), run.reason
+        return _failure(run)
     if run.mode != "ranked":
         return "mode_not_ranked", f"mode {run.mode} is not ranked; submit with mode ranked"
+    against = objection(wanted, run.level, run.tier, run.timed)
+    if against is not None:
+        return against
     if score is None:
         return "below_physical_floor", "a time is missing, zero or not a number: held for review"
     return "ranked", "passed every case"
+
+
+def _failure(run: Verdict) -> tuple[str, str]:
+    """The code and the reason of a run that did not pass; of a hidden case the class alone."""
+    hidden = [case for case in run.cases if case.is_hidden and case.verdict != "passed"]
+    shown = [case for case in run.cases if not case.is_hidden and case.verdict != "passed"]
+    is_secret = bool(hidden) and not shown
+    if run.verdict == "suspicious":
+        return "suspicious", f"held for review: {'a hidden case' if is_secret else run.reason}"
+    if is_secret:
+        return "hidden_run_failed", f"a hidden case ended {hidden[0].verdict}"
+    return NOT_RANKED.get(run.stage, "check_failed"), run.reason

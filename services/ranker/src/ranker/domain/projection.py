@@ -5,12 +5,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ranker.domain.score import DELTA_MIN
 from shared import events
 from shared.event_log import Recorded
 from shared.events import SubmissionFinished
 from shared.subjects import last_token
 
 NOTE_LENGTH_MAX = 2000
+# What an eligible end changes, in this order.
+RANKING = ("pool_grown", "pool_measured", "entries_chosen")
 
 
 class Step(NamedTuple):
@@ -32,6 +35,7 @@ def _problem_published(event: Recorded, fact: events.ProblemPublished) -> list[S
         "ranking_by": fact.ranking_by,
         "budgets_s": _json(fact.budgets_s),
         "source_bytes_max": fact.source_bytes_max,
+        "languages": fact.languages,
         "at": event.envelope.at,
     }
     return [Step("problem_published", values)]
@@ -76,9 +80,17 @@ def _submission_finished(event: Recorded, fact: SubmissionFinished) -> list[Step
         "score_us": fact.score_us,
         "low_us": low,
         "high_us": high,
+        "process_us": fact.process_us,
+        "error": fact.error,
+        "freedom": fact.freedom,
+        "sigma_run": fact.sigma_run,
+        "delta": DELTA_MIN if fact.delta is None else fact.delta,
+        "grade": fact.grade,
+        "is_provisional": fact.is_provisional,
+        "is_held": fact.is_held,
     }
     ended = Step("submission_ended", values)
-    ranked = [Step("entry_improved", values)] if fact.is_eligible else []
+    ranked = [Step(name, values) for name in RANKING] if fact.is_eligible else []
     return [ended, *ranked, _of_submission(event, f"{fact.outcome}: {fact.reason}")]
 
 
@@ -123,6 +135,7 @@ def _run_started(event: Recorded, fact: events.RunStarted) -> list[Step]:
     values = _run(event) | {
         "level": fact.level,
         "tier": fact.tier,
+        "missing": fact.missing,
         "fingerprint": fact.fingerprint,
         "key_commit": fact.key_commit,
     }
@@ -148,14 +161,27 @@ def _run_completed(event: Recorded, fact: events.RunCompleted) -> list[Step]:
         "environment": _json(fact.environment),
         "log_head": fact.log_head,
         "log_tail": fact.log_tail,
-        "log": fact.log.digest if fact.log else None,
-        "samples": fact.samples.digest if fact.samples else None,
+        "files": _json(_files(fact)),
+        "usage": _json(fact.usage),
+        "sigma_run": fact.sigma_run,
+        "tie_us": fact.tie_us,
         "key": fact.key,
     }
     return [
         Step("run_completed", values),
         Step("submission_ranking", values),
         _of_run(event, f"{fact.verdict} in {fact.took_s:.2f} s"),
+    ]
+
+
+def _files(fact: events.RunCompleted) -> list[dict[str, Any]]:
+    """What can be downloaded of a run, by name."""
+    kept = [("log.txt", fact.log), ("samples.json.gz", fact.samples)]
+    kept += [(one.name, one.blob) for one in fact.artefacts]
+    return [
+        {"name": name, "media": blob.media, "bytes": blob.bytes, "digest": blob.digest}
+        for name, blob in kept
+        if blob is not None
     ]
 
 
@@ -177,6 +203,11 @@ def _agent_registered(event: Recorded, fact: events.AgentRegistered) -> list[Ste
         "level": fact.level,
         "harness": fact.harness,
         "details": _json(fact.details),
+        "tier": fact.tier,
+        "missing": _json(fact.missing),
+        "toolchains": _json(fact.toolchains),
+        "modes": fact.modes,
+        "quarantine": fact.quarantine,
         "at": event.envelope.at,
     }
     return [Step("agent_registered", values)]

@@ -16,6 +16,7 @@ create table problem (
     ranking_by text not null,
     budgets_s jsonb not null,
     source_bytes_max int not null,
+    languages text[] not null,
     published_at timestamptz not null,
     primary key (slug, number)
 );
@@ -46,11 +47,21 @@ create table submission (
     score_us double precision,
     low_us double precision,
     high_us double precision,
+    process_us double precision[] not null default '{}',
+    error double precision,
+    freedom int not null default 0,
+    sigma_run double precision not null default 0,
+    delta double precision not null default 0,
+    grade text not null default '',
+    is_provisional boolean not null default false,
+    is_held boolean not null default false,
     finished_at timestamptz
 );
 create index submission_of_account on submission (account, number desc);
 create index submission_of_problem on submission (problem, number desc);
 create index submission_by_job on submission (job);
+create index submission_of_source on submission (source, problem, problem_number, gpu)
+    where is_eligible;
 create index submission_undecided on submission (number) where state = 'ranking';
 
 create table run (
@@ -64,6 +75,7 @@ create table run (
     ended_at timestamptz,
     level text,
     tier text,
+    missing text[] not null default '{}',
     fingerprint text,
     stage text,
     verdict text,
@@ -73,8 +85,11 @@ create table run (
     environment jsonb not null default '{}',
     log_head text not null default '',
     log_tail text not null default '',
-    log text,
-    samples text,
+    -- Name, media type, size and digest of each thing that can be downloaded.
+    files jsonb not null default '[]',
+    usage jsonb not null default '{}',
+    sigma_run double precision not null default 0,
+    tie_us double precision not null default 0,
     key_commit text,
     key text
 );
@@ -89,7 +104,26 @@ create table history (
 );
 create index history_of_submission on history (submission, seq);
 
--- The best eligible run of each participant.
+-- The same source is one thing on one GPU type, whoever sends it and however often: the processes
+-- of its eligible runs are pooled, for the best of many tries is luck. `history` is what the
+-- machines add to the degrees of freedom.
+create table pool (
+    problem text not null,
+    problem_number int not null,
+    gpu text not null,
+    source text not null,
+    process_us double precision[] not null,
+    runs int not null,
+    history int not null,
+    sigma_run double precision not null,
+    score_us double precision not null,
+    error double precision,
+    freedom int not null,
+    delta double precision not null,
+    primary key (problem, problem_number, gpu, source)
+);
+
+-- The best source of each participant, by its pool; of equals the earlier submission.
 create table entry (
     problem text not null,
     problem_number int not null,
@@ -97,9 +131,12 @@ create table entry (
     account text not null,
     submission text not null,
     number bigint not null,
+    source text not null,
+    runs int not null,
     score_us double precision not null,
-    low_us double precision not null,
-    high_us double precision not null,
+    error double precision,
+    freedom int not null,
+    delta double precision not null,
     received_at timestamptz not null,
     primary key (problem, problem_number, gpu, account)
 );
@@ -113,5 +150,10 @@ create table agent (
     level text not null,
     harness text not null,
     details jsonb not null,
+    tier text not null,
+    missing jsonb not null,
+    toolchains jsonb not null,
+    modes text[] not null,
+    quarantine text not null,
     registered_at timestamptz not null
 );

@@ -1,9 +1,9 @@
 -- name: problem_published
 -- One row a version.
 insert into problem (slug, number, digest, title, manifest, gpus, cases_count, ranking_by,
-                     budgets_s, source_bytes_max, published_at)
+                     budgets_s, source_bytes_max, languages, published_at)
 values (%(slug)s, %(number)s, %(digest)s, %(title)s, %(manifest)s, %(gpus)s, %(cases_count)s,
-        %(ranking_by)s, %(budgets_s)s, %(source_bytes_max)s, %(at)s);
+        %(ranking_by)s, %(budgets_s)s, %(source_bytes_max)s, %(languages)s, %(at)s);
 
 -- name: submission_received
 -- Its number is the sequence of this event.
@@ -35,7 +35,7 @@ values (%(run)s, %(submission)s, %(job)s, %(agent)s, %(attempt)s, %(at)s);
 -- name: run_started
 -- What the agent said of itself when it began.
 update run set started_at = %(at)s, level = %(level)s, tier = %(tier)s,
-               fingerprint = %(fingerprint)s, key_commit = %(key_commit)s
+               missing = %(missing)s, fingerprint = %(fingerprint)s, key_commit = %(key_commit)s
 where id = %(run)s;
 
 -- name: submission_running
@@ -51,8 +51,8 @@ update run set stage = %(stage)s where id = %(run)s;
 -- The verdict and everything the agent measured.
 update run set ended_at = %(at)s, stage = %(stage)s, verdict = %(verdict)s, reason = %(reason)s,
                took_s = %(took_s)s, cases = %(cases)s, environment = %(environment)s,
-               log_head = %(log_head)s, log_tail = %(log_tail)s, log = %(log)s,
-               samples = %(samples)s, key = %(key)s
+               log_head = %(log_head)s, log_tail = %(log_tail)s, files = %(files)s,
+               usage = %(usage)s, sigma_run = %(sigma_run)s, tie_us = %(tie_us)s, key = %(key)s
 where id = %(run)s;
 
 -- name: submission_ranking
@@ -69,26 +69,68 @@ update run set ended_at = %(at)s, reason = %(reason)s where id = %(run)s and end
 update submission
 set state = 'finished', version = %(seq)s, outcome = %(outcome)s, verdict = %(verdict)s,
     code = %(code)s, reason = %(reason)s, is_eligible = %(is_eligible)s, score_us = %(score_us)s,
-    low_us = %(low_us)s, high_us = %(high_us)s, finished_at = %(at)s
+    low_us = %(low_us)s, high_us = %(high_us)s, process_us = %(process_us)s, error = %(error)s,
+    freedom = %(freedom)s, sigma_run = %(sigma_run)s, delta = %(delta)s, grade = %(grade)s,
+    is_provisional = %(is_provisional)s, is_held = %(is_held)s, finished_at = %(at)s
 where id = %(submission)s and outcome is null;
 
--- name: entry_improved
--- A participant's entry is their best eligible run; of equals the earlier one stays.
-insert into entry (problem, problem_number, gpu, account, submission, number, score_us, low_us,
-                   high_us, received_at)
-select problem, problem_number, gpu, account, id, number, score_us, low_us, high_us, received_at
+-- name: pool_grown
+-- An eligible run adds its processes to those of the same source; past 300 nothing is added.
+insert into pool (problem, problem_number, gpu, source, process_us, runs, history, sigma_run,
+                  score_us, error, freedom, delta)
+select problem, problem_number, gpu, source,
+       case when cardinality(process_us) = 0 then array[score_us] else process_us end,
+       1, greatest(freedom - cardinality(process_us) + 1, 0), sigma_run, score_us, error, freedom,
+       delta
 from submission
-where id = %(submission)s and is_eligible and version = %(seq)s
-  and score_us is not null and low_us is not null and high_us is not null
+where id = %(submission)s and is_eligible and version = %(seq)s and score_us is not null
+on conflict (problem, problem_number, gpu, source) do update
+set process_us = pool.process_us || excluded.process_us, runs = pool.runs + 1,
+    history = greatest(pool.history, excluded.history),
+    sigma_run = greatest(pool.sigma_run, excluded.sigma_run),
+    delta = greatest(pool.delta, excluded.delta)
+where cardinality(pool.process_us) < 300;
+
+-- name: pool_measured
+-- What the processes of several runs say together; one run keeps its own score.
+update pool
+set score_us = (select exp(avg(ln(one))) from unnest(pool.process_us) as one),
+    error = (select greatest(stddev_samp(ln(one)), pool.sigma_run) / sqrt(count(one))
+             from unnest(pool.process_us) as one),
+    freedom = pool.history + cardinality(pool.process_us) - 1
+from submission
+where submission.id = %(submission)s and pool.source = submission.source
+  and pool.problem = submission.problem and pool.problem_number = submission.problem_number
+  and pool.gpu = submission.gpu and pool.runs > 1;
+
+-- name: entries_chosen
+-- Everybody whose source this is has a new best: of their pools the fastest, of equals the earlier.
+insert into entry (problem, problem_number, gpu, account, submission, number, source, runs,
+                   score_us, error, freedom, delta, received_at)
+select distinct on (mine.account)
+       mine.problem, mine.problem_number, mine.gpu, mine.account, mine.id, mine.number,
+       mine.source, pool.runs, pool.score_us, pool.error, pool.freedom, pool.delta,
+       mine.received_at
+from submission as ended
+join submission as same on same.source = ended.source and same.problem = ended.problem
+     and same.problem_number = ended.problem_number and same.gpu = ended.gpu and same.is_eligible
+join submission as mine on mine.account = same.account and mine.problem = ended.problem
+     and mine.problem_number = ended.problem_number and mine.gpu = ended.gpu and mine.is_eligible
+join pool on pool.problem = mine.problem and pool.problem_number = mine.problem_number
+     and pool.gpu = mine.gpu and pool.source = mine.source
+where ended.id = %(submission)s
+order by mine.account, pool.score_us, mine.number
 on conflict (problem, problem_number, gpu, account) do update
-set submission = excluded.submission, number = excluded.number, score_us = excluded.score_us,
-    low_us = excluded.low_us, high_us = excluded.high_us, received_at = excluded.received_at
-where (excluded.score_us, excluded.number) < (entry.score_us, entry.number);
+set submission = excluded.submission, number = excluded.number, source = excluded.source,
+    runs = excluded.runs, score_us = excluded.score_us, error = excluded.error,
+    freedom = excluded.freedom, delta = excluded.delta, received_at = excluded.received_at;
 
 -- name: agent_registered
 -- What an agent offers now.
-insert into agent (id, gpu, count, fingerprint, level, harness, details, registered_at)
-values (%(agent)s, %(gpu)s, %(count)s, %(fingerprint)s, %(level)s, %(harness)s, %(details)s, %(at)s)
+insert into agent (id, gpu, count, fingerprint, level, harness, details, tier, missing,
+                   toolchains, modes, quarantine, registered_at)
+values (%(agent)s, %(gpu)s, %(count)s, %(fingerprint)s, %(level)s, %(harness)s, %(details)s,
+        %(tier)s, %(missing)s, %(toolchains)s, %(modes)s, %(quarantine)s, %(at)s)
 on conflict (id) do update
 set gpu = excluded.gpu, count = excluded.count, fingerprint = excluded.fingerprint,
     level = excluded.level, harness = excluded.harness, details = excluded.details,
@@ -112,7 +154,8 @@ select %(seq)s, submission, %(type)s, %(at)s, %(note)s from run where id = %(run
 -- name: undecided
 -- Runs with a verdict whose submission has no end yet.
 select submission.id, submission.version, submission.mode, submission.job, run.id as run,
-       run.verdict, run.stage, run.reason, run.cases, problem.ranking_by
+       run.verdict, run.stage, run.reason, run.cases, run.level, run.tier, run.sigma_run,
+       run.tie_us, problem.ranking_by
 from submission
 join run on run.id = submission.run
 join problem on problem.slug = submission.problem and problem.number = submission.problem_number

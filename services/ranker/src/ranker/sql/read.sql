@@ -5,7 +5,7 @@ select seq from checkpoint where name = 'ranker' limit 1;
 -- name: problems
 -- The newest version of each problem.
 select distinct on (slug) slug, number, digest, title, gpus, cases_count, ranking_by, budgets_s,
-       source_bytes_max, manifest, published_at
+       source_bytes_max, languages, manifest, published_at
 from problem
 where %(slug)s::text is null or slug = %(slug)s
 order by slug, number desc
@@ -19,22 +19,31 @@ group by problem, problem_number, gpu
 order by problem, problem_number desc, gpu
 limit 1000;
 
+-- name: ladder
+-- What ranks are made of: the fastest entries of one leaderboard.
+select submission, account, number, source, runs, score_us, error, freedom, delta
+from entry
+where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+order by score_us, number
+limit %(limit)s;
+
 -- name: leaderboard
--- The entries of one leaderboard, best first; of equals the earlier submission leads.
-select entry.account, participant.name as participant, entry.number, entry.score_us, entry.low_us,
-       entry.high_us, entry.received_at, run.tier, run.level
+-- The entries of one leaderboard that have these numbers.
+select entry.account, participant.name as participant, entry.number, entry.score_us, entry.error,
+       entry.freedom, entry.delta, entry.runs, entry.received_at, run.tier, run.level,
+       submission.low_us, submission.high_us, submission.grade, submission.is_provisional
 from entry
 left join accounts.participant on participant.account = entry.account
 join submission on submission.id = entry.submission
 join run on run.id = submission.run
-where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
-order by entry.score_us, entry.number
-limit %(limit)s;
+where entry.problem = %(problem)s and entry.gpu = %(gpu)s
+  and entry.problem_number = %(problem_version)s and entry.number = any(%(numbers)s)
+limit 1000;
 
 -- name: standings
 -- Every entry with its place, for comparing two projections; no names.
-select problem, problem_number, gpu, account, submission, number, score_us, low_us, high_us,
-       received_at,
+select problem, problem_number, gpu, account, submission, number, source, runs, score_us, error,
+       freedom, delta, received_at,
        rank() over (partition by problem, problem_number, gpu order by score_us, number) as place
 from entry
 order by problem, problem_number, gpu, place
@@ -42,7 +51,7 @@ limit 1000000;
 
 -- name: outcomes
 -- Every submission with its state, for comparing two projections.
-select number, id, version, state, outcome, verdict, code, is_eligible, score_us
+select number, id, version, state, outcome, verdict, code, is_eligible, is_held, score_us
 from submission
 order by number
 limit 1000000;
@@ -54,27 +63,20 @@ select submission.id, submission.number, submission.account, participant.name as
        submission.name, submission.source, submission.received_at, submission.deadline_at,
        submission.state, submission.agent, submission.attempt, submission.outcome,
        submission.verdict, submission.code, submission.reason, submission.is_eligible,
-       submission.score_us, submission.low_us, submission.high_us, submission.finished_at,
-       run.id as run, run.started_at, run.ended_at, run.level, run.tier, run.stage, run.took_s,
+       submission.score_us, submission.low_us, submission.high_us, submission.process_us,
+       submission.error, submission.freedom, submission.delta, submission.grade,
+       submission.is_provisional, submission.is_held, submission.finished_at,
+       run.id as run, run.started_at, run.ended_at, run.level, run.tier,
+       coalesce(run.missing, '{}') as missing, run.stage, run.took_s,
        coalesce(run.cases, '[]'::jsonb) as cases,
        coalesce(run.environment, '{}'::jsonb) as environment,
        coalesce(run.log_head, '') as log_head, coalesce(run.log_tail, '') as log_tail,
-       run.log, run.samples, run.key_commit, run.key
+       coalesce(run.files, '[]'::jsonb) as files, coalesce(run.usage, '{}'::jsonb) as usage,
+       run.key_commit, run.key
 from submission
 left join accounts.participant on participant.account = submission.account
 left join run on run.id = submission.run
 where submission.number = %(number)s
-limit 1;
-
--- name: place
--- Where a submission stands, if it is its participant's entry.
-select place from (
-    select submission,
-           rank() over (partition by gpu order by score_us, number) as place
-    from entry
-    where problem = %(problem)s and problem_number = %(problem_number)s and gpu = %(gpu)s
-) as board
-where submission = %(id)s
 limit 1;
 
 -- name: jobs_ahead
@@ -103,7 +105,8 @@ limit %(limit)s;
 
 -- name: agents
 -- Every agent that ever registered.
-select id, gpu, count, fingerprint, level, harness, details, registered_at
+select id, gpu, count, fingerprint, level, harness, details, tier, missing, toolchains, modes,
+       quarantine, registered_at
 from agent
 order by id
 limit 1000;

@@ -1,0 +1,80 @@
+"""Which scores are too close to be told apart, and the ranks that follow."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from math import log, sqrt
+
+from ranker.domain.student import reach
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An entry's score as far as its rank hangs on it.
+
+    Units: microseconds; `error` is the standard error of ln(score_us), None where nobody knows it;
+    `delta` is the share of the score below which a difference means nothing.
+    """
+
+    number: int
+    score_us: float
+    error: float | None
+    freedom: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """A submission's rank; `is_tied` if another has the same."""
+
+    number: int
+    rank: int
+    is_tied: bool
+
+
+def is_tied(one: Standing, other: Standing) -> bool:
+    """Whether the difference of two scores is within what the machine or a cheat could make of it.
+
+    Source: spec/timing.md 4: |L_A - L_B| < max(delta, t * sqrt(se_A^2 + se_B^2)).
+
+    >>> fast, slow = Standing(1, 100.0, 0.0, 22, 0.003), Standing(2, 100.2, 0.0, 22, 0.003)
+    >>> is_tied(fast, slow), is_tied(fast, Standing(3, 101.0, 0.0, 22, 0.003))
+    (True, False)
+    """
+    apart = abs(log(one.score_us) - log(other.score_us))
+    error, freedom = _difference(one, other)
+    return apart < max(one.delta, other.delta, reach(freedom) * error)
+
+
+def _difference(one: Standing, other: Standing) -> tuple[float, float]:
+    """The standard error of the difference of two logarithms, and Welch's degrees of freedom."""
+    known = [standing for standing in (one, other) if standing.error]
+    squares = [(standing.error or 0.0) ** 2 for standing in known]
+    total = sum(squares)
+    if any(standing.freedom < 1 for standing in known):
+        return sqrt(total), 0.0
+    parts = sum(v**2 / standing.freedom for v, standing in zip(squares, known, strict=True))
+    return sqrt(total), total**2 / parts if parts else 0.0
+
+
+def places(standings: Sequence[Standing]) -> list[Place]:
+    """The ranks of a whole leaderboard, in order: by rank, of equal ranks the earlier first.
+
+    The fastest that is not placed yet leads a group: those after it that are tied with the leader
+    share its rank. So ties are no chains: what is told apart from the leader is placed behind it.
+    """
+    found: list[Place] = []
+    ordered = sorted(standings, key=lambda one: (one.score_us, one.number))
+    while len(found) < len(ordered):
+        group = _group(ordered, len(found))
+        rank = len(found) + 1
+        numbers = sorted(one.number for one in group)
+        found += [Place(number, rank, len(group) > 1) for number in numbers]
+    return found
+
+
+def _group(ordered: Sequence[Standing], first: int) -> list[Standing]:
+    """A leader and all directly behind it that cannot be told apart from it."""
+    leader = ordered[first]
+    behind = (ordered[index] for index in range(first + 1, len(ordered)))
+    return [leader, *takewhile(lambda one: is_tied(leader, one), behind)]

@@ -1,0 +1,57 @@
+"""What a run left to be downloaded: its log, its samples, its artefacts."""
+
+import asyncio
+from urllib.parse import quote
+
+from fastapi import FastAPI, Response
+from starlette.types import Receive, Scope, Send
+
+from ranker.service import Reads
+from shared.blobs import Blobs, Missing
+from shared.errors import Refused
+
+# Each may hold a whole blob in memory while it is sent.
+DOWNLOADS_MAX = 4
+
+
+class Download(Response):
+    """A blob on its way out; at most so many are in memory at once as `slots` has."""
+
+    def __init__(self, blobs: Blobs, digest: str, slots: asyncio.Semaphore) -> None:
+        super().__init__()
+        self.blobs, self.digest, self.slots = blobs, digest, slots
+        self.sent: dict[str, str] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Fetch and send. Errors: Refused if the blob is gone; Failed."""
+        async with self.slots:
+            try:
+                data = await self.blobs.get(self.digest)
+            except Missing as missing:
+                raise Refused("not_found", f"it is not kept any more: {missing}") from missing
+            await Response(data, 200, self.sent)(scope, receive, send)
+
+
+def files(app: FastAPI, reader: Reads, blobs: Blobs) -> None:
+    """The downloads."""
+    slots = asyncio.Semaphore(DOWNLOADS_MAX)
+
+    @app.get("/v1/submissions/{number}/files/{name}")
+    async def file(number: int, name: str) -> Response:
+        """One file of a submission's newest run; GET /v1/submissions/{number} lists them."""
+        rows = await reader.rows("submission", number=number)
+        if not rows:
+            raise Refused("unknown_submission", f"there is no submission {number}", "number")
+        found = next((one for one in rows[0]["files"] if one["name"] == name), None)
+        if found is None:
+            known = ", ".join(one["name"] for one in rows[0]["files"]) or "none"
+            raise Refused("not_found", f"no file {name!r}: there is {known}", "name")
+        download = Download(blobs, found["digest"], slots)
+        # A submission wrote it: a browser keeps it as a file and never shows it as ours.
+        download.sent = {
+            "Content-Type": found["media"],
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
+            "X-Content-Type-Options": "nosniff",
+            "ETag": f'"{found["digest"]}"',
+        }
+        return download

@@ -1,0 +1,27 @@
+"""What an operator's settings demand of a time."""
+
+import pytest
+
+from ranker.domain.eligibility import demand
+from shared.errors import Refused
+
+
+@pytest.mark.parametrize(
+    ("level_min", "tiers"),
+    [("safe", "C1"), ("strong", ""), ("strong", "C9"), ("strong", "c1")],
+)
+def test_a_demand_that_means_nothing_is_refused(level_min: str, tiers: str) -> None:
+    with pytest.raises(Refused) as refused:
+        demand(level_min, tiers, is_loopback=True)
+    assert refused.value.code == "bad_settings"
+
+
+@pytest.mark.parametrize(
+    ("level_min", "tiers"), [("strong", "C1 C2"), ("strong", "G0"), ("none", "C1"), ("weak", "C1")]
+)
+def test_only_a_developers_own_platform_ranks_what_nobody_can_trust(
+    level_min: str, tiers: str
+) -> None:
+    assert demand(level_min, tiers, is_loopback=True).tiers == tuple(tiers.split())
+    with pytest.raises(Refused, match="loopback"):
+        demand(level_min, tiers, is_loopback=False)

@@ -1,0 +1,202 @@
+"""The read API over a real Postgres: ties, pools, why not, and what can be downloaded."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from ranker.domain.eligibility import Demand
+from ranker.http import application
+from ranker.live import Live
+from ranker.postgres import Reader, ReadModels
+from ranker.service import News, Ranker
+from shared.memory import MemoryBlobs, MemoryLog
+from shared.postgres import connect, migrate, pool
+from shared.testing import eventually
+from tests.ranker.lives import Life, NoMetrics, live, publish, say
+
+pytestmark = pytest.mark.server
+SCHEMA = "rm_ranker_v2"
+LOOSE = Demand("none", ("C2",))
+
+
+class Reads:
+    """The read API as ingest asks it, with the log behind it."""
+
+    def __init__(self, http: httpx.AsyncClient, log: MemoryLog, present: Live) -> None:
+        self.http = http
+        self.log = log
+        self.live = present
+        self.blobs = MemoryBlobs()
+
+    async def get(self, path: str) -> Any:
+        answer = await self.http.get(f"/v1/{path}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def board(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = (await self.get("leaderboards/identity/CPU"))["items"]
+        return items
+
+    async def ended(self, *lives: Life) -> list[dict[str, Any]]:
+        """Say whole lives; each submission, once all are over."""
+        wanted = {life.id for life in lives}
+        await live(self.log, *lives)
+
+        async def rows() -> list[dict[str, Any]]:
+            items = (await self.get("submissions"))["items"]
+            over = [one for one in items if one["id"] in wanted and one["state"] == "finished"]
+            return over if len(over) == len(wanted) else []
+
+        numbers = sorted(item["number"] for item in await eventually(rows, within_s=10))
+        return [await self.get(f"submissions/{number}") for number in numbers]
+
+
+@asynccontextmanager
+async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
+    migrate(dsn, "shared", "accounts")
+    migrate(dsn, "ranker", SCHEMA)
+    log, news, present = MemoryLog(), News(), Live()
+    await publish(log)
+    async with await connect(dsn, SCHEMA) as writing, pool(dsn, 1, 4, SCHEMA) as connections:
+        running = asyncio.create_task(
+            Ranker(log, ReadModels(writing), NoMetrics(), news, wanted).run()
+        )
+        reads = Reads(httpx.AsyncClient(base_url="http://ranker"), log, present)
+        app = application(Reader(connections), news, present, log.last, reads.blobs)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        try:
+            async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
+                reads.http = http
+                yield reads
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.fixture
+async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
+    async with reading(postgres_dsn) as found:
+        yield found
+
+
+async def test_what_cannot_be_told_apart_shares_a_rank_and_the_earlier_leads(reads: Reads) -> None:
+    lives = [
+        Life("slower", account="ada", time_us=100.2),
+        Life("faster", account="grace", time_us=100.0),
+        Life("slow", account="linus", time_us=150.0),
+    ]
+    found = await reads.ended(*lives)
+    board = await reads.board()
+    assert [(one["rank"], one["is_tied"]) for one in board] == [(1, True), (1, True), (3, False)]
+    assert [one["account"] for one in board] == ["ada", "grace", "linus"]
+    assert [one["ranking"]["rank"] for one in found] == [1, 1, 3]
+    assert (board[0]["grade"], board[0]["is_provisional"]) == ("ok", True)
+
+
+async def test_the_same_source_again_is_pooled_and_never_the_better_of_two(reads: Reads) -> None:
+    lives = [
+        Life("first", source="x", process_us=(100.0, 102.0, 101.0), time_us=101.0),
+        Life("lucky", source="x", process_us=(80.0, 81.0, 82.0), time_us=81.0),
+    ]
+    _, lucky = await reads.ended(*lives)
+    (entry,) = await reads.board()
+    assert entry["runs"] == 2
+    assert 89.0 < entry["score_us"] < 92.0
+    assert entry["low_us"] < 85.0
+    assert entry["high_us"] > 96.0
+    ranking = lucky["ranking"]
+    assert (ranking["status"], ranking["code"], ranking["rank"]) == ("ranked", "pooled", 1)
+    assert ranking["score_us"] == entry["score_us"]
+
+
+async def test_a_source_pooled_by_another_participant_moves_both(reads: Reads) -> None:
+    await reads.ended(Life("mine", source="x", time_us=100.0, process_us=(100.0, 100.0, 100.0)))
+    alone = (await reads.board())[0]["score_us"]
+    other = Life("theirs", "grace", source="x", time_us=121.0, process_us=(121.0, 121.0, 121.0))
+    await reads.ended(other)
+    board = await reads.board()
+    assert alone == pytest.approx(100.0)
+    assert [one["score_us"] for one in board] == pytest.approx([110.0, 110.0])
+    assert {one["rank"] for one in board} == {1}
+
+
+async def test_a_pool_that_grows_slower_gives_way_to_ones_other_source(reads: Reads) -> None:
+    await reads.ended(Life("fast", source="x", time_us=100.0), Life("second", time_us=105.0))
+    assert [one["score_us"] for one in await reads.board()] == pytest.approx([100.0])
+    await reads.ended(Life("again", source="x", time_us=130.0))
+    (entry,) = await reads.board()
+    assert entry["score_us"] == pytest.approx(105.0)
+
+
+async def test_a_time_below_the_demand_says_what_was_needed(postgres_dsn: str) -> None:
+    async with reading(postgres_dsn, Demand("strong", ("C1",))) as strict:
+        (found,) = await strict.ended(Life("s1"))
+        board = await strict.board()
+    assert (found["ranking"]["status"], found["ranking"]["code"]) == (
+        "not_ranked",
+        "not_ranked_level",
+    )
+    assert "strong" in found["ranking"]["reason"]
+    assert found["score_us"] == pytest.approx(100.0)
+    assert board == []
+
+
+async def test_what_is_suspicious_is_shown_as_held(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1", verdict="suspicious"))
+    assert (found["ranking"]["status"], found["ranking"]["code"]) == ("held", "suspicious")
+    assert found["ranking"]["reason"].startswith("held for review")
+
+
+async def test_a_runs_files_are_listed_and_downloaded(reads: Reads) -> None:
+    kept = await reads.blobs.put(b"a profile", "application/json")
+    life = Life("s1", artefact=kept)
+    (found,) = await reads.ended(life)
+    assert [one["name"] for one in found["files"]] == ["log.txt", "profile.json"]
+    answer = await reads.http.get(f"/v1/submissions/{found['number']}/files/profile.json")
+    assert (answer.status_code, answer.content) == (200, b"a profile")
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(("name", "status"), [("nope", 404), ("log.txt", 404), ("..%2Fkey", 404)])
+async def test_a_file_that_is_not_there_is_refused(reads: Reads, name: str, status: int) -> None:
+    (found,) = await reads.ended(Life("s1"))
+    answer = await reads.http.get(f"/v1/submissions/{found['number']}/files/{name}")
+    assert answer.status_code == status, answer.text
+
+
+async def test_a_ranked_job_that_no_agent_may_take_says_why(reads: Reads) -> None:
+    why = "isolation is weak, strong is demanded"
+    registration = {
+        "gpu": "CPU",
+        "modes": ["test"],
+        "details": {"ranked_not_offered": why},
+    }
+    reads.live.agents["a1"] = {"is_free": True, "registration": registration}
+    for agg, fact in Life("s1").facts()[:2]:
+        await say(reads.log, agg, fact)
+
+    async def waiting() -> Any:
+        items = (await reads.get("submissions"))["items"]
+        return items and (await reads.get(f"submissions/{items[0]['number']}"))["queue"]
+
+    queue = await eventually(waiting, within_s=5)
+    assert (queue["state"], queue["agents_online"]) == ("no_agent", 1)
+    assert queue["reason"] == f"no living agent with CPU takes mode ranked: agent a1: {why}"
+
+
+async def test_an_agent_in_quarantine_says_so_to_who_waits(reads: Reads) -> None:
+    registration = {"gpu": "CPU", "modes": ["ranked"], "quarantine": "a process is left"}
+    reads.live.agents["a1"] = {"is_free": False, "registration": registration}
+    for agg, fact in Life("s1").facts()[:2]:
+        await say(reads.log, agg, fact)
+
+    async def reason() -> Any:
+        items = (await reads.get("submissions"))["items"]
+        return items and (await reads.get(f"submissions/{items[0]['number']}"))["queue"]["reason"]
+
+    assert "agent a1: in quarantine: a process is left" in await eventually(reason, within_s=5)

@@ -1,0 +1,93 @@
+"""A score is made process by process, so that what all cases share counts once."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ranker.domain.score import scored, tie_share
+from ranker.domain.student import reach
+from shared.events import CaseResult
+
+TIMES = st.lists(st.floats(0.1, 1e7), min_size=3, max_size=3)
+
+
+def case(process_us: list[float], freedom: int = 22) -> CaseResult:
+    middle = math.exp(sum(map(math.log, process_us)) / len(process_us)) if process_us else 50.0
+    return CaseResult(
+        name="size=1",
+        stage="time",
+        verdict="passed",
+        time_us=middle,
+        interval_us=(middle * 0.9, middle * 1.1),
+        process_us=process_us,
+        error=0.01,
+        freedom=freedom,
+    )
+
+
+@given(st.lists(TIMES, min_size=1, max_size=4))
+def test_the_score_is_the_mean_logarithm_of_the_processes_scores(rows: list[list[float]]) -> None:
+    found = scored("geom", [case(row) for row in rows], sigma_run=0.001)
+    assert found is not None
+    logs = [sum(math.log(row[p]) for row in rows) / len(rows) for p in range(3)]
+    assert math.log(found.score_us) == pytest.approx(sum(logs) / 3, abs=1e-9)
+    assert found.interval_us[0] <= found.score_us <= found.interval_us[1]
+
+
+def test_what_slows_all_cases_of_a_process_alike_counts_once() -> None:
+    common = [case([100.0, 110.0, 120.0]), case([200.0, 220.0, 240.0])]
+    single = [case([100.0, 110.0, 120.0])]
+    two, one = scored("geom", common, 0.0), scored("geom", single, 0.0)
+    assert two is not None
+    assert one is not None
+    assert two.error == pytest.approx(one.error)
+
+
+def test_the_machines_own_deviation_is_a_floor_of_the_error() -> None:
+    found = scored("last", [case([100.0, 100.0, 100.0])], sigma_run=0.003)
+    assert found is not None
+    assert found.error == pytest.approx(0.003 / math.sqrt(3))
+    assert math.log(found.interval_us[1] / 100.0) == pytest.approx(reach(22) * 0.003 / math.sqrt(3))
+
+
+def test_without_a_history_the_freedom_is_that_of_the_processes() -> None:
+    found = scored("last", [case([100.0, 101.0, 99.0], freedom=0)], 0.0)
+    assert found is not None
+    assert found.freedom == 2
+
+
+def test_a_run_of_one_process_keeps_its_cases_intervals() -> None:
+    found = scored("geom", [case([100.0]), case([400.0])], 0.0)
+    assert found is not None
+    assert found.interval_us == pytest.approx((180.0, 220.0))
+    assert found.process_us == pytest.approx([200.0])
+    assert found.error == 0.01
+
+
+@pytest.mark.parametrize("odd", [[1.0, 2.0], [], [1.0, 0.0, 2.0], [1.0, math.nan, 2.0]])
+def test_processes_that_cannot_be_paired_or_true_make_no_score(odd: list[float]) -> None:
+    whole = CaseResult(
+        name="b",
+        stage="time",
+        verdict="passed",
+        time_us=5.0,
+        interval_us=(4.0, 6.0),
+        process_us=odd,
+    )
+    assert scored("geom", [case([1.0, 2.0, 3.0]), whole], 0.0) is None
+
+
+def test_the_tie_share_is_the_greatest_of_what_hides_a_difference() -> None:
+    timed = [case([100.0, 100.0, 100.0])]
+    assert tie_share("last", timed, 0.0, 0.0, "C1") == 0.003
+    assert tie_share("last", timed, 0.01, 0.0, "C1") == 0.02
+    assert tie_share("last", timed, 0.0, 30.0, "C1") == pytest.approx(math.log(1.3))
+    assert tie_share("last", timed, 0.0, 0.0, "G1") == 0.02
+
+
+def test_what_can_be_hidden_counts_in_each_case_of_a_geometric_mean() -> None:
+    timed = [case([100.0, 100.0, 100.0]), case([10_000.0] * 3)]
+    expected = (math.log(1.3) + math.log(1.003)) / 2
+    assert tie_share("geom", timed, 0.0, 30.0, "C1") == pytest.approx(expected)

@@ -1,0 +1,81 @@
+"""Ranks say no more than the times do."""
+
+from math import exp
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ranker.domain.ties import Place, Standing, is_tied, places
+
+SCORES = st.lists(
+    st.builds(
+        Standing,
+        number=st.integers(1, 10**6),
+        score_us=st.floats(1.0, 1e6),
+        error=st.none() | st.floats(0.0, 0.05),
+        freedom=st.floats(0.0, 60.0),
+        delta=st.floats(0.0, 0.05),
+    ),
+    max_size=12,
+    unique_by=lambda one: one.number,
+)
+
+
+def entry(number: int, share: float, error: float | None = 0.0, delta: float = 0.003) -> Standing:
+    return Standing(number, 100.0 * exp(share), error, 22, delta)
+
+
+def ranks(*standings: Standing) -> list[tuple[int, int]]:
+    return [(place.number, place.rank) for place in places(standings)]
+
+
+def test_a_clear_difference_makes_a_rank() -> None:
+    assert ranks(entry(1, 0.05), entry(2, 0.0)) == [(2, 1), (1, 2)]
+
+
+def test_of_tied_entries_the_earlier_submission_comes_first() -> None:
+    assert places([entry(7, 0.0), entry(3, 0.002)]) == [Place(3, 1, True), Place(7, 1, True)]
+
+
+def test_ties_are_with_the_leader_and_make_no_chains() -> None:
+    steps = [entry(number, 0.002 * number) for number in range(1, 5)]
+    assert ranks(*steps) == [(1, 1), (2, 1), (3, 3), (4, 3)]
+
+
+def test_a_rank_counts_everybody_before_it() -> None:
+    found = places([entry(1, 0.0), entry(2, 0.001), entry(3, 0.1)])
+    assert [(one.rank, one.is_tied) for one in found] == [(1, True), (1, True), (3, False)]
+
+
+def test_the_errors_of_both_widen_the_band() -> None:
+    assert not is_tied(entry(1, 0.0), entry(2, 0.02))
+    assert is_tied(entry(1, 0.0, error=0.01), entry(2, 0.02, error=0.01))
+    assert not is_tied(entry(1, 0.0, error=0.01), entry(2, 0.05, error=0.01))
+
+
+def test_few_degrees_of_freedom_widen_it_further() -> None:
+    few = Standing(1, 100.0, 0.01, 2, 0.003)
+    assert is_tied(few, Standing(2, 104.0, 0.0, 0, 0.003))
+    assert not is_tied(Standing(1, 100.0, 0.01, 60, 0.003), Standing(2, 104.0, 0.0, 0, 0.003))
+
+
+def test_the_wider_band_of_two_counts() -> None:
+    assert is_tied(entry(1, 0.0, delta=0.02), entry(2, 0.01))
+
+
+@given(SCORES)
+def test_every_entry_gets_one_rank_and_order_follows_it(standings: list[Standing]) -> None:
+    found = places(standings)
+    assert sorted(one.number for one in found) == sorted(one.number for one in standings)
+    assert [one.rank for one in found] == sorted(one.rank for one in found)
+    for index, one in enumerate(found, 1):
+        shared = [other for other in found if other.rank == one.rank]
+        assert one.rank <= index < one.rank + len(shared)
+        assert one.is_tied == (len(shared) > 1)
+
+
+@given(SCORES, st.randoms())
+def test_the_order_of_asking_changes_nothing(standings: list[Standing], chance: object) -> None:
+    shuffled = list(standings)
+    chance.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert places(shuffled) == places(standings)
