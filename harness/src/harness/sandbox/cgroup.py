@@ -1,0 +1,175 @@
+"""The control groups of one box: limits, freezer, what was used, and the certain kill."""
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.sandbox import processes
+from harness.sandbox.cgroup_places import PREFIX, Places
+from harness.sandbox.spec import Limits
+
+_REMOVE_S_MAX = 5.0
+_PAUSE_S = 0.001
+_MIB = 1024**2
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The open files of a freezer: where to write, where to read, and which version it is."""
+
+    version: int
+    write: int
+    read: int
+
+
+class Group:
+    """A box's groups, one folder for each hierarchy; the process that makes it is its owner."""
+
+    def __init__(self, places: Places, walls: tuple[str, ...], limits: Limits) -> None:
+        """Errors: OSError, if one cannot be made or limited."""
+        self._walls = walls
+        self._unified = places.unified
+        name = _name(os.getpid())
+        self._folder = {"": Path(places.unified) / name} if places.unified else {}
+        for controller, parent in places.separate.items():
+            if controller in walls:
+                self._folder[controller] = Path(parent) / name
+        try:
+            for folder in self._folder.values():
+                folder.mkdir()
+            self._limit(places, limits)
+        except OSError:
+            self.remove()
+            raise
+
+    def switch(self) -> Switch | None:
+        """The freezer's files, newly opened, for a process that may not open them itself."""
+        if "freezer" not in self._walls:
+            return None
+        if "" in self._folder:
+            folder = self._folder[""]
+            names = ("cgroup.freeze", "cgroup.events")
+        else:
+            folder = self._folder["freezer"]
+            names = ("freezer.state", "freezer.state")
+        write = os.open(folder / names[0], os.O_WRONLY | os.O_CLOEXEC)
+        return Switch(
+            2 if "" in self._folder else 1, write, os.open(folder / names[1], os.O_RDONLY)
+        )
+
+    def join(self) -> None:
+        """Puts this process, and all it will start, into the groups."""
+        for folder in self._folder.values():
+            (folder / "cgroup.procs").write_text("0")
+
+    def kill(self) -> None:
+        """Kills all that is inside, frozen or not, as far as this kernel can."""
+        for folder in self._folder.values():
+            kill_members(folder)
+
+    def out_of_memory(self) -> bool:
+        """Whether the kernel killed a process inside for want of memory."""
+        for file in ("memory.events", "memory.oom_control"):
+            folder = self._folder.get("memory") or self._folder.get("")
+            if folder is not None and _number(folder / file, "oom_kill") > 0:
+                return True
+        return False
+
+    def usage(self) -> dict[str, float]:
+        """Seconds of processor and the peak of memory, where the kernel counts them."""
+        found = {}
+        if "" in self._folder:
+            found["cpu_s"] = _number(self._folder[""] / "cpu.stat", "usage_usec") / 1e6
+        memory = self._folder.get("memory") or self._folder.get("")
+        for file in ("memory.peak", "memory.max_usage_in_bytes"):
+            if memory is not None and (bytes_max := _number(memory / file, "")):
+                found["peak_memory_mib"] = bytes_max / _MIB
+        return found
+
+    def remove(self) -> bool:
+        """Removes the folders; False if a process is still inside."""
+        until = time.monotonic() + _REMOVE_S_MAX
+        gone = [_remove(folder, until) for folder in self._folder.values()]
+        return all(gone)
+
+    def _limit(self, places: Places, limits: Limits) -> None:
+        if "memory" in self._walls:
+            if "memory" in places.controllers:
+                self._write("", "memory.max", limits.memory_bytes)
+                self._write("", "memory.swap.max", 0, is_optional=True)
+                self._write("", "memory.oom.group", 1, is_optional=True)
+            else:
+                self._write("memory", "memory.limit_in_bytes", limits.memory_bytes)
+                # Counts memory and swap together, where swap is counted at all.
+                name = "memory.memsw.limit_in_bytes"
+                self._write("memory", name, limits.memory_bytes, is_optional=True)
+        if "pids" in self._walls:
+            where = "" if "pids" in places.controllers else "pids"
+            self._write(where, "pids.max", limits.processes_max)
+
+    def _write(self, where: str, file: str, value: int, *, is_optional: bool = False) -> None:
+        if where not in self._folder:
+            raise OSError(f"no control group can limit {file}")
+        path = self._folder[where] / file
+        if is_optional and not path.exists():
+            return
+        path.write_text(str(value))
+
+
+def sweep(places: Places) -> None:
+    """Kills and removes what owners that are no more left behind."""
+    for parent in {places.unified, *places.separate.values()} - {""}:
+        for folder in Path(parent).glob(f"{_prefix()}*"):
+            pid, _, started = folder.name.removeprefix(_prefix()).partition("-")
+            if not pid.isdecimal() or processes.started_at(int(pid)) != started:
+                kill_members(folder)
+                _remove(folder, time.monotonic() + _REMOVE_S_MAX)
+
+
+def kill_members(folder: Path) -> None:
+    """Kills all that is in one group. What v1 froze must be thawed to die."""
+    for file, value in (("cgroup.kill", "1"), ("freezer.state", "THAWED")):
+        if (folder / file).exists():
+            with contextlib.suppress(OSError):
+                (folder / file).write_text(value)
+    if not (folder / "cgroup.kill").exists():
+        with contextlib.suppress(OSError):
+            processes.kill(map(int, (folder / "cgroup.procs").read_text().split()))
+
+
+def _prefix() -> str:
+    """Of the groups whose owners' pids mean something here."""
+    return f"{PREFIX}{Path('/proc/self/ns/pid').stat().st_ino}-"
+
+
+def _name(owner: int) -> str:
+    return f"{_prefix()}{owner}-{processes.started_at(owner)}"
+
+
+def _remove(folder: Path, until: float) -> bool:
+    while True:
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            return True
+        except OSError:
+            # Those that were killed leave their group a moment after their parent heard of it.
+            if time.monotonic() > until:
+                return False
+            time.sleep(_PAUSE_S)
+        else:
+            return True
+
+
+def _number(file: Path, key: str) -> int:
+    """The number after a key, or alone, in a file that may not be there; then 0."""
+    try:
+        for line in file.read_text().splitlines():
+            name, _, value = line.rpartition(" ")
+            if name == key:
+                return int(value)
+    except (OSError, ValueError):
+        pass
+    return 0

@@ -1,0 +1,174 @@
+"""The keeper of one box: outside of it, it makes it, waits for its end and removes its traces.
+
+What it tells its client on the channel: `group` with the freezer's descriptors, `built` from each
+worker, `fault`, `status`, and at the end `over`. What it is told: `end`, `usage`, or nothing more,
+which means that the client is gone and the box with it.
+"""
+
+import contextlib
+import os
+import resource
+import select
+import shutil
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness.sandbox import channel, jail, linux, processes
+from harness.sandbox.cgroup import Group
+from harness.sandbox.cgroup_places import Places
+from harness.sandbox.spec import WORKER_UID, Spec
+
+Begin = Callable[[], NoReturn]
+
+
+def keep(spec: Spec, client: socket.socket, places: Places, begin: Begin) -> NoReturn:
+    """A keeper's whole life, in a fork made for it; `begin` is run in the first process inside.
+
+    `begin` may leave with a status of its own, which is told if it told none itself.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    keeper = _Keeper(spec, client)
+    # An end of the launcher comes as SIGTERM too.
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: keeper.empty())
+    try:
+        keeper.build(places, begin)
+        keeper.watch()
+    except Exception as error:  # noqa: BLE001  (whatever it was, the client must hear it)
+        keeper.tell({"fault": channel.worded(error)})
+    keeper.leave()
+
+
+class _Keeper:
+    def __init__(self, spec: Spec, client: socket.socket) -> None:
+        self._spec = spec
+        self._client = client
+        self._group: Group | None = None
+        self._child = 0
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Says it, whether or not the client is still there to hear it."""
+        with contextlib.suppress(OSError):
+            channel.tell(self._client, message)
+
+    def build(self, places: Places, begin: Begin) -> None:
+        """Makes the groups and starts the first process inside them. Errors: OSError."""
+        linux.become_reaper()
+        self._group = Group(places, self._spec.walls, self._spec.limits)
+        self._show_switch(self._group)
+        self._lend_scratch()
+        if self._spec.has_namespaces:
+            if os.geteuid() != 0:
+                jail.leave_user_namespace()
+            linux.unshare(linux.CLONE_NEWPID, "pid")
+        keeper = os.pidfd_open(os.getpid())
+        self._child = os.fork()
+        if self._child == 0:
+            self._begin(keeper, begin)
+        self._forget()
+
+    def watch(self) -> None:
+        """Returns when the first process inside has ended."""
+        child = os.pidfd_open(self._child)
+        poll = select.poll()
+        poll.register(child, select.POLLIN)
+        poll.register(self._client, select.POLLIN)
+        while True:
+            ready = [descriptor for descriptor, _ in poll.poll()]
+            if child in ready:
+                os.close(child)
+                return
+            if not self._answer():
+                poll.unregister(self._client)
+
+    def empty(self) -> None:
+        """Kills all that is inside; those without a pid namespace are found once it is dead."""
+        if self._group is not None:
+            self._group.kill()
+        if self._child:
+            processes.kill([self._child])
+
+    def leave(self) -> NoReturn:
+        """Waits until nothing is left, removes the groups, says how it was, and ends."""
+        code = 0
+        if self._child:
+            _, ended = os.waitpid(self._child, 0)
+            self._child = 0
+            code = os.waitstatus_to_exitcode(ended)
+        is_empty = processes.end_descendants()
+        facts = self._facts()
+        if self._group is not None:
+            is_empty = self._group.remove() and is_empty
+        self._clean_scratch()
+        self.tell({"over": True, "is_empty": is_empty, "code": code, **facts})
+        os._exit(0)
+
+    def _forget(self) -> None:
+        """Lets go of what the box was given: a socket held here would not close with its worker."""
+        null = os.open("/dev/null", os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        client = self._client.fileno()
+        os.closerange(3, client)
+        os.closerange(client + 1, os.sysconf("SC_OPEN_MAX"))
+
+    def _begin(self, keeper: int, begin: Begin) -> NoReturn:
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            linux.die_with(keeper)
+            if self._group is not None:
+                self._group.join()
+            begin()
+        except Exception as error:  # noqa: BLE001  (whatever it was, the client must hear it)
+            self.tell({"fault": channel.worded(error)})
+        finally:
+            os._exit(1)
+
+    def _show_switch(self, group: Group) -> None:
+        switch = group.switch()
+        if switch is None:
+            channel.tell(self._client, {"group": 0})
+            return
+        descriptors = (switch.write, switch.read)
+        channel.tell(self._client, {"group": switch.version}, descriptors)
+        channel.close_all(descriptors)
+
+    def _answer(self) -> bool:
+        """One message of the client; False when it is gone, and the box with it."""
+        heard = channel.hear(self._client)
+        if heard is None:
+            self.empty()
+            return False
+        message, descriptors = heard
+        channel.close_all(descriptors)
+        if "end" in message:
+            self.empty()
+        elif "usage" in message:
+            self.tell(self._facts())
+        return True
+
+    def _facts(self) -> dict[str, Any]:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        usage = {"cpu_s": used.ru_utime + used.ru_stime, "peak_memory_mib": used.ru_maxrss / 1024}
+        is_out_of_memory = False
+        if self._group is not None:
+            usage |= self._group.usage()
+            is_out_of_memory = self._group.out_of_memory()
+        return {"usage": usage, "is_out_of_memory": is_out_of_memory}
+
+    def _lend_scratch(self) -> None:
+        if not self._spec.has_namespaces and "uid" in self._spec.walls:
+            os.chown(self._spec.scratch, WORKER_UID, WORKER_UID)
+
+    def _clean_scratch(self) -> None:
+        """Leaves the folder to its maker as it was; another user's files would not be theirs."""
+        if self._spec.has_namespaces or not self._spec.scratch:
+            return
+        with contextlib.suppress(OSError):
+            for entry in Path(self._spec.scratch).iterdir():
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry, ignore_errors=True)
+                else:
+                    entry.unlink()

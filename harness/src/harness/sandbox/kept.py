@@ -1,0 +1,165 @@
+"""A box as its client sees it: a keeper's channel, a freezer's open files, and an end."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import time
+from typing import Any
+
+from harness.sandbox import channel
+from harness.sandbox.box import SandboxFault
+from harness.sandbox.cgroup import Switch
+from harness.sandbox.processes import END_S_MAX
+
+_FREEZE_S_MAX = 5.0
+_ANSWER_S_MAX = 5.0
+_START_S_MAX = 30.0
+# Above this a shell, or bubblewrap, tells the number of a signal.
+_SIGNALLED = 128
+_WORDS = {2: (b"1", b"0", b"frozen 1"), 1: (b"FROZEN", b"THAWED", b"FROZEN\n")}
+
+
+class KeptBox:
+    """A Box behind a keeper; needs no privilege. `pidfd` is the keeper's."""
+
+    def __init__(self, keeper: socket.socket, pidfd: int) -> None:
+        self.pidfd = pidfd
+        self._keeper = keeper
+        self._switch: Switch | None = None
+        self._heard: dict[str, Any] = {}
+        self._built = 0
+        self._is_closed = False
+        self._ended: bool | None = None
+
+    @property
+    def can_freeze(self) -> bool:
+        """Whether the box has a freezer."""
+        return self._switch is not None
+
+    def settle(self, built: int) -> None:
+        """Waits until so many workers are within their walls. Errors: SandboxFault."""
+        until = time.monotonic() + _START_S_MAX
+        while self._built < built:
+            self._raise_fault()
+            if not self._listen(until):
+                reason = self._heard.get("fault", "the box ended before it was built")
+                raise SandboxFault(reason if self._is_closed else "the box was not built in time")
+
+    def freeze(self) -> None:
+        """Stops everything in the box where it is. Errors: SandboxFault, if it does not stop."""
+        assert self._switch is not None, "this box has no freezer"
+        frozen, _, wanted = _WORDS[self._switch.version]
+        self._turn(frozen)
+        until = 0.0
+        while not self._is_in(wanted):
+            now = time.monotonic()
+            until = until or now + _FREEZE_S_MAX
+            if now > until:
+                raise SandboxFault(f"the box did not freeze within {_FREEZE_S_MAX} s")
+
+    def thaw(self) -> None:
+        """Lets everything in the box run on."""
+        assert self._switch is not None, "this box has no freezer"
+        self._turn(_WORDS[self._switch.version][1])
+
+    def status(self, within_s: float) -> int | None:
+        """How the ranks ended, None if they run on. Errors: SandboxFault, if the box broke."""
+        until = time.monotonic() + within_s
+        while "status" not in self._heard and self._listen(until):
+            continue
+        self._raise_fault()
+        if "status" in self._heard:
+            return int(self._heard["status"])
+        if "code" in self._heard:
+            return _status(self._heard["code"])
+        return -signal.SIGKILL if self._is_closed else None
+
+    def is_out_of_memory(self) -> bool:
+        """Whether the kernel killed something in the box for want of memory."""
+        self._refresh()
+        return bool(self._heard.get("is_out_of_memory"))
+
+    def usage(self) -> dict[str, float]:
+        """What the box used so far: cpu_s and peak_memory_mib, as far as they are known."""
+        self._refresh()
+        return dict(self._heard.get("usage", {}))
+
+    def end(self) -> bool:
+        """Kills everything in the box and removes it; False if something would not die."""
+        if self._ended is None:
+            with contextlib.suppress(OSError):
+                channel.tell(self._keeper, {"end": True})
+            until = time.monotonic() + END_S_MAX
+            while "over" not in self._heard and self._listen(until):
+                continue
+            is_gone = bool(
+                select.select([self.pidfd], [], [], max(0.0, until - time.monotonic()))[0]
+            )
+            self._ended = is_gone and bool(self._heard.get("is_empty"))
+            self._close()
+        return self._ended
+
+    def _close(self) -> None:
+        self._keeper.close()
+        self._is_closed = True
+        os.close(self.pidfd)
+        if self._switch is not None:
+            channel.close_all((self._switch.write, self._switch.read))
+
+    def _refresh(self) -> None:
+        """Asks for the present numbers; those of a box that is over are known already."""
+        if self._is_closed or "over" in self._heard:
+            return
+        self._heard.pop("usage", None)
+        # A keeper that is gone has left its last words to be read.
+        with contextlib.suppress(OSError):
+            channel.tell(self._keeper, {"usage": True})
+        until = time.monotonic() + _ANSWER_S_MAX
+        while "usage" not in self._heard and self._listen(until):
+            continue
+
+    def _listen(self, until: float) -> bool:
+        """Takes one message in; False if there is none in time, or never will be."""
+        if self._is_closed:
+            return False
+        left_s = max(0.0, until - time.monotonic())
+        if not select.select([self._keeper], [], [], left_s)[0]:
+            return False
+        heard = channel.hear(self._keeper)
+        if heard is None:
+            self._is_closed = True
+            return False
+        message, descriptors = heard
+        if message.get("group"):
+            self._switch = Switch(message["group"], *descriptors)
+        self._built += message.pop("built", 0)
+        self._heard |= message
+        return True
+
+    def _raise_fault(self) -> None:
+        if "fault" in self._heard:
+            raise SandboxFault(self._heard["fault"])
+
+    def _turn(self, word: bytes) -> None:
+        assert self._switch is not None
+        # A box that is over has no freezer any more, and nothing in it runs.
+        with contextlib.suppress(OSError):
+            os.pwrite(self._switch.write, word, 0)
+
+    def _is_in(self, state: bytes) -> bool:
+        assert self._switch is not None
+        try:
+            return state in os.pread(self._switch.read, 128, 0)
+        except OSError:
+            return True
+
+
+def _status(code: int) -> int:
+    """An exit status in the convention of subprocess, of a program that passes one on.
+
+    >>> _status(1), _status(137)
+    (1, -9)
+    """
+    return _SIGNALLED - code if code > _SIGNALLED else code

@@ -1,0 +1,208 @@
+"""A seccomp filter assembled by hand: what a worker has no business with is refused.
+
+A deny list, since a worker needs hundreds of calls (CUDA, compilers, threads) and an allow list
+would be widened until it held nothing back.
+"""
+
+import platform
+import struct
+from collections.abc import Iterator, Sequence
+
+from harness.sandbox import linux
+
+AF_UNIX = 1
+AF_INET = 2
+AF_INET6 = 10
+AF_NETLINK = 16
+FAMILIES_ALONE = (AF_UNIX,)
+# Ranks find each other by TCP over a loopback of their own. AF_VSOCK never, for it leaves the
+# machine whatever the network namespace.
+FAMILIES_OF_RANKS = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
+
+# Each is answered EPERM; by name, its number on x86-64 and on aarch64 (-1: not there).
+REFUSED = {
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioperm": (173, -1),
+    "iopl": (172, -1),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "memfd_secret": (447, 447),
+    "migrate_pages": (256, 238),
+    "modify_ldt": (154, -1),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "move_pages": (279, 239),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "perf_event_open": (298, 241),
+    "personality": (135, 92),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "process_madvise": (440, 440),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "settimeofday": (164, 170),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "userfaultfd": (323, 282),
+    "vhangup": (153, 58),
+}
+_X86_64 = 0xC000_003E
+_AARCH64 = 0xC000_00B7
+_MACHINES = {"x86_64": (0, _X86_64), "aarch64": (1, _AARCH64)}
+_CLONE = {_X86_64: 56, _AARCH64: 220}
+_SOCKET = {_X86_64: 41, _AARCH64: 198}
+_IOCTL = {_X86_64: 16, _AARCH64: 29}
+_CLONE3 = 435
+_X32 = 0x4000_0000
+_CLONE_NEW_ANY = 0x7E02_0000
+_TERMINAL_COMMANDS = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into somebody's terminal
+
+_EPERM = 0x0005_0001
+_ENOSYS = 0x0005_0026
+_EAFNOSUPPORT = 0x0005_0061
+_ALLOW = 0x7FFF_0000
+_KILL_PROCESS = 0x8000_0000
+
+_LOAD = 0x20
+_EQUAL = 0x15
+_AT_LEAST = 0x35
+_ANY_BIT = 0x45
+_RETURN = 0x06
+
+# Where struct seccomp_data holds what a filter looks at; both machines are little-endian.
+_AT_NUMBER = 0
+_AT_MACHINE = 4
+_AT_FIRST = 16
+_AT_SECOND = 24
+
+Instruction = tuple[int, int, int, int]
+
+
+def program(families: Sequence[int] = FAMILIES_ALONE, machine: str = "") -> bytes:
+    """The filter for a machine (this one by default), which lets sockets of these families be.
+
+    Errors: OSError on a machine whose numbers are not known here.
+    """
+    name = machine or platform.machine()
+    if name not in _MACHINES:
+        raise OSError(f"no seccomp filter for {name}: only {', '.join(_MACHINES)}")
+    column, audit = _MACHINES[name]
+    numbers = [both[column] for both in REFUSED.values()]
+    code = [
+        *_foreign(audit),
+        *_answer(_CLONE3, _ENOSYS),  # libc falls back to clone, whose flags can be seen
+        *(step for number in numbers if number >= 0 for step in _answer(number, _EPERM)),
+        *_clone(_CLONE[audit]),
+        *_socket(_SOCKET[audit], families),
+        *_ioctl(_IOCTL[audit]),
+        _return(_ALLOW),
+    ]
+    return assembled(code)
+
+
+def install(families: Sequence[int] = FAMILIES_ALONE) -> None:
+    """Confines this thread and all it starts; needs no privilege and cannot be undone."""
+    linux.forbid_new_privileges()
+    linux.install_filter(program(families))
+
+
+def refusing(names: Sequence[str], machine: str = "") -> bytes:
+    """A filter that refuses these calls and new namespaces alone, as container runtimes do."""
+    column, audit = _MACHINES[machine or platform.machine()]
+    numbers = [REFUSED[name][column] for name in names]
+    code = [
+        *_foreign(audit),
+        *_answer(_CLONE3, _ENOSYS),
+        *(step for number in numbers if number >= 0 for step in _answer(number, _EPERM)),
+        *_clone(_CLONE[audit]),
+        _return(_ALLOW),
+    ]
+    return assembled(code)
+
+
+def assembled(code: Sequence[Instruction]) -> bytes:
+    """Instructions (operation, constant, jump if true, jump if false) as the kernel reads them."""
+    return b"".join(struct.pack("<HBBI", one[0], one[2], one[3], one[1]) for one in code)
+
+
+def _return(value: int) -> Instruction:
+    return _RETURN, value, 0, 0
+
+
+def _answer(number: int, value: int) -> Iterator[Instruction]:
+    yield _EQUAL, number, 0, 1
+    yield _return(value)
+
+
+def _foreign(audit: int) -> Iterator[Instruction]:
+    """Another ABI's numbers mean other calls: 32-bit is killed, x32 answered ENOSYS."""
+    yield _LOAD, _AT_MACHINE, 0, 0
+    yield _EQUAL, audit, 1, 0
+    yield _return(_KILL_PROCESS)
+    yield _LOAD, _AT_NUMBER, 0, 0
+    if audit == _X86_64:
+        yield _AT_LEAST, _X32, 0, 1
+        yield _return(_ENOSYS)
+
+
+def _clone(number: int) -> Iterator[Instruction]:
+    """Threads and processes, but in no new namespace."""
+    yield _EQUAL, number, 0, 4
+    yield _LOAD, _AT_FIRST, 0, 0
+    yield _ANY_BIT, _CLONE_NEW_ANY, 0, 1
+    yield _return(_EPERM)
+    yield _return(_ALLOW)
+
+
+def _socket(number: int, families: Sequence[int]) -> Iterator[Instruction]:
+    count = len(families)
+    yield _EQUAL, number, 0, count + 3
+    yield _LOAD, _AT_FIRST, 0, 0
+    for index, family in enumerate(families):
+        yield _EQUAL, family, count - index, 0
+    yield _return(_EAFNOSUPPORT)
+    yield _return(_ALLOW)
+
+
+def _ioctl(number: int) -> Iterator[Instruction]:
+    first, second = _TERMINAL_COMMANDS
+    yield _EQUAL, number, 0, 5
+    yield _LOAD, _AT_SECOND, 0, 0
+    yield _EQUAL, first, 1, 0
+    yield _EQUAL, second, 0, 1
+    yield _return(_EPERM)
+    yield _return(_ALLOW)
