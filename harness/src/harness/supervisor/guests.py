@@ -33,6 +33,7 @@ class Guests:
     home: Home
     mode: str
     ranks: int
+    cores: list[int]
     log: Log = field(default_factory=Log)
     teams: list[Team] = field(default_factory=list)
 
@@ -41,7 +42,7 @@ class Guests:
         team = Team(self.launcher, self._spec(), Log() if is_null else self.log)
         self.teams.append(team)
         for rank in range(self.ranks):
-            wish = {"is_null": is_null, "environment": self._group(rank)}
+            wish = {"is_null": is_null, "environment": self._group(rank), "cores": self.cores}
             team.send(rank, protocol.SETUP + json.dumps(wish).encode())
         return team
 

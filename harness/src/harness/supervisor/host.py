@@ -30,7 +30,8 @@ from harness.problem import ProblemFault
 from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.executed import Executed
 from harness.sandbox.forked import Forked
-from harness.sandbox.probe import Isolation, probe
+from harness.sandbox.probe import probe
+from harness.sandbox.spec import walls_at
 from harness.supervisor import confine, processes, run, verdict
 from harness.supervisor.defences import Defences
 from harness.supervisor.home import Home, prepare
@@ -54,10 +55,9 @@ class Host:
 
     def answer(self, request: RunRequest) -> None:
         """One request, up to its report, which is said here if the run could not say it."""
-        level = self.machine.isolation.level
+        level, missing = self.machine.level, ", ".join(self.machine.missing)
         if LEVELS.index(level) < LEVELS.index(request.level_min):
-            walls = ", ".join(one.wall for one in self.machine.isolation.missing)
-            reason = f"isolation level {level} is below {request.level_min}; missing: {walls}"
+            reason = f"isolation level {level} is below {request.level_min}; missing: {missing}"
             self.tell(failed("sandbox", reason))
             return
         try:
@@ -146,17 +146,15 @@ def serve(parent: int, options: dict[str, Any]) -> None:
 
 
 def _machine(options: dict[str, Any]) -> Machine:
-    isolation = probe()
-    if level := options.get("level"):
-        isolation = isolation.lowered(level)
-    if without := options.get("without"):
-        isolation = isolation.minus(without)
+    found = probe()
+    walls = walls_at(options.get("level") or found.level, found.walls)
+    kept = tuple(wall for wall in walls if wall not in options.get("without", ()))
     launcher: Launcher
     if options.get("launcher", "zygote") == "bubblewrap":
         launcher = Executed()
     else:
         launcher = Forked()
-    return Machine(launcher, isolation, Defences(**options.get("defences", {})))
+    return Machine(launcher, kept, Defences(**options.get("defences", {})))
 
 
 def _channel() -> IO[str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from harness.messages import (
 )
 from harness.problem import Case, ProblemFault
 from harness.sandbox.box import Launcher, SandboxFault
-from harness.sandbox.probe import Isolation
+from harness.sandbox.spec import WALLS, level_of
 from harness.supervisor import verdict
 from harness.supervisor.author import Author
 from harness.supervisor.calls import Court, Gate
@@ -44,8 +45,18 @@ class Machine:
     """Where runs happen: how workers are started here, and within which walls."""
 
     launcher: Launcher
-    isolation: Isolation
+    walls: tuple[str, ...]
     defences: Defences = ALL
+
+    @property
+    def level(self) -> str:
+        """What these walls make."""
+        return level_of(self.walls)
+
+    @property
+    def missing(self) -> list[str]:
+        """The walls that are not there."""
+        return [wall for wall in WALLS if wall not in self.walls]
 
 
 def execute(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> RunReport:
@@ -80,8 +91,8 @@ class _Run:
         self._stage = ""
         self._first_failed: CaseReport | None = None
         ranks = max((case.ranks for case in self._every_case()), default=1)
-        walls = machine.isolation.walls
-        self.guests = Guests(machine.launcher, walls, home, request.mode, ranks)
+        cores = _share_cores()
+        self.guests = Guests(machine.launcher, machine.walls, home, request.mode, ranks, cores)
 
     def execute(self) -> RunReport:
         """The stages in order, until one does not pass. Errors: those of problem and machine."""
@@ -102,14 +113,13 @@ class _Run:
             yield from self._problem.cases(stage, mode)
 
     def _started(self) -> Started:
-        isolation = self._machine.isolation
         return Started(
             harness=VERSION,
-            level=isolation.level,
+            level=self._machine.level,
             tier=self._device.tier,
             key_commit=hashlib.sha256(self._key).hexdigest(),
             environment=cpu.describe(),
-            missing=[one.wall for one in isolation.missing],
+            missing=self._machine.missing,
         )
 
     def _run_stages(self, team: Team) -> None:
@@ -206,12 +216,20 @@ class _Run:
         )
 
 
+def _share_cores() -> list[int]:
+    """This process keeps to the first core, where there are others, which are the workers'."""
+    first, *others = sorted(os.sched_getaffinity(0))
+    if others:
+        os.sched_setaffinity(0, [first])
+    return others or [first]
+
+
 def _device(name: str, machine: Machine) -> Device:
     """Errors: DeviceFault, for a device that is not here."""
     defences = machine.defences
     if name == "cpu":
         return cpu.Cpu(
-            is_frozen=defences.freezes and "freezer" in machine.isolation.walls,
+            is_frozen=defences.freezes and "freezer" in machine.walls,
             is_sealed=defences.seals,
             is_early=defences.starts_before_thaw,
         )

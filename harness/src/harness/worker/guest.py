@@ -4,6 +4,7 @@ Nothing said here is believed: the submission may rewrite all of it at run time,
 itself so. What counts is what the supervisor finds in the answer's memory, by its own clock.
 """
 
+import array
 import contextlib
 import gc
 import importlib
@@ -18,7 +19,6 @@ from harness.worker.build import Kernel, Unusable, failure, load
 from harness.worker.memory import Mismatch, SharedCase
 from harness.worker.protocol import (
     CASE,
-    DESCRIPTORS_MAX,
     DONE,
     FAILED,
     GO,
@@ -27,6 +27,8 @@ from harness.worker.protocol import (
     READY,
     SETUP,
 )
+
+_ANCILLARY_BYTES = 64
 
 
 def serve(descriptor: int, path: str) -> None:
@@ -44,15 +46,15 @@ class Guest:
     def __init__(self, control: socket.socket, path: Path) -> None:
         self._control = control
         self._path = path
+        # One buffer for all messages: a fresh one of this size costs more than a call's message.
+        self._buffer = bytearray(LAYOUT_BYTES_MAX)
         self._kernel: Kernel | None = None
         self._case: SharedCase | None = None
 
     def serve(self) -> None:
         """One message after another. A call is recognised first: its time counts."""
         while True:
-            message, descriptors, _, _ = socket.recv_fds(
-                self._control, LAYOUT_BYTES_MAX, DESCRIPTORS_MAX
-            )
+            message, descriptors = self._receive()
             kind = message[:1]
             if kind == GO:
                 self._control.send(self._answer(message))
@@ -63,9 +65,18 @@ class Guest:
             else:
                 return
 
+    def _receive(self) -> tuple[bytes, list[int]]:
+        size, ancillary, _, _ = self._control.recvmsg_into([self._buffer], _ANCILLARY_BYTES)
+        descriptors = array.array("i")
+        for _, _, data in ancillary:
+            descriptors.frombytes(data)
+        return bytes(memoryview(self._buffer)[:size]), descriptors.tolist()
+
     def _set_up(self, wish: dict[str, Any]) -> None:
         """Loads the submission; a null worker has none, and shows what a call costs without."""
         os.environ.update(wish.get("environment", {}))
+        if cores := wish.get("cores"):
+            os.sched_setaffinity(0, cores)
         _import_torch(wish.get("threads", 1))
         if wish.get("is_null"):
             self._kernel = self._null

@@ -23,6 +23,5 @@ SCALARS_BYTES_MAX = 4096
 LAYOUT_BYTES_MAX = 128 * 1024
 ANSWER_BYTES_MAX = 32 * 1024
 TEXT_CHARS_MAX = 2000
-DESCRIPTORS_MAX = 2
 
 FAILURE_KINDS = ("compile_error", "import_error", "exception", "output", "memory")
