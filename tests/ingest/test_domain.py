@@ -12,7 +12,9 @@ from shared.problems.directives import Directives, read_directives
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def version(digest: str = "d1", number: int = 0) -> ProblemPublished:
+def version(
+    digest: str = "d1", number: int = 0, languages: tuple[str, ...] = ()
+) -> ProblemPublished:
     return ProblemPublished(
         number=number,
         digest=digest,
@@ -24,12 +26,13 @@ def version(digest: str = "d1", number: int = 0) -> ProblemPublished:
         ranking_by="last",
         budgets_s={"build": 60, "test": 10, "benchmark": 20, "ranked": 30},
         source_bytes_max=100,
+        languages=list(languages),
     )
 
 
 def refusal(name: str, source: bytes) -> str:
     with pytest.raises(Refused) as refused:
-        domain.file_text(name, source, 100)
+        domain.file_text(name, source, version())
     return refused.value.code
 
 
@@ -42,6 +45,7 @@ def refusal(name: str, source: bytes) -> str:
         ("k.py", b"x = 1\0", "not_utf8"),
         ("k.py", b"#" * 101, "file_too_large"),
         ("k.txt", b"x = 1", "bad_extension"),
+        ("k.cu", b"int x;", "bad_extension"),
         ("k.zip", b"PK", "archive_not_supported"),
         ("k.tar.gz", b"x", "archive_not_supported"),
     ],
@@ -51,7 +55,14 @@ def test_a_bad_file_is_refused_with_its_reason(name: str, source: bytes, code: s
 
 
 def test_the_text_of_a_good_file_comes_back() -> None:
-    assert domain.file_text("k.py", b"x = '\xc3\xa9'", 100) == "x = 'é'"
+    assert domain.file_text("k.py", b"x = '\xc3\xa9'", version()) == "x = 'é'"
+
+
+@pytest.mark.parametrize(("name", "language"), [("k.cpp", "cpp"), ("k.cu", "cuda")])
+def test_a_problem_takes_the_languages_that_it_names(name: str, language: str) -> None:
+    assert domain.file_text(name, b"int x;", version(languages=("python", language))) == "int x;"
+    with pytest.raises(Refused, match="which this problem takes"):
+        domain.file_text(name, b"int x;", version(languages=("python",)))
 
 
 def test_a_first_version_has_number_one() -> None:
@@ -96,7 +107,7 @@ def test_an_unknown_leaderboard_is_refused() -> None:
 
 
 def test_an_unknown_mode_is_refused() -> None:
-    with pytest.raises(Refused, match="none of test, benchmark, ranked"):
+    with pytest.raises(Refused, match="none of test, benchmark, profile, ranked"):
         domain.check_mode("fastest")
 
 

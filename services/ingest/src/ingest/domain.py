@@ -8,8 +8,8 @@ from shared.decider import Decider
 from shared.errors import Refused
 from shared.events import MODES, Blob, Fact, ProblemPublished, SubmissionReceived
 from shared.problems.directives import Directives
+from shared.problems.languages import suffixes
 
-SUFFIXES = (".py",)
 QUEUE_WAIT_S_MAX = 3600.0
 STARTING_S_MAX = 60.0
 ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
@@ -66,12 +66,14 @@ class Submit:
     request_hash: str
 
 
-def file_text(name: str, source: bytes, bytes_max: int) -> str:
+def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
     """The text of a submitted file. Errors: Refused, naming what is wrong with it."""
+    ends, bytes_max = suffixes(published.languages), published.source_bytes_max
     if name.endswith(ARCHIVES):
         raise Refused("archive_not_supported", f"{name} is an archive: send the one source file")
-    if not name.endswith(SUFFIXES):
-        raise Refused("bad_extension", f"{name!r} does not end in {', '.join(SUFFIXES)}", "file")
+    if not name.endswith(ends):
+        what = f"{name!r} does not end in {' or '.join(ends)}, which this problem takes"
+        raise Refused("bad_extension", what, "file")
     if len(source) > bytes_max:
         raise Refused(
             "file_too_large",
@@ -87,7 +89,7 @@ def file_text(name: str, source: bytes, bytes_max: int) -> str:
     if "\0" in text:
         raise Refused("not_utf8", f"the file holds a NUL byte at {text.index(chr(0))}", "file")
     if not text.strip():
-        raise Refused("empty_file", "the file is empty: it must define custom_kernel(data)", "file")
+        raise Refused("empty_file", "the file is empty: it must define custom_kernel", "file")
     return text
 
 

@@ -1,12 +1,14 @@
 """The routes under /v1: multipart in, JSON out, one shape of error."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import FastAPI, File, Form, Header, Request, Response, UploadFile
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from ingest.service import Ingest, Reads, Receipt, Upload
 from shared.errors import Refused
@@ -16,6 +18,21 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 KEY = re.compile(r"[!-~]{1,255}\Z")
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 FILES_MAX = 256
+DOWNLOADS_MAX = 16
+
+
+class PassedOn(Response):
+    """A download from the read side, never whole in memory; at most so many at once as `slots`."""
+
+    def __init__(self, reads: Reads, path: str, slots: asyncio.Semaphore) -> None:
+        super().__init__()
+        self.reads, self.path, self.slots = reads, path, slots
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it piece by piece, no faster than it is read. Errors: Failed."""
+        async with self.slots, self.reads.stream(self.path) as stream:
+            passed = StreamingResponse(stream.pieces, stream.status, stream.headers)
+            await passed(scope, receive, send)
 
 
 def participant(name: str | None) -> str:
@@ -49,6 +66,14 @@ def application(ingest: Ingest, reads: Reads, is_well: Callable[[], Awaitable[st
         if ill:
             return JSONResponse({"status": "ill", "detail": ill}, 503, {"Retry-After": "1"})
         return JSONResponse({"status": "ok"})
+
+    slots = asyncio.Semaphore(DOWNLOADS_MAX)
+
+    @app.get("/v1/submissions/{number}/files/{name}")
+    async def download(number: int, name: str) -> Response:
+        """A file of a submission's newest run: its log, its samples, an artefact."""
+        path = f"/v1/submissions/{number}/files/{quote(name, safe='')}"
+        return PassedOn(reads, path, slots)
 
     @app.get("/v1/{path:path}")
     async def read(path: str, request: Request) -> Response:

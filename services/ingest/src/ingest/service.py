@@ -2,7 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -17,6 +18,7 @@ from shared.events import Blob, ProblemPublished, SubmissionReceived
 from shared.ids import derived
 from shared.problems import ProblemVersion, compile_problem
 from shared.problems.directives import read_directives
+from shared.problems.languages import MEDIA, suffix
 from shared.wire import Stamp, seal
 
 ACTOR = "service:ingest"
@@ -42,11 +44,24 @@ class Answer:
     body: bytes
 
 
+@dataclass(frozen=True)
+class Stream:
+    """A download from the read side, as it comes."""
+
+    status: int
+    headers: dict[str, str]
+    pieces: AsyncIterator[bytes]
+
+
 class Reads(Protocol):
     """Who answers reads."""
 
     async def read(self, path: str, query: str, headers: Mapping[str, str]) -> Answer:
         """Pass one GET on. Errors: Failed if nobody answers."""
+        ...
+
+    def stream(self, path: str) -> AbstractAsyncContextManager[Stream]:
+        """Pass a download on, piece by piece. Errors: Failed if nobody answers or it breaks off."""
         ...
 
 
@@ -100,7 +115,7 @@ class Ingest:
         slug = upload.problem.lower()
         domain.check_mode(upload.mode)
         published = domain.known(slug, await self._problem(slug))
-        text = domain.file_text(upload.name, upload.source, published.source_bytes_max)
+        text = domain.file_text(upload.name, upload.source, published)
         directives = read_directives(text)
         domain.check_directives(slug, directives)
         named = list(dict.fromkeys(upload.gpus or directives.gpus))
@@ -119,7 +134,7 @@ class Ingest:
             via=upload.via,
             request_hash=_request_hash(slug, upload),
         )
-        blob = await self.blobs.put(upload.source, "text/x-python")
+        blob = await self.blobs.put(upload.source, MEDIA[suffix(upload.name)])
         return [
             await self._receive(replace(command, gpu=gpu), published, blob, upload.idempotency_key)
             for gpu in dict.fromkeys(gpus)
@@ -199,6 +214,7 @@ class Ingest:
             ranking_by=version.ranking_by,
             budgets_s=dict(version.budgets_s),
             source_bytes_max=version.source_bytes_max,
+            languages=list(version.languages),
         )
 
 

@@ -85,6 +85,7 @@ def _of_extras(extras: WarpboardYml) -> dict[str, Any]:
     return {
         "authors": extras.authors,
         "difficulty": extras.difficulty,
+        "languages": list(dict.fromkeys(extras.languages)),
         "source_bytes_max": extras.limits.source_bytes,
         "tags": extras.tags,
     }
@@ -128,5 +129,6 @@ def _version(
         ranking_by=content["ranking_by"],
         cases_count={key: len(content[key]) for key in ("tests", "benchmarks")},
         source_bytes_max=content["source_bytes_max"],
+        languages=tuple(content["languages"]),
         warnings=warnings,
     )

@@ -22,4 +22,5 @@ class ProblemVersion:
     ranking_by: str
     cases_count: Mapping[str, int]
     source_bytes_max: int
+    languages: tuple[str, ...]
     warnings: tuple[str, ...] = ()

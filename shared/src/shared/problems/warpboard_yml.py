@@ -14,6 +14,8 @@ BUILD_S_MAX = 600
 
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 Bound = Annotated[float, Field(ge=0, lt=1)]
+Language = Literal["python", "cpp", "cuda"]
+Languages = Annotated[list[Language], Field(min_length=1, max_length=3)]
 Line = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$")]
 
 
@@ -47,6 +49,7 @@ class WarpboardYml(Strict):
     authors: list[Line] = Field(default_factory=list, max_length=32)
     tags: list[Word] = Field(default_factory=list, max_length=32)
     difficulty: Literal["easy", "medium", "hard"] | None = None
+    languages: Languages = Field(default=["python", "cpp", "cuda"])
 
 
 def read_warpboard(document: Document | None) -> WarpboardYml:

@@ -1,0 +1,75 @@
+"""Downloads pass through the public door piece by piece, with the headers that keep them files."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+
+from ingest import http
+from ingest.ranker_http import Ranker
+from ingest.service import Ingest
+from shared.memory import MemoryBlobs, MemoryLog
+
+PIECES = [b"x" * 1000] * 50
+
+
+class Nobody:
+    """People, of whom a download asks nothing."""
+
+    async def account(self, name: str) -> str:
+        """Never asked."""
+        raise AssertionError(name)
+
+
+def ranker() -> FastAPI:
+    """A read side with one file."""
+    app = FastAPI()
+
+    @app.get("/v1/submissions/7/files/{name}")
+    async def file(name: str) -> StreamingResponse:
+        async def pieces() -> AsyncIterator[bytes]:
+            for piece in PIECES:
+                yield piece
+                await asyncio.sleep(0)
+
+        headers = {"Content-Disposition": f"attachment; filename={name}", "Set-Cookie": "a=b"}
+        return StreamingResponse(pieces(), media_type="application/gzip", headers=headers)
+
+    return app
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[httpx.AsyncClient]:
+    inner = httpx.ASGITransport(ranker())
+    async with httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind:
+
+        async def is_well() -> str:
+            return ""
+
+        ingest = Ingest(MemoryLog(), MemoryBlobs(), Nobody())
+        outer = httpx.ASGITransport(http.application(ingest, Ranker(behind), is_well))
+        async with httpx.AsyncClient(transport=outer, base_url="http://test") as client:
+            yield client
+
+
+async def test_a_download_comes_whole_and_as_a_file(door: httpx.AsyncClient) -> None:
+    answer = await door.get("/v1/submissions/7/files/samples.json.gz")
+    assert answer.content == b"".join(PIECES)
+    assert answer.headers["content-type"] == "application/gzip"
+    assert answer.headers["content-disposition"] == "attachment; filename=samples.json.gz"
+    assert "set-cookie" not in answer.headers
+
+
+async def test_many_downloads_at_once_all_come(door: httpx.AsyncClient) -> None:
+    asked = [door.get("/v1/submissions/7/files/log.txt") for _ in range(3 * http.DOWNLOADS_MAX)]
+    answers = await asyncio.gather(*asked)
+    assert {answer.status_code for answer in answers} == {200}
+
+
+async def test_a_file_that_is_not_there_is_answered_as_ranker_does(
+    door: httpx.AsyncClient,
+) -> None:
+    assert (await door.get("/v1/submissions/8/files/log.txt")).status_code == 404
