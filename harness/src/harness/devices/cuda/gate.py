@@ -1,0 +1,289 @@
+"""One gated call on a GPU: the order of its steps is the defence, and nothing here waits for ever.
+
+The worker's launches queue up behind a word of memory that the referee alone will write. By the
+referee's own clock: inputs revealed, gate open, done said, a witness of the answer kept. Only then
+the clock stops, and the whole answer is copied before anything else runs on the stream.
+"""
+
+import ctypes
+import importlib
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from harness.devices.cuda.driver import NON_BLOCKING, WAIT_EQUAL, Driver, DriverError
+from harness.devices.cuda.kernels import Kernels
+from harness.devices.cuda.memory import DONE_AT, REVEAL_AT, Inputs, Outputs
+from harness.devices.cuda.rules import Shot
+from harness.devices.device import DeviceFault, Memory
+
+ARMED_S_MAX = 0.005
+FROZEN_S_MAX = 2.5
+SETTLE_S_MAX = 1.0
+DRAIN_S_MAX = 2.0
+BLANKETS_MAX = 3
+BLANKET_PAUSE_S = 0.017
+WITNESSES = 4096
+
+_SPIN_S = 0.002
+_PAUSE_S = 0.0002
+_WORDS = 16
+_STATE_BYTES = 64
+_DECISION, _LATE = 1, 7
+_ALONE = 1
+
+
+class Foul(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """The submission broke a rule that the device watches: `verdict` is what that means."""
+
+    def __init__(self, verdict: str, reason: str) -> None:
+        super().__init__(reason)
+        self.verdict = verdict
+
+
+class GatedWindow(Protocol):
+    """A window as the gate of a GPU needs it: more than one whose worker is only frozen."""
+
+    nonce: bytes
+
+    @property
+    def memories(self) -> Sequence[tuple[Memory, Memory]]:
+        """Inputs and outputs of each rank."""
+
+    def show(self) -> None:
+        """Copies the private inputs into the inputs' memory, which is private still."""
+
+    def go(self) -> None:
+        """Lets the worker run, and tells it the call's nonce."""
+
+    def armed(self, within_s: float) -> bool:
+        """Waits for the worker's ARMED and then stops it; False if it did not come in time."""
+
+    def wait(self) -> None:
+        """Lets the worker run on, and waits for its DONE. Errors: CaseFailed."""
+
+    def hold(self) -> None:
+        """Enqueues the copy of the outputs to where only the supervisor reaches them."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the referee has to know of its device; `clock` is the clock that ranks."""
+
+    place: str
+    multiprocessors: int
+    flush_bytes: int
+    clock: str
+
+
+@dataclass
+class _Call:
+    """One call in flight: the words of its nonce, where its memories are."""
+
+    window: GatedWindow
+    inputs: Inputs
+    outputs: Outputs
+    reveal: int
+    done: int
+    seed: int
+    is_said: bool = False
+
+    def hear(self) -> None:
+        """The worker's DONE, waited for once. Errors: CaseFailed."""
+        if not self.is_said:
+            self.window.wait()
+            self.is_said = True
+
+
+class Referee:
+    """The trusted side of the gate. Errors: DeviceFault, CaseFailed (the window's), Foul."""
+
+    def __init__(self, driver: Driver, kernels: Kernels, facts: Facts) -> None:
+        torch: Any = importlib.import_module("torch")
+        self._torch = torch
+        self._driver = driver
+        self._kernels = kernels
+        self._facts = facts
+        self._stream: Any = torch.cuda.Stream(facts.place)
+        self._handle = int(self._stream.cuda_stream)
+        self._aside = driver.pointer("cuStreamCreate", NON_BLOCKING)
+        self._before, self._after, self._end = (driver.pointer("cuEventCreate", 0) for _ in "123")
+        self._words = torch.zeros(_WORDS, dtype=torch.int64, device=facts.place)
+        self._kept = torch.zeros(WITNESSES * 16, dtype=torch.uint8, device=facts.place)
+        # One memory is written and another read, so that no line of the second is ever dirty.
+        size = facts.flush_bytes
+        self._dirty, self._clean = (
+            torch.zeros(size, dtype=torch.uint8, device=facts.place) for _ in "12"
+        )
+        self._state = self._words.data_ptr()
+        self._began_at = self._state + _STATE_BYTES
+        self._ended_at = self._began_at + 8
+
+    def shoot(self, window: GatedWindow, way: str) -> Shot:
+        """One call. `way` is blanket, or strict (a spot check is strict too)."""
+        call = self._call(window)
+        with self._torch.cuda.stream(self._stream):
+            self._stream.wait_stream(self._torch.cuda.default_stream(self._facts.place))
+            window.show()
+            try:
+                window.go()
+                is_armed = window.armed(ARMED_S_MAX)
+                self._reveal(call, way)
+            except BaseException:
+                self._abandon(call)
+                raise
+            return self._shot(way, is_armed=is_armed)
+
+    def settle(self, within_s: float) -> bool:
+        """Waits for all that was enqueued. Errors: DriverError."""
+        self._driver("cuEventRecord", self._end, self._handle)
+        return self._is_over(within_s)
+
+    def span_us(self, enqueue: Any) -> float:
+        """The time, by events, of what `enqueue` puts on the stream it is given."""
+        self.flush()
+        self._driver("cuEventRecord", self._before, self._handle)
+        enqueue(self._handle)
+        self._driver("cuEventRecord", self._after, self._handle)
+        if not self.settle(DRAIN_S_MAX):
+            raise DeviceFault("a reference kernel did not end")
+        return 1000 * self._driver.milliseconds(self._before, self._after)
+
+    def flush(self) -> None:
+        """Enqueues the two sweeps that empty the caches."""
+        grid = (4 * self._facts.multiprocessors, 512)
+        pieces = ctypes.c_uint64(self._facts.flush_bytes // 16)
+        value = ctypes.c_uint32(secrets.randbits(32))
+        dirty, clean = _address(self._dirty.data_ptr()), _address(self._clean.data_ptr())
+        sink = _address(self._state + _STATE_BYTES + 16)
+        # Not every device has such lines; where it has none there is nothing to reset.
+        self._driver.status("cuCtxResetPersistingL2Cache")
+        self._kernels["k_flush_write"](self._handle, grid, dirty, pieces, value)
+        self._kernels["k_flush_read"](self._handle, grid, clean, pieces, sink)
+
+    def _call(self, window: GatedWindow) -> _Call:
+        memories = window.memories
+        if len(memories) != 1:
+            raise DeviceFault(f"a referee of one GPU was asked for {len(memories)} ranks")
+        inputs, outputs = cast("tuple[Inputs, Outputs]", memories[0])
+        # Zero is what the mailbox holds before its first use.
+        reveal, done = (int.from_bytes(window.nonce[at : at + 4], "little") | 1 for at in (0, 4))
+        return _Call(window, inputs, outputs, reveal, done, secrets.randbits(64))
+
+    def _reveal(self, call: _Call, way: str) -> None:
+        for _ in range(BLANKETS_MAX):
+            self._enqueue(call, way)
+            self._finish(call)
+            if way != "blanket" or self._word(_DECISION) == _ALONE:
+                break
+            time.sleep(BLANKET_PAUSE_S)
+        else:
+            raise Foul("protocol", "the submission's work runs outside of its calls")
+        call.hear()
+        if late := self._word(_LATE):
+            raise Foul("late_write", f"{late} places changed after the work was said to be done")
+
+    def _enqueue(self, call: _Call, way: str) -> None:
+        drive, stream, mailbox = self._driver, self._handle, call.inputs.mailbox
+        drive("cuMemsetD32Async", self._state, 0, 2 * _WORDS, stream)
+        drive("cuStreamWriteValue32_v2", stream, mailbox + DONE_AT, 0, 0)
+        if way == "blanket":
+            self._enqueue_blanket(call)
+        else:
+            self._enqueue_strict(call)
+        drive("cuStreamWaitValue32_v2", stream, mailbox + DONE_AT, call.done, WAIT_EQUAL)
+        pieces, seed = ctypes.c_uint64(call.outputs.size // 16), ctypes.c_uint64(call.seed)
+        count = ctypes.c_uint32(WITNESSES)
+        answer, kept = _address(call.outputs.address), _address(self._kept.data_ptr())
+        witness = (answer, pieces, seed, kept, count, _address(self._state))
+        grid = (WITNESSES // 256, 256)
+        self._kernels["k_witness"](stream, grid, *witness, _address(self._ended_at))
+        drive("cuEventRecord", self._after, stream)
+        call.window.hold()
+        self._kernels["k_recall"](stream, grid, *witness)
+        drive("cuEventRecord", self._end, stream)
+
+    def _enqueue_blanket(self, call: _Call) -> None:
+        self._kernels["k_blanket"](
+            self._handle,
+            (self._facts.multiprocessors, 1024),
+            _address(call.inputs.bytes.data_ptr()),
+            _address(call.inputs.address),
+            ctypes.c_uint64(call.inputs.size // 16),
+            _address(self._dirty.data_ptr()),
+            _address(self._clean.data_ptr()),
+            ctypes.c_uint64(self._facts.flush_bytes // 16),
+            _address(self._state),
+            _address(call.inputs.mailbox),
+            ctypes.c_uint32(call.reveal),
+            ctypes.c_uint32(call.done),
+            _address(self._began_at),
+            shared_bytes=self._kernels.blanket_bytes,
+        )
+        self._driver("cuEventRecord", self._before, self._handle)
+
+    def _enqueue_strict(self, call: _Call) -> None:
+        self.flush()
+        self._kernels["k_stamp"](self._handle, (1, 1), _address(self._began_at))
+        self._driver("cuEventRecord", self._before, self._handle)
+        self.copy(call.inputs)
+        at = call.inputs.mailbox + REVEAL_AT
+        self._driver("cuStreamWriteValue32_v2", self._handle, at, call.reveal, 0)
+
+    def copy(self, inputs: Inputs) -> None:
+        """Enqueues the copy of the private inputs to where the worker sees them."""
+        grid = (8 * self._facts.multiprocessors, 256)
+        to, source = _address(inputs.address), _address(inputs.bytes.data_ptr())
+        self._kernels["k_copy"](self._handle, grid, to, source, ctypes.c_uint64(inputs.size // 16))
+
+    def _finish(self, call: _Call) -> None:
+        """Waits for the whole call, first with the worker stopped, then with it running."""
+        try:
+            if self._is_over(FROZEN_S_MAX):
+                return
+            call.hear()
+            if self._is_over(SETTLE_S_MAX):
+                return
+        except DriverError as error:
+            # The worker's fault may have taken our context with it: then its end is the reason.
+            call.hear()
+            raise DeviceFault(f"the device failed under a living worker: {error}") from error
+        raise Foul("protocol", "the worker said that it was done, its work did not")
+
+    def _is_over(self, within_s: float) -> bool:
+        began = time.monotonic()
+        while not self._driver.is_over(self._end):
+            waited_s = time.monotonic() - began
+            if waited_s > within_s:
+                return False
+            if waited_s > _SPIN_S:
+                time.sleep(_PAUSE_S)
+        return True
+
+    def _abandon(self, call: _Call) -> None:
+        """Opens the gate and says done in the worker's place, so that no queue waits for ever."""
+        write = "cuStreamWriteValue32_v2"
+        for at, word in ((REVEAL_AT, call.reveal), (DONE_AT, call.done)):
+            self._driver.status(write, self._aside, call.inputs.mailbox + at, word, 0)
+        try:
+            is_over = self.settle(DRAIN_S_MAX)
+        except DriverError:
+            return  # broken with its worker; whoever uses it next is told
+        if not is_over:
+            raise DeviceFault("the referee's stream does not end")
+
+    def _word(self, which: int) -> int:
+        return int(self._words.view(self._torch.int32)[which].item())
+
+    def _shot(self, way: str, *, is_armed: bool) -> Shot:
+        began, ended = self._words[_STATE_BYTES // 8 : _STATE_BYTES // 8 + 2].tolist()
+        stamps_us = (ended - began) / 1000
+        events_us = 1000 * self._driver.milliseconds(self._before, self._after)
+        time_us = stamps_us if self._facts.clock == "stamps" else events_us
+        return Shot(way, time_us, stamps_us, events_us, is_armed)
+
+
+def _address(value: int) -> ctypes.c_uint64:
+    return ctypes.c_uint64(value)
