@@ -1,0 +1,18 @@
+"""How samples become a time that ranks: a procedure, its statistics and the machine's history.
+
+Everything here is pure: the clock and chance are handed in, and samples come from a Source.
+
+    source.Sample(time_us, flags=()), source.Source: call(), null(), reference(name)
+    policy.policy_for(device, mode, wall_s=None) -> Policy; Policy.processes: how many fresh ones
+    history.History(): with_pass(process, shape) -> History; to_json(); History.from_json(body)
+    process.Plan(policy, history, shape, is_gated=True): what the measurement of one case knows;
+        `shape` is a text that is equal where null calls cost the same: the sizes of the memories
+    procedure.measure(source, plan, now_s, below) -> Process: one case in one fresh process;
+        pass time.monotonic and secrets.randbelow
+    gates.settle(attempt, plan, health, pause) -> Process: `attempt` once, and once more if the
+        machine was unfit. Errors: Noisy. (failure code `noisy`); pass lambda: () and time.sleep
+    combination.combine(processes, plan) -> CaseTime: the fields that a CaseReport wants
+    combination.figures(times) -> (sigma_run, tie_us), as a RunReport wants them
+    records.record(processes, time) -> dict; records.compressed(cases) -> bytes (samples.json.gz)
+    duel.order(pairs) -> str; duel.decide(pairs) -> "A", "B" or "equal"
+"""

@@ -1,0 +1,210 @@
+"""The measurement of one case in one fresh process: warm-ups, null calls, blocks and looks."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from statistics import median, stdev
+
+from harness.timing.estimators import half_width, trend_p
+from harness.timing.gates import beyond, deviation
+from harness.timing.policy import reference_slots
+from harness.timing.process import (
+    Block,
+    Look,
+    Plan,
+    Process,
+    Reference,
+    block_of,
+    is_bimodal,
+    is_late,
+    reference_values,
+)
+from harness.timing.source import Sample, Source
+
+_TREND_P = 0.01
+_NULLS_MIN = 5
+# Null calls, before and after, may each take this share of the wall budget.
+_NULL_SHARE = 0.05
+_RESIZES_MAX = 2
+_RESIZE_FACTOR = 2
+_FUTILE_BLOCKS = 8
+_FUTILE_CHANGE = 0.05
+_REFERENCES = ("fma", "copy")
+
+
+def measure(
+    source: Source, plan: Plan, now_s: Callable[[], float], below: Callable[[int], int]
+) -> Process:
+    """One case in one fresh process; `below` draws a number that nobody can foretell.
+
+    Errors: whatever the source raises, such as a wrong answer: it ends the measurement.
+    """
+    return _Pass(source, plan, now_s).run(below)
+
+
+class _Pass:
+    """What a measurement under way has seen."""
+
+    def __init__(self, source: Source, plan: Plan, now_s: Callable[[], float]) -> None:
+        self._source = source
+        self._plan = plan
+        self._policy = plan.policy
+        self._now_s = now_s
+        self._blocks: list[Block] = []
+        self._looks: list[Look] = []
+        self._nulls: list[Sample] = []
+        self._turn = count()
+        self._repeats = self._resizes = 0
+        self._device_us = 0.0
+
+    def run(self, below: Callable[[int], int]) -> Process:
+        """All of it, in order."""
+        self._null_calls()
+        warm_ups = self._warm_up(below)
+        self._began_s = self._now_s()
+        self._measure_blocks()
+        self._null_calls()
+        blocks = self._counted()
+        return Process(
+            warm_ups=warm_ups,
+            nulls=tuple(self._nulls),
+            blocks=tuple(self._blocks),
+            looks=tuple(self._looks),
+            deviation=deviation(reference_values(blocks), self._plan.history),
+            grade=self._grade(blocks),
+            calibration=self._plan.calibration,
+        )
+
+    def _null_calls(self) -> None:
+        """Half of them; where they are slow, so many as fit their share of the budget."""
+        until = self._now_s() + _NULL_SHARE * self._policy.wall_s
+        for done in range(self._policy.nulls // 2):
+            if done >= _NULLS_MIN and self._now_s() >= until:
+                return
+            self._nulls.append(self._source.null())
+
+    def _warm_up(self, below: Callable[[int], int]) -> tuple[Sample, ...]:
+        """An unannounced number of calls like all others; the fastest decides the block's size."""
+        least, most = self._policy.warm_ups
+        samples: list[Sample] = []
+        walls = []
+        for _ in range(least + below(most - least + 1)):
+            began_s = self._now_s()
+            samples.append(self._source.call())
+            walls.append(self._now_s() - began_s)
+        self._calls = self._policy.calls(min(one.time_us for one in samples), min(walls))
+        return tuple(samples)
+
+    def _measure_blocks(self) -> None:
+        for blocks in self._policy.looks:
+            while len(self._counted()) < blocks and not self._is_spent():
+                self._add_block()
+            self._looks.append(self._look())
+            if self._looks[-1].action != "more":
+                return
+
+    def _add_block(self) -> None:
+        block = self._block()
+        if block.is_spoilt and self._repeats < self._policy.repeats_max:
+            self._repeats += 1
+            block = replace(block, is_counted=False)
+        self._blocks.append(block)
+        self._device_us += sum(sample.time_us for sample in block.samples)
+        self._resize(block)
+
+    def _block(self) -> Block:
+        samples: list[Sample] = []
+        references: list[Reference] = []
+        slots = reference_slots(self._calls)
+        began_s = self._now_s()
+        for slot in range(1, self._calls + 1):
+            samples.append(self._source.call())
+            if slot in slots:
+                name = _REFERENCES[next(self._turn) % len(_REFERENCES)]
+                references.append(Reference(name, slot, self._source.reference(name)))
+        wall_s = self._now_s() - began_s
+        step_us = self._policy.timer_step_us
+        return block_of(tuple(samples), tuple(references), wall_s, step_us)
+
+    def _resize(self, block: Block) -> None:
+        """Begins anew with larger blocks where slow warm-ups had made them small.
+
+        Otherwise a submission that is slow at first would be checked less often than others.
+        """
+        calls = self._policy.calls(block.value_us, block.wall_s / len(block.samples))
+        if calls < _RESIZE_FACTOR * self._calls or self._resizes == _RESIZES_MAX:
+            return
+        self._resizes += 1
+        self._calls = calls
+        self._blocks = [replace(block, is_counted=False) for block in self._blocks]
+
+    def _counted(self) -> list[Block]:
+        return [block for block in self._blocks if block.is_counted]
+
+    def _is_spent(self) -> bool:
+        """Whether a budget is used up; the blocks before the first look are owed in any case."""
+        if len(self._counted()) < self._policy.looks[0] or not self._is_long():
+            return False
+        return self._spent() >= 1.0
+
+    def _is_long(self) -> bool:
+        return self._now_s() - self._began_s >= self._policy.wall_s_min
+
+    def _spent(self) -> float:
+        """Which share of the scarcer budget is used up."""
+        wall_s = self._now_s() - self._began_s
+        return max(self._device_us / 1e6 / self._policy.device_s, wall_s / self._policy.wall_s)
+
+    def _look(self) -> Look:
+        blocks = self._counted()
+        values = [block.value_us for block in blocks]
+        half, p = half_width(values), trend_p(values)
+        is_good = half <= self._policy.target and p > _TREND_P and self._is_green(blocks)
+        if is_good and self._is_long():
+            action = "stop"
+        elif self._is_spent() or len(blocks) == self._policy.looks[-1] or self._is_futile(values):
+            action = "stop" if is_good else "give up"
+        else:
+            action = "more"
+        return Look(len(blocks), half, p, action)
+
+    def _is_green(self, blocks: list[Block]) -> bool:
+        off = deviation(reference_values(blocks), self._plan.history)
+        return not beyond(off, self._policy.flag_at)
+
+    def _is_futile(self, values: list[float]) -> bool:
+        """Whether half the budget is gone and the last blocks told nothing new of the noise."""
+        if len(values) < 2 * _FUTILE_BLOCKS or self._spent() < 0.5:
+            return False
+        before = stdev(values[:-_FUTILE_BLOCKS])
+        return abs(stdev(values) - before) < _FUTILE_CHANGE * before
+
+    def _grade(self, blocks: list[Block]) -> str:
+        """The gravest of what can be said of this pass alone."""
+        is_noisy = any(block.is_contaminated for block in blocks) or not self._is_green(blocks)
+        found = {
+            "in_process": not self._plan.is_gated,
+            "host_sync": any(block.is_dry for block in blocks),
+            "launch_bound": is_late(blocks),
+            "bimodal": is_bimodal(blocks, tuple(self._nulls)),
+            "trend": self._has_own_trend(blocks),
+            "noisy": is_noisy or self._looks[-1].action == "give up",
+        }
+        return next((grade for grade, is_so in found.items() if is_so), "ok")
+
+    def _has_own_trend(self, blocks: list[Block]) -> bool:
+        """Whether the submission drifted while the reference kernels stood still."""
+        if self._looks[-1].trend_p > _TREND_P:
+            return False
+        return all(
+            trend_p([median(times) for times in by_block]) > _TREND_P
+            for by_block in self._reference_series(blocks)
+        )
+
+    def _reference_series(self, blocks: list[Block]) -> list[list[list[float]]]:
+        """For each reference kernel its samples block by block, blocks without any left out."""
+        series = [
+            [[one.time_us for one in block.references if one.name == name] for block in blocks]
+            for name in _REFERENCES
+        ]
+        return [[times for times in by_block if times] for by_block in series]

@@ -1,0 +1,41 @@
+"""The port to whatever makes samples: a gate in the supervisor, or synthetic ones in tests."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+CONTAMINATED = "contaminated"
+DRY = "dry"
+LATE = "late"
+STRICT = "strict"
+# These samples say nothing of the submission, and do not count.
+DROPPED = frozenset({CONTAMINATED, DRY})
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed call, in microseconds.
+
+    `contaminated`: the core was taken away; `dry`: the launch was not hidden behind a spin; `late`:
+    enqueueing outlasted the gate, so the time holds a part of it; `strict`: the call ran alone.
+    """
+
+    time_us: float
+    flags: tuple[str, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the sample counts."""
+        return DROPPED.isdisjoint(self.flags)
+
+
+class Source(Protocol):
+    """One case in one fresh process, one call at a time; each output is checked as it comes."""
+
+    def call(self) -> Sample:
+        """One call of the submission."""
+
+    def null(self) -> Sample:
+        """The same call with nothing in it, in a worker of the platform's own."""
+
+    def reference(self, name: str) -> float:
+        """One call of the platform's own kernel `fma` or `copy`, in microseconds."""
