@@ -35,7 +35,9 @@ def hear(at: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
 def worded(error: BaseException) -> str:
     """An error as one line that fits a message."""
-    text = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError):
+        text = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
     return text[:_TEXT_CHARS_MAX]
 
 

@@ -7,19 +7,19 @@ pid 1 inside, so its end is the end of all that is left.
 
 import fcntl
 import os
-import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
-from harness.sandbox import channel, interpreter, landlock, linux, privileges, root, seccomp
+from harness.sandbox import channel, interpreter, landlock, linux, privileges, ranks, root, seccomp
 from harness.sandbox.spec import Spec
 
-CONTROL = 3
 _REPORT = 4
-_FIRST_FREE = 5
+_PARENT = 5
 _OUT_OF_THE_WAY = 64
+_OF_THE_MACHINE = ("/proc/cpuinfo", "/proc/meminfo")
 _UMASK = 0o022
 
 
@@ -27,17 +27,49 @@ _UMASK = 0o022
 class Crew:
     """Who is to live in a box: a control socket for each worker, and what each of them does.
 
-    `output` is where they print, `report` a channel to tell how it goes.
+    `output` is where they print, `report` a channel to tell how it goes, `imported` what of the
+    harness they read themselves.
     """
 
     controls: Sequence[int]
     output: int
     report: socket.socket
     serve: Callable[[int], NoReturn]
+    imported: Sequence[str] = ()
 
 
-def leave_user_namespace() -> None:
-    """Makes an ordinary user the owner of namespaces that it may furnish; root needs none."""
+class Jail:
+    """The way into a box by forks alone."""
+
+    kept: Sequence[int] = ()
+
+    def __init__(self, spec: Spec, crew: Crew) -> None:
+        self._spec = spec
+        self._crew = crew
+
+    def prepare(self) -> None:
+        """The next fork is pid 1 of a new pid namespace. Errors: OSError."""
+        if self._spec.has_namespaces:
+            leave_pid_namespace()
+
+    def begin(self) -> NoReturn:
+        """That fork's whole life. Errors: OSError."""
+        attend(self._spec, self._crew)
+
+    def fault(self, _: int) -> str:
+        """Every fault was told when it happened."""
+        return ""
+
+
+def leave_pid_namespace() -> None:
+    """Puts what this process forks next into a new one, which root may do without another user."""
+    if os.geteuid() != 0:
+        _leave_user_namespace()
+    linux.unshare(linux.CLONE_NEWPID, "pid")
+
+
+def _leave_user_namespace() -> None:
+    """Makes an ordinary user the owner of namespaces that it may furnish."""
     uid, gid = os.geteuid(), os.getegid()
     linux.become_readable()  # /proc/self is root's otherwise
     linux.unshare(linux.CLONE_NEWUSER, "user")
@@ -56,16 +88,17 @@ def attend(spec: Spec, crew: Crew) -> NoReturn:
     """The attendant's whole life, in a fork whose pid namespace is new. Errors: OSError."""
     os.umask(_UMASK)
     if spec.has_namespaces:
-        _build(spec)
+        build(spec)
     self_descriptor = os.pidfd_open(os.getpid())
     workers = {_start(spec, crew, control, self_descriptor) for control in crew.controls}
     _settle(spec, crew)
-    status = _wait(workers)
+    status = ranks.wait(workers)
     channel.tell(crew.report, {"status": status})
     os._exit(0)
 
 
-def _build(spec: Spec) -> None:
+def build(spec: Spec) -> None:
+    """Namespaces and a root of its own for this process, whose pid namespace is new."""
     flags = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
     linux.unshare(flags, "mount, net, ipc, uts")
     linux.unshare(linux.CLONE_NEWCGROUP, "cgroup")
@@ -77,31 +110,11 @@ def _build(spec: Spec) -> None:
 
 def _settle(spec: Spec, crew: Crew) -> None:
     """From here on the attendant only waits: nothing it holds is worth reaching for."""
-    report = crew.report.fileno()
-    null = os.open("/dev/null", os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(null, stream)
-    os.closerange(3, report)
-    os.closerange(report + 1, os.sysconf("SC_OPEN_MAX"))
+    linux.silence_streams()
+    linux.keep_descriptors([crew.report.fileno()])
     if spec.has_namespaces:
         privileges.drop(spec)
     linux.become_unreadable()
-
-
-def _wait(workers: set[int]) -> int:
-    """The first status that is not 0; with it all the other ranks are ended."""
-    status = 0
-    while workers:
-        pid, ended = os.wait()
-        if pid not in workers:
-            continue
-        workers.remove(pid)
-        code = os.waitstatus_to_exitcode(ended)
-        if status == 0 and code != 0:
-            status = code
-            for other in workers:
-                os.kill(other, signal.SIGKILL)
-    return status
 
 
 def _start(spec: Spec, crew: Crew, control: int, parent: int) -> int:
@@ -110,7 +123,7 @@ def _start(spec: Spec, crew: Crew, control: int, parent: int) -> int:
     if pid == 0:
         try:
             _confine(spec, crew, control, parent)
-            crew.serve(CONTROL)
+            crew.serve(ranks.CONTROL)
         finally:
             os._exit(1)
     return pid
@@ -124,7 +137,7 @@ def _confine(spec: Spec, crew: Crew, control: int, parent: int) -> None:
         raise
     with report:
         try:
-            _shut(spec)
+            _shut(spec, crew.imported)
         except Exception as error:
             channel.tell(report, {"fault": channel.worded(error)})
             raise
@@ -135,38 +148,47 @@ def _hand_over(crew: Crew, control: int, parent: int) -> socket.socket:
     """Leaves the descriptors that a worker has: three streams, its socket, and for now a report."""
     streams = (os.open("/dev/null", os.O_RDONLY), crew.output, crew.output)
     wanted = (*streams, control, crew.report.fileno(), parent)
-    moved = [fcntl.fcntl(one, fcntl.F_DUPFD, _OUT_OF_THE_WAY) for one in wanted]
-    for place, descriptor in enumerate(moved):
-        os.dup2(descriptor, place, inheritable=place <= CONTROL)
+    for place, descriptor in enumerate(moved(wanted)):
+        os.dup2(descriptor, place, inheritable=place <= ranks.CONTROL)
     # Its number may soon be somebody else's, whom an end of this object would close.
     crew.report.detach()
-    os.closerange(_FIRST_FREE + 1, os.sysconf("SC_OPEN_MAX"))
-    linux.die_with(_FIRST_FREE)
+    linux.keep_descriptors(range(ranks.CONTROL, len(wanted)))
+    linux.die_with(_PARENT)
     os.setsid()
     return socket.socket(fileno=_REPORT)
 
 
-def _shut(spec: Spec) -> None:
+def moved(descriptors: Sequence[int]) -> list[int]:
+    """The same files by other numbers, so that low ones can be given away in any order."""
+    return [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY) for one in descriptors]
+
+
+def _shut(spec: Spec, imported: Sequence[str]) -> None:
     """The walls around one process, in the only order in which all can be built."""
+    has_landlock = "landlock" in spec.walls and not spec.has_namespaces
+    # What is looked up here may be out of the worker's reach.
+    reach = _reach(spec, imported) if has_landlock else landlock.Paths()
     privileges.die_first()
     privileges.limit(spec)
     privileges.drop(spec)
     # A change of uid clears both; /proc/self would be root's, and the worker could outlive us.
-    linux.die_with(_FIRST_FREE)
-    os.close(_FIRST_FREE)
+    linux.die_with(_PARENT)
+    os.close(_PARENT)
     linux.become_readable()
     os.chdir(spec.home)
-    if "landlock" in spec.walls and not spec.has_namespaces:
-        landlock.restrict(_reach(spec))
+    if has_landlock:
+        landlock.restrict(reach)
     if "seccomp" in spec.walls:
         many = spec.ranks > 1
         seccomp.install(seccomp.FAMILIES_OF_RANKS if many else seccomp.FAMILIES_ALONE)
 
 
-def _reach(spec: Spec) -> landlock.Paths:
+def _reach(spec: Spec, imported: Sequence[str]) -> landlock.Paths:
     """What a worker may reach where it has no file system of its own."""
     ours = interpreter.package()
-    listed, read = [], []
+    listed, read = [], [*imported]
+    if imported:
+        listed.append(str(Path(ours).parent))
     for folder in interpreter.outermost([*root.SYSTEM, *interpreter.folders(), *spec.read_only]):
         if interpreter.is_below(ours, folder):
             listed.append(folder)
@@ -176,7 +198,8 @@ def _reach(spec: Spec) -> landlock.Paths:
     tops = [f"/{name}" for name in root.TOP]
     return landlock.Paths(
         listed=listed,
-        read=[*tops, *read, spec.submission],
+        read=[*tops, *read, *_OF_THE_MACHINE, spec.submission],
         written=[spec.scratch],
-        devices=[*root.DEVICES, *spec.devices],
+        # CUDA names its threads by writing below /proc/self.
+        devices=[*root.DEVICES, *spec.devices, "/proc/self"],
     )

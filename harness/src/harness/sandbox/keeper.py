@@ -12,29 +12,39 @@ import select
 import shutil
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
-from harness.sandbox import channel, jail, linux, processes
+from harness.sandbox import channel, linux, processes
 from harness.sandbox.cgroup import Group
 from harness.sandbox.cgroup_places import Places
 from harness.sandbox.spec import WORKER_UID, Spec
 
-Begin = Callable[[], NoReturn]
+
+class Way(Protocol):
+    """A way into a box. `kept` are the descriptors that the keeper needs for `fault`."""
+
+    kept: Sequence[int]
+
+    def prepare(self) -> None:
+        """In the keeper, before the first process inside is forked. Errors: OSError."""
+
+    def begin(self) -> NoReturn:
+        """In the first process inside, which tells a status or leaves with one."""
+
+    def fault(self, code: int) -> str:
+        """In the keeper, once the first process left: why the box never was one; "" if it was."""
 
 
-def keep(spec: Spec, client: socket.socket, places: Places, begin: Begin) -> NoReturn:
-    """A keeper's whole life, in a fork made for it; `begin` is run in the first process inside.
-
-    `begin` may leave with a status of its own, which is told if it told none itself.
-    """
+def keep(spec: Spec, client: socket.socket, places: Places, way: Way) -> NoReturn:
+    """A keeper's whole life, in a fork made for it."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    keeper = _Keeper(spec, client)
+    keeper = _Keeper(spec, client, way)
     # An end of the launcher comes as SIGTERM too.
     signal.signal(signal.SIGTERM, lambda _signal, _frame: keeper.empty())
     try:
-        keeper.build(places, begin)
+        keeper.build(places)
         keeper.watch()
     except Exception as error:  # noqa: BLE001  (whatever it was, the client must hear it)
         keeper.tell({"fault": channel.worded(error)})
@@ -42,8 +52,9 @@ def keep(spec: Spec, client: socket.socket, places: Places, begin: Begin) -> NoR
 
 
 class _Keeper:
-    def __init__(self, spec: Spec, client: socket.socket) -> None:
+    def __init__(self, spec: Spec, client: socket.socket, way: Way) -> None:
         self._spec = spec
+        self._way = way
         self._client = client
         self._group: Group | None = None
         self._child = 0
@@ -53,20 +64,17 @@ class _Keeper:
         with contextlib.suppress(OSError):
             channel.tell(self._client, message)
 
-    def build(self, places: Places, begin: Begin) -> None:
+    def build(self, places: Places) -> None:
         """Makes the groups and starts the first process inside them. Errors: OSError."""
         linux.become_reaper()
         self._group = Group(places, self._spec.walls, self._spec.limits)
         self._show_switch(self._group)
         self._lend_scratch()
-        if self._spec.has_namespaces:
-            if os.geteuid() != 0:
-                jail.leave_user_namespace()
-            linux.unshare(linux.CLONE_NEWPID, "pid")
+        self._way.prepare()
         keeper = os.pidfd_open(os.getpid())
         self._child = os.fork()
         if self._child == 0:
-            self._begin(keeper, begin)
+            self._begin(keeper)
         self._forget()
 
     def watch(self) -> None:
@@ -102,25 +110,23 @@ class _Keeper:
         if self._group is not None:
             is_empty = self._group.remove() and is_empty
         self._clean_scratch()
+        if fault := self._way.fault(code):
+            facts["fault"] = fault
         self.tell({"over": True, "is_empty": is_empty, "code": code, **facts})
         os._exit(0)
 
     def _forget(self) -> None:
         """Lets go of what the box was given: a socket held here would not close with its worker."""
-        null = os.open("/dev/null", os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        client = self._client.fileno()
-        os.closerange(3, client)
-        os.closerange(client + 1, os.sysconf("SC_OPEN_MAX"))
+        linux.silence_streams()
+        linux.keep_descriptors([self._client.fileno(), *self._way.kept])
 
-    def _begin(self, keeper: int, begin: Begin) -> NoReturn:
+    def _begin(self, keeper: int) -> NoReturn:
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             linux.die_with(keeper)
             if self._group is not None:
                 self._group.join()
-            begin()
+            self._way.begin()
         except Exception as error:  # noqa: BLE001  (whatever it was, the client must hear it)
             self.tell({"fault": channel.worded(error)})
         finally:

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import struct
+from collections.abc import Sequence
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWCGROUP = 0x0200_0000
@@ -121,6 +122,22 @@ def raise_loopback() -> None:
         found = fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request)
         (flags,) = struct.unpack_from("h", found, 16)
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", flags | _IFF_UP))
+
+
+def keep_descriptors(kept: Sequence[int]) -> None:
+    """Closes all descriptors but the standard streams and these."""
+    low = 3
+    for descriptor in (*sorted(one for one in kept if one >= low), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(low, descriptor)
+        low = descriptor + 1
+
+
+def silence_streams() -> None:
+    """Standard input, output and error lead nowhere from here on."""
+    null = os.open("/dev/null", os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    os.close(null)
 
 
 def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:

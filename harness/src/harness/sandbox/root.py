@@ -10,7 +10,9 @@ SYSTEM = ("/usr", "/etc/ld.so.cache", "/etc/alternatives")
 # Links into /usr on a merged system, folders elsewhere.
 TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-_LINKS = {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+LINKS = {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+# Switches of the whole machine, which the user root may turn even without a capability.
+_OF_THE_MACHINE = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 
 # Any folder will do to hang the new root at, unless something below it is to be shown.
 _HOOKS = ("/mnt", "/media", "/srv", "/run", "/opt", "/tmp", "/dev/shm", "/var")  # noqa: S108
@@ -78,7 +80,7 @@ class _Root:
         linux.mount("tmpfs", self._at("/dev"), "tmpfs", linux.MS_NOSUID, "mode=0755,size=64k")
         for path in (*DEVICES, *spec.devices):
             self.bind(path, is_device=True)
-        for name, target in _LINKS.items():
+        for name, target in LINKS.items():
             self.link(f"/dev/{name}", f"/proc/self/{target}")
 
     def make_scratch(self, path: str, size: int) -> None:
@@ -91,6 +93,11 @@ class _Root:
         """The processes of this pid namespace, and no others."""
         self._folder("/proc")
         linux.mount("proc", self._at("/proc"), "proc", _NOT_HERE | linux.MS_NOEXEC)
+        for name in _OF_THE_MACHINE:
+            place = self._at(f"/proc/{name}")
+            if Path(place).exists():
+                linux.mount(place, place, flags=linux.MS_BIND | linux.MS_REC)
+                linux.make_read_only(place)
 
     def hide(self, path: str) -> None:
         """Lays an empty folder over one that came along with what is shown."""

@@ -17,6 +17,15 @@ _STRONG = frozenset({"namespaces", "uid", "seccomp", "memory", "pids", "freezer"
 _MEDIUM = frozenset({"namespaces", "seccomp"})
 _WEAK = frozenset({"uid", "landlock", "seccomp"})
 
+_GROUPS = ("memory", "pids", "freezer")
+_LOST = {
+    "strong": (),
+    # The uid stays, for a worker that is root can write to /proc/sys.
+    "medium": _GROUPS,
+    "weak": ("namespaces",),
+    "none": ("namespaces", "uid", "seccomp", "landlock"),
+}
+
 
 def level_of(walls: Collection[str]) -> str:
     """The level of isolation that these walls make.
@@ -38,10 +47,7 @@ def walls_at(level: str, walls: Collection[str]) -> tuple[str, ...]:
     >>> level_of(walls_at("medium", WALLS)), level_of(walls_at("none", WALLS))
     ('medium', 'none')
     """
-    lost = {"strong": (), "medium": ("uid",), "weak": ("namespaces",)}
-    if level == "none":
-        return tuple(wall for wall in walls if wall in ("memory", "pids", "freezer"))
-    return tuple(wall for wall in walls if wall not in lost[level])
+    return tuple(wall for wall in walls if wall not in _LOST[level])
 
 
 @dataclass(frozen=True)

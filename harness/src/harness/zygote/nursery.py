@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,8 +26,6 @@ from harness.sandbox import (
 from harness.sandbox.cgroup_places import Places
 from harness.sandbox.spec import Spec, from_json
 from harness.zygote import birth
-
-Begin = Callable[[], NoReturn]
 
 
 def serve(descriptor: int, parent: int, imports: Sequence[str]) -> None:
@@ -128,8 +126,7 @@ class _Nursery:
             report, output, *controls = descriptors
             client = socket.socket(fileno=report)
             crew = jail.Crew(controls, output, client, lambda control: birth.serve(spec, control))
-            begin = _beginning(spec, way, crew)
-            keeper.keep(spec, client, self._places, begin)
+            keeper.keep(spec, client, self._places, _way(way, spec, crew))
         finally:
             # Whatever happens, a fork must never return into the loop above it.
             os._exit(1)
@@ -146,7 +143,5 @@ class _Nursery:
         }
 
 
-def _beginning(spec: Spec, way: str, crew: jail.Crew) -> Begin:
-    if way == "exec":
-        return lambda: executed.begin(spec, crew)
-    return lambda: jail.attend(spec, crew)
+def _way(way: str, spec: Spec, crew: jail.Crew) -> keeper.Way:
+    return executed.way_into(spec, crew) if way == "exec" else jail.Jail(spec, crew)
