@@ -1,0 +1,56 @@
+"""Where there is no GPU, what asks for one is told so in a sentence."""
+
+import ctypes
+from pathlib import Path
+
+import pytest
+
+from harness.devices.cuda import mps
+from harness.devices.cuda.device import Cuda
+from harness.devices.cuda.driver import Driver
+from harness.devices.cuda.health import Monitor
+from harness.devices.cuda.nvrtc import Nvrtc
+from harness.devices.device import DeviceFault
+from harness.devices.hip import hip
+
+
+def has_driver() -> bool:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+needs_no_gpu = pytest.mark.skipif(has_driver(), reason="this machine has a CUDA driver")
+
+
+def test_a_library_that_is_no_driver_is_refused() -> None:
+    with pytest.raises(DeviceFault, match="driver cannot be used"):
+        Driver("libc.so.6")
+
+
+def test_a_missing_compiler_is_named() -> None:
+    with pytest.raises(DeviceFault, match="NVRTC cannot be loaded"):
+        Nvrtc("/nowhere/libnvrtc.so.13")
+
+
+def test_a_missing_monitor_is_named() -> None:
+    with pytest.raises(DeviceFault, match="NVML cannot be loaded"):
+        Monitor("GPU-1", "/nowhere/libnvidia-ml.so.1")
+
+
+@needs_no_gpu
+def test_a_machine_without_a_gpu_fails_to_prepare_one() -> None:
+    with pytest.raises(DeviceFault, match="driver cannot be used"):
+        Cuda(is_frozen=True, runs_beside=False).prepare()
+
+
+@needs_no_gpu
+def test_a_torch_without_hip_prepares_no_amd_gpu() -> None:
+    with pytest.raises(DeviceFault, match="built without it"):
+        hip().prepare()
+
+
+def test_pipes_that_nobody_listens_on_are_no_daemon(tmp_path: Path) -> None:
+    assert not mps.is_running(str(tmp_path))
