@@ -1,5 +1,6 @@
 """The ports between a gate, which judges calls, and whatever is timed."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 
@@ -54,6 +55,9 @@ class Device(Protocol):
 
     def reference(self, name: str) -> float:
         """One call of a reference kernel, `fma` or `copy`, in microseconds."""
+
+    def unfit(self) -> Sequence[str]:
+        """Why the device is not fit to time anything now; nothing if it is."""
 
     def close(self) -> None:
         """Lets go of the device."""

@@ -21,6 +21,7 @@ from harness.supervisor.seat import Seat
 from harness.supervisor.structure import Flat, flatten
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
+from harness.supervisor.warmth import Warmer
 from harness.worker import protocol
 
 CALL_S_MIN = 5.0
@@ -36,6 +37,7 @@ class Court:
 
     author: Author
     device: Device
+    warmer: Warmer
     defences: Defences = ALL
 
 
@@ -46,6 +48,7 @@ class Gate:
         self._author = court.author
         self._device = court.device
         self._defences = court.defences
+        self._warmer = court.warmer
         self._team = team
         self._case = case
         self._shapes = shapes
@@ -89,6 +92,7 @@ class Gate:
         self._device.flush()
         if self._defences.requires_silence:
             self._team.require_silence()
+        self._warmer.wake()
         return self._device.timed(self)
 
     def show(self) -> None:
@@ -97,10 +101,11 @@ class Gate:
             seat.show()
 
     def go(self) -> None:
-        """Thaws the workers, and tells each the nonce of this call."""
+        """Thaws the workers, tells each the nonce of this call, and leaves their core to them."""
         self._team.thaw()
         for rank, message in enumerate(self._messages):
             self._team.send(rank, message)
+        self._warmer.release()
 
     def wait(self) -> None:
         """Waits for every worker's answer. Errors: CaseFailed."""

@@ -26,7 +26,10 @@ _LAST_CHANCE_S = 1.0
 
 @dataclass
 class Guests:
-    """Every team of a run, so that none is forgotten, and what all of them printed."""
+    """Every team of a run, so that none is forgotten, and what all of them printed.
+
+    `cores` are the workers' own, none where they share the supervisor's.
+    """
 
     launcher: Launcher
     walls: tuple[str, ...]
@@ -39,10 +42,15 @@ class Guests:
 
     def start(self, *, is_null: bool = False) -> Team:
         """A team on its way to READY; a null team has no submission. Errors: SandboxFault."""
-        team = Team(self.launcher, self._spec(), Log() if is_null else self.log)
+        log = Log() if is_null else self.log
+        team = Team(self.launcher, self._spec(), log, may_spin=bool(self.cores))
         self.teams.append(team)
         for rank in range(self.ranks):
-            wish = {"is_null": is_null, "environment": self._group(rank), "cores": self.cores}
+            wish = {
+                "is_null": is_null,
+                "environment": self._group(rank),
+                "cores": self.cores[: self.ranks],
+            }
             team.send(rank, protocol.SETUP + json.dumps(wish).encode())
         return team
 
@@ -53,6 +61,12 @@ class Guests:
         for rank in range(self.ranks):
             if team.receive(rank, until, "the import used up its budget") != protocol.READY:
                 raise CaseFailed("protocol", "the worker did not say that it is ready")
+
+    def fresh(self, deadline: float) -> Team:
+        """A team that is ready. Errors: CaseFailed, SandboxFault."""
+        team = self.start()
+        self.welcome(team, deadline)
+        return team
 
     def end(self) -> None:
         """Nothing of any team is left after this. Errors: SandboxFault."""

@@ -1,6 +1,7 @@
 """The folder of one run, laid out while the supervisor may still read everything."""
 
 import importlib
+import json
 import os
 import shutil
 import tempfile
@@ -9,9 +10,12 @@ from pathlib import Path
 
 from harness.messages import RunRequest
 from harness.problem import Problem, load
+from harness.timing.history import History
 
 # A run, and a worker, where the supervisor is root: accounts that own nothing else here.
 RUN_UID = 64000
+_HISTORY = "history.json"
+_HISTORY_BYTES_MAX = 1024 * 1024
 _NATIVE = (".cpp", ".cu")
 
 
@@ -35,13 +39,23 @@ class Home:
         with os.fdopen(os.open(name, flags, 0o644, dir_fd=self.out), "wb") as file:
             file.write(data)
 
+    def history(self) -> History:
+        """What this machine has shown so far. Errors: OSError, ValueError."""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        with os.fdopen(os.open(self.folder / _HISTORY, flags)) as file:
+            return History.from_json(json.loads(file.read(_HISTORY_BYTES_MAX)))
+
+    def leave_history(self, history: History) -> None:
+        """Leaves what it has shown by now, for the supervisor to keep."""
+        (self.folder / _HISTORY).write_text(json.dumps(history.to_json()))
+
     def leave(self) -> None:
         """Removes the folder."""
         os.close(self.out)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def prepare(request: RunRequest, parent: Path) -> Home:
+def prepare(request: RunRequest, parent: Path, history: History) -> Home:
     """Copies the problem and the submission to where run and worker can read them, in `parent`.
 
     Errors: ProblemFault; OSError, if the submission cannot be read or the disk is full.
@@ -50,7 +64,10 @@ def prepare(request: RunRequest, parent: Path) -> Home:
     folder = Path(tempfile.mkdtemp(dir=parent))
     folder.chmod(0o711)
     try:
-        return _furnish(folder, problem, request)
+        home = _furnish(folder, problem, request)
+        home.leave_history(history)
+        _give_away(home)
+        return home
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -74,8 +91,13 @@ def _furnish(folder: Path, problem: Problem, request: RunRequest) -> Home:
         main = Path(main).with_suffix(source.suffix).name
     shutil.copyfile(source, shown / main)
     out = os.open(request.out, os.O_RDONLY | os.O_DIRECTORY)
-    if os.getuid() == 0:
-        os.fchown(out, RUN_UID, RUN_UID)
-        for one in (folder, ours, *ours.iterdir(), shown, scratch):
-            os.chown(one, RUN_UID, RUN_UID)
     return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out)
+
+
+def _give_away(home: Home) -> None:
+    """To the account that the run will be; the worker's folders stay readable for all."""
+    if os.getuid() != 0:
+        return
+    os.fchown(home.out, RUN_UID, RUN_UID)
+    for one in (home.folder, *home.folder.rglob("*")):
+        os.chown(one, RUN_UID, RUN_UID)

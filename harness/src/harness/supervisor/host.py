@@ -31,11 +31,11 @@ from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.executed import Executed
 from harness.sandbox.forked import Forked
 from harness.sandbox.probe import probe
-from harness.sandbox.spec import walls_at
 from harness.supervisor import confine, processes, run, verdict
 from harness.supervisor.defences import Defences
 from harness.supervisor.home import Home, prepare
 from harness.supervisor.run import Machine
+from harness.supervisor.state import State
 
 
 @dataclass
@@ -45,6 +45,7 @@ class Host:
     machine: Machine
     channel: IO[str]
     folder: Path
+    state: State
     home: Home | None = None
     child: int = 0
 
@@ -61,7 +62,7 @@ class Host:
             self.tell(failed("sandbox", reason))
             return
         try:
-            self.home = prepare(request, self.folder)
+            self.home = prepare(request, self.folder, self.state.history())
         except ProblemFault as fault:
             self.tell(failed("problem_fault", verdict.printable(str(fault))))
             return
@@ -86,6 +87,8 @@ class Host:
         os.close(heard)
         # A run that died may have left a box behind.
         self.machine.launcher.clear()
+        with contextlib.suppress(OSError, ValueError):
+            self.state.keep(home.history())
         home.leave()
         self.home = None
         if not has_reported:
@@ -131,7 +134,8 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     processes.become_unreadable()
     channel = _channel()
     machine = _machine(options)
-    host = Host(machine, channel, Path(options["folder"]))
+    state = State(Path(options["state"]) if options.get("state") else None)
+    host = Host(machine, channel, Path(options["folder"]), state)
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
         host.leave()
@@ -147,14 +151,15 @@ def serve(parent: int, options: dict[str, Any]) -> None:
 
 def _machine(options: dict[str, Any]) -> Machine:
     found = probe()
-    walls = walls_at(options.get("level") or found.level, found.walls)
-    kept = tuple(wall for wall in walls if wall not in options.get("without", ()))
+    if level := options.get("level"):
+        found = found.lowered(level)
+    walls = found.minus(options.get("without", ())).walls
     launcher: Launcher
     if options.get("launcher", "zygote") == "bubblewrap":
         launcher = Executed()
     else:
         launcher = Forked()
-    return Machine(launcher, kept, Defences(**options.get("defences", {})))
+    return Machine(launcher, walls, Defences(**options.get("defences", {})))
 
 
 def _channel() -> IO[str]:

@@ -1,5 +1,6 @@
 """A run from its request to its report: build, check, time."""
 
+import functools
 import hashlib
 import itertools
 import os
@@ -34,6 +35,8 @@ from harness.supervisor.inputs import KEY_BYTES, Shape, probe, seed_of
 from harness.supervisor.team import Team
 from harness.supervisor.timed import Clock, Timer
 from harness.supervisor.verdict import CaseFailed
+from harness.supervisor.warmth import Warmer
+from harness.timing.gates import Noisy
 
 Tell = Callable[[Started | Progress | StageFinished], None]
 
@@ -71,6 +74,8 @@ def execute(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> Ru
         report = failed("sandbox", str(fault))
     except DeviceFault as fault:
         report = failed("device", str(fault))
+    except Noisy as noisy:
+        report = failed("noisy", str(noisy))
     took_s = time.monotonic() - began
     return replace(report, took_s=took_s, usage=run.guests.usage() | {"wall_s": took_s})
 
@@ -88,10 +93,12 @@ class _Run:
         self._device = _device(request.device, machine)
         self._shapes: dict[str, list[Shape]] = {}
         self._cases: list[CaseReport] = []
+        self._figures = 0.0, 0.0
         self._stage = ""
         self._first_failed: CaseReport | None = None
         ranks = max((case.ranks for case in self._every_case()), default=1)
         cores = _share_cores()
+        self._warmer = Warmer(cores[0] if cores else None)
         self.guests = Guests(machine.launcher, machine.walls, home, request.mode, ranks, cores)
 
     def execute(self) -> RunReport:
@@ -104,6 +111,7 @@ class _Run:
         finally:
             self.guests.end()
             self._device.close()
+            self._warmer.close()
             self._home.keep("log.txt", self.guests.log.whole().encode())
         return self._report()
 
@@ -145,7 +153,7 @@ class _Run:
         """While the worker loads the submission, the shapes of all cases are found out."""
         self._device.prepare()
         author = Author(self._problem)
-        self._court = Court(author, self._device, self._machine.defences)
+        self._court = Court(author, self._device, self._warmer, self._machine.defences)
         for case in self._every_case():
             if case.name not in self._shapes:
                 ranks = range(case.ranks)
@@ -184,11 +192,15 @@ class _Run:
 
     def _time(self, team: Team, deadline: float) -> list[CaseReport]:
         cases = self._problem.cases("time", self._request.mode)
-        clock = Clock(self._court, self._shapes, lambda case: self._seeds("time", case))
+        seeds = functools.partial(self._seeds, "time")
+        clock = Clock(self._court, self._shapes, seeds, self._home.history())
         timer = Timer(self.guests, clock, self._request.mode, self._tell)
-        reports = timer.run(team, cases, deadline)
-        self._home.keep("samples.json.gz", timer.record())
-        return reports
+        try:
+            return timer.run(team, cases, deadline)
+        finally:
+            self._figures = timer.sigma_run, timer.tie_us
+            self._home.keep("samples.json.gz", timer.record())
+            self._home.leave_history(timer.history)
 
     def _seeds(self, stage: str, case: Case) -> Iterator[int]:
         """A seed for each call; a checked case begins with the published one, to be repeated."""
@@ -213,15 +225,17 @@ class _Run:
             log_head=head,
             log_tail=tail,
             log_bytes=self.guests.log.bytes,
+            sigma_run=self._figures[0],
+            tie_us=self._figures[1],
         )
 
 
 def _share_cores() -> list[int]:
-    """This process keeps to the first core, where there are others, which are the workers'."""
+    """This process keeps to the first core and leaves the others, none or more, to the workers."""
     first, *others = sorted(os.sched_getaffinity(0))
     if others:
         os.sched_setaffinity(0, [first])
-    return others or [first]
+    return others
 
 
 def _device(name: str, machine: Machine) -> Device:

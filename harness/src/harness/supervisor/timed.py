@@ -1,23 +1,33 @@
 """The timed stage: fresh processes, cases in turn, and a null worker beside them."""
 
-import gzip
-import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 from harness.messages import CaseReport, Progress
 from harness.problem import Case
 from harness.supervisor import verdict
 from harness.supervisor.calls import Court, Gate
-from harness.supervisor.estimate import SAMPLES_MAX, SAMPLES_MIN, estimate
 from harness.supervisor.guests import Guests
 from harness.supervisor.inputs import Shape
+from harness.supervisor.structure import size_of
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
+from harness.timing import records
+from harness.timing.combination import combine, figures
+from harness.timing.gates import settle
+from harness.timing.history import History
+from harness.timing.policy import Policy, policy_for
+from harness.timing.procedure import measure
+from harness.timing.process import Plan, Process
+from harness.timing.source import Sample
 
+# A stage that is to fit its budget plans with half of it: a machine can be slower than it was.
 _SHARE = 0.5
+_BUILD_S = 60.0
 
 
 @dataclass
@@ -27,6 +37,7 @@ class Clock:
     court: Court
     shapes: dict[str, list[Shape]]
     seeds: Callable[[Case], Iterator[int]]
+    history: History
     going: dict[str, Iterator[int]] = field(default_factory=dict)
 
     def seeds_of(self, case: Case) -> Iterator[int]:
@@ -35,33 +46,113 @@ class Clock:
             self.going[case.name] = self.seeds(case)
         return self.going[case.name]
 
+    def plan(self, case: Case, policy: Policy) -> Plan:
+        """What the measurement of a case knows; null calls cost what the memories' sizes cost."""
+        shapes = self.shapes[case.name]
+        sizes = [f"{size_of(one.inputs)}+{size_of(one.outputs)}" for one in shapes]
+        return Plan(policy, self.history, " ".join(sizes))
+
+
+@dataclass
+class _Source:
+    """One case in one fresh process, and the null worker beside it."""
+
+    gate: Gate
+    null_gate: Gate
+    seeds: Iterator[int]
+    court: Court
+    deadline: float
+
+    def call(self) -> Sample:
+        """One judged call of the submission. Errors: CaseFailed."""
+        return Sample(self.gate.call(next(self.seeds), self.deadline))
+
+    def null(self) -> Sample:
+        """The same call of nothing."""
+        return Sample(self.null_gate.run(next(self.seeds), self.deadline))
+
+    def reference(self, name: str) -> float:
+        """One call of a reference kernel."""
+        return self.court.device.reference(name)
+
 
 class Timer:
-    def __init__(self, guests, clock, mode, tell):
-        self.guests, self.clock, self.mode, self.tell = guests, clock, mode, tell
-        self.samples = {}
+    """Times every case in as many fresh processes as the mode asks for."""
+
+    def __init__(
+        self, guests: Guests, clock: Clock, mode: str, tell: Callable[[Progress], None]
+    ) -> None:
+        self._guests = guests
+        self._clock = clock
+        self._mode = mode
+        self._tell = tell
+        self._plans: dict[str, Plan] = {}
+        self._found: dict[str, list[Process]] = {}
+        self._records: dict[str, Any] = {}
+        self.history = clock.history
+        self.sigma_run = 0.0
+        self.tie_us = 0.0
 
     def run(self, team: Team, cases: Sequence[Case], deadline: float) -> list[CaseReport]:
-        out = []
-        for done, case in enumerate(cases):
-            self.tell(Progress("time", case.name, done, len(cases)))
-            seeds = self.clock.seeds_of(case)
-            samples = self.samples[case.name] = []
-            until = time.monotonic() + 1
-            try:
-                with Gate(self.clock.court, team, case, self.clock.shapes[case.name]) as gate:
-                    for _ in range(3 + secrets.randbelow(3)):
-                        gate.call(next(seeds), deadline)
-                    while len(samples) < SAMPLES_MAX:
-                        if len(samples) >= SAMPLES_MIN and time.monotonic() >= until:
-                            break
-                        samples.append(gate.call(next(seeds), deadline))
-            except CaseFailed as failure:
-                out.append(verdict.report(case.name, "time", failure))
-                return out
-            found = estimate(samples)
-            out.append(CaseReport(case.name, "time", "passed", time_us=found.time_us, interval_us=(found.low_us, found.high_us), samples=len(samples)))
-        return out
+        """How every case ended; `team` is one that has imported already.
+
+        Errors: Noisy, SandboxFault, ProblemFault, DeviceFault.
+        """
+        self._found = {case.name: [] for case in cases}
+        null = self._guests.start(is_null=True)
+        self._guests.welcome(null, deadline)
+        count = policy_for(self._clock.court.device.name, self._mode).processes
+        for number in range(count):
+            if count > 1:
+                team.end()
+                began = time.monotonic()
+                try:
+                    team = self._guests.fresh(began + _BUILD_S)
+                except CaseFailed as failure:
+                    return [verdict.report(cases[0].name, "time", failure)]
+                # What a submission does when it is imported is not what is timed.
+                deadline += time.monotonic() - began
+            left = (count - number) * len(cases)
+            for done, case in enumerate(cases):
+                total = count * len(cases)
+                self._tell(Progress("time", case.name, number * len(cases) + done, total))
+                share_s = _SHARE * (deadline - time.monotonic()) / (left - done)
+                try:
+                    self._measure((team, null), case, deadline, share_s)
+                except CaseFailed as failure:
+                    return [verdict.report(case.name, "time", failure)]
+        return self._reports(cases)
 
     def record(self) -> bytes:
-        return gzip.compress(json.dumps({"unit": "us", "samples": self.samples}).encode(), mtime=0)
+        """Every sample of every case, compressed."""
+        return records.compressed(self._records)
+
+    def _measure(
+        self, teams: tuple[Team, Team], case: Case, deadline: float, share_s: float
+    ) -> None:
+        """One case in one process. Errors: CaseFailed, Noisy."""
+        court, shapes = self._clock.court, self._clock.shapes[case.name]
+        policy = policy_for(court.device.name, self._mode, share_s)
+        plan = self._plans[case.name] = self._clock.plan(case, policy)
+        with ExitStack() as stack:
+            gate, null_gate = (
+                stack.enter_context(Gate(court, team, case, shapes)) for team in teams
+            )
+            source = _Source(gate, null_gate, self._clock.seeds_of(case), court, deadline)
+            process = settle(
+                lambda: measure(source, plan, time.monotonic, secrets.randbelow),
+                plan,
+                court.device.unfit,
+                time.sleep,
+            )
+        self._found[case.name].append(process)
+        self.history = self.history.with_pass(process.references, plan.shape, process.null_us)
+
+    def _reports(self, cases: Sequence[Case]) -> list[CaseReport]:
+        times = {}
+        for case in cases:
+            found = self._found[case.name]
+            times[case.name] = combine(found, self._plans[case.name])
+            self._records[case.name] = records.record(found, times[case.name])
+        self.sigma_run, self.tie_us = figures(list(times.values()))
+        return [verdict.timed(case.name, case.floor_us, times[case.name]) for case in cases]

@@ -2,9 +2,10 @@
 
 import signal
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from harness.messages import CaseReport, Mismatch
+from harness.timing.combination import CaseTime
 
 TEXT_CHARS_MAX = 2000
 
@@ -62,6 +63,20 @@ def report(case: str, stage: str, failure: CaseFailed) -> CaseReport:
         message=failure.message,
         wrong=failure.wrong,
         mismatches=failure.mismatches,
+    )
+
+
+def timed(case: str, floor_us: float, found: CaseTime) -> CaseReport:
+    """How a timed case ended; below its floor it is held until somebody has looked."""
+    is_held = found.time_us <= max(0.0, floor_us)
+    verdict = "suspicious" if is_held else "passed"
+    message = f"{found.time_us:.4g} us is below the floor of {floor_us:.4g} us"
+    return CaseReport(
+        name=case,
+        stage="time",
+        verdict=verdict,
+        message=message if is_held else "",
+        **asdict(found),
     )
 
 
