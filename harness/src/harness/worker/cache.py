@@ -111,4 +111,5 @@ def _lay(path: Path, data: bytes, mode: int, mtime_ns: int) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(path, flags, mode), "wb") as file:
         file.write(data)
+        file.flush()
         os.utime(file.fileno(), ns=(mtime_ns, mtime_ns))

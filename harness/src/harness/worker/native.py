@@ -30,6 +30,8 @@ DTYPES = {
     "uint16": 16,
     "uint32": 17,
     "uint64": 18,
+    "float8_e8m0fnu": 19,
+    "float4_e2m1fn_x2": 20,
 }
 _ERROR_BYTES_MAX = 1000
 
@@ -107,17 +109,13 @@ def load(path: str) -> Native:
 def built(descriptor: int, launch: str = "") -> Native | Launched:
     """What a builder made, from a memory: a shared object, or with `launch` the cubin of a kernel.
 
-    Errors: Unusable, of kind import_error. The descriptor is closed.
+    The descriptor stays open: the loader knows libraries by their names, and this one's number is
+    in its name, which no other may have. Errors: Unusable, of kind import_error.
     """
-    try:
-        if not launch:
-            # No file system is needed that may be executed from.
-            return load(f"/proc/self/fd/{descriptor}")
-        with os.fdopen(os.dup(descriptor), "rb") as memory:
-            memory.seek(0)
-            return Launched(memory.read(), launch)
-    finally:
-        os.close(descriptor)
+    if not launch:
+        # No file system is needed that may be executed from.
+        return load(f"/proc/self/fd/{descriptor}")
+    return Launched(os.pread(descriptor, os.fstat(descriptor).st_size, 0), launch)
 
 
 def _tensors(tensors: Sequence[Any]) -> Any:

@@ -1,0 +1,53 @@
+"""What the tests of the tool-chains are given: compilers, or a skip that says what is missing."""
+
+import importlib
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.toolchains import probe
+
+
+@pytest.fixture
+def torch() -> Any:
+    """The library, looked up."""
+    return importlib.import_module("torch")
+
+
+@pytest.fixture
+def memory() -> Iterator[int]:
+    """A memory of the supervisor's, for a guest to write into."""
+    descriptor = os.memfd_create("result", os.MFD_CLOEXEC)
+    yield descriptor
+    os.close(descriptor)
+
+
+@pytest.fixture
+def gxx() -> str:
+    """The C++ compiler."""
+    return _required("g++")
+
+
+@pytest.fixture
+def nvcc() -> str:
+    """The CUDA C++ compiler, which needs no GPU."""
+    return _required("nvcc")
+
+
+@pytest.fixture
+def nvrtc() -> str:
+    """The library that compiles CUDA kernels, which needs no GPU."""
+    library = probe.nvrtc()
+    if library is None:
+        pytest.skip("libnvrtc is not here: pip install nvidia-cuda-nvrtc")
+    return library
+
+
+def _required(name: str) -> str:
+    path = shutil.which(name, path=probe.search_path())
+    if path is None:
+        pytest.skip(f"{name} is not installed")
+    return path

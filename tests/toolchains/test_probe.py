@@ -1,0 +1,86 @@
+"""A machine says what it has, and nothing that it has not."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.toolchains import probe
+from harness.toolchains.probe import includes
+
+
+def _script(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_what_is_installed_has_its_version() -> None:
+    import importlib.metadata
+
+    found = probe.probe()
+    assert found["torch"] == importlib.metadata.version("torch")
+    assert found["numpy"] == importlib.metadata.version("numpy")
+    assert "jax" not in found or importlib.metadata.version("jax") == found["jax"]
+
+
+def test_probing_imports_nothing_heavy() -> None:
+    import subprocess
+
+    code = "from harness.toolchains import probe; probe.probe(); import sys; print(*sys.modules)"
+    said = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60).split()
+    assert not {"torch", "numpy", "triton", "jax", "cupy"} & set(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "version"),
+    [
+        ("g++", "g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "12.2.0"),
+        ("gcc", "gcc (GCC) 14.2.1 20250110", "14.2.1"),
+        ("ninja", "1.13.0.git.kitware.jobserver-1", "1.13.0.git.kitware.jobserver"),
+        ("nvcc", "Cuda compilation tools, release 13.0, V13.0.88", "13.0.88"),
+        ("hipcc", "HIP version: 6.4.43482-0f2d60242", "6.4.43482"),
+        ("ncu", "Version 2025.3.1.0 (build 36398880) (public-release)", "2025.3.1.0"),
+        ("nsys", "NVIDIA Nsight Systems version 2025.3.2.474-253236389321v0", "2025.3.2.474"),
+        ("nsys", "words without a number", "present"),
+    ],
+)
+def test_a_program_tells_its_version(tmp_path: Path, name: str, said: str, version: str) -> None:
+    _script(tmp_path, name, f"echo '{said}'")
+    assert probe.probe(path=str(tmp_path))[name] == version
+
+
+def test_a_program_that_does_not_run_is_not_offered(tmp_path: Path) -> None:
+    _script(tmp_path, "nvcc", "echo release 13.0, V13.0.88; exit 1")
+    (tmp_path / "g++").write_text("not a program")
+    (tmp_path / "g++").chmod(0o755)
+    assert not {"nvcc", "g++"} & set(probe.probe(path=str(tmp_path)))
+
+
+def test_headers_are_found_where_the_operator_says(tmp_path: Path) -> None:
+    (tmp_path / "cutlass").mkdir()
+    version = "#define CUTLASS_MAJOR 4\n#define CUTLASS_MINOR 2\n#define CUTLASS_PATCH 1\n"
+    (tmp_path / "cutlass/version.h").write_text(version)
+    (tmp_path / "kittens.cuh").write_text("")
+    headers = {"cutlass": str(tmp_path), "thunderkittens": str(tmp_path)}
+    found = probe.probe(headers)
+    assert (found["cutlass"], found["thunderkittens"]) == ("4.2.1", "present")
+    assert includes(headers) == headers
+    assert str(tmp_path) in probe.shown(headers)
+
+
+def test_headers_that_are_not_there_are_not_offered(tmp_path: Path) -> None:
+    assert includes({"cutlass": str(tmp_path), "thunderkittens": ""}) == includes()
+
+
+def test_workers_find_the_programs_that_were_probed() -> None:
+    folders = probe.environment()["PATH"].split(os.pathsep)
+    assert folders[0] == str(Path(sys.executable).parent)
+    assert {"/usr/local/bin", "/usr/bin"} <= set(folders)
+
+
+def test_a_processor_is_told_by_its_features() -> None:
+    machine, *features = probe.architecture().split()
+    assert machine == os.uname().machine
+    assert features == sorted(features)
