@@ -14,7 +14,11 @@ class Box(Protocol):
     """One box and all that runs in it. `pidfd` is readable when nothing of it is left."""
 
     pidfd: int
-    can_freeze: bool
+
+    @property
+    def can_freeze(self) -> bool:
+        """Whether the box has a freezer."""
+        ...
 
     def freeze(self) -> None:
         """Stops everything in the box where it is. Errors: SandboxFault, if it does not stop."""

@@ -22,8 +22,9 @@ class Executed(Forked):
 
     way = "exec"
 
-    def __init__(self) -> None:
-        super().__init__(imports=())
+    def __init__(self, walls: Sequence[str] = ()) -> None:
+        """Returns before it is ready; `walls` is what no box may lack, whoever asks."""
+        super().__init__(walls, imports=())
 
 
 def way_into(spec: Spec, crew: Crew) -> Way:

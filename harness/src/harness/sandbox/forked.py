@@ -1,5 +1,6 @@
 """Starts boxes by a zygote: a process that has imported torch already and forks one for each."""
 
+import json
 import os
 import secrets
 import select
@@ -35,11 +36,16 @@ class Forked:
 
     way = "fork"
 
-    def __init__(self, imports: Sequence[str] = ("torch",)) -> None:
-        """Returns before the zygote is ready; `imports` are what each worker finds imported."""
+    def __init__(self, walls: Sequence[str] = (), imports: Sequence[str] = ("torch",)) -> None:
+        """Returns before the zygote is ready.
+
+        `walls` is what no box may lack, whoever asks, since who asks may have been taken over;
+        `imports` are what each worker finds imported.
+        """
+        options = {"walls": list(walls), "imports": list(imports)}
         self._socket, theirs = channel.pair()
         with theirs:
-            arguments = (str(theirs.fileno()), str(os.getpid()), *imports)
+            arguments = (str(theirs.fileno()), str(os.getpid()), json.dumps(options))
             self._process = subprocess.Popen(
                 [sys.executable, *_FLAGS, "-m", "harness.zygote", *arguments],
                 stdin=subprocess.DEVNULL,

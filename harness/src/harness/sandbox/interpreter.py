@@ -1,5 +1,6 @@
 """Where the running interpreter lies: what a worker must be able to read to import anything."""
 
+import functools
 import os
 import sys
 import sysconfig
@@ -8,12 +9,13 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parent.parent
 
 
-def folders() -> list[str]:
+@functools.cache
+def folders() -> tuple[str, ...]:
     """Every folder that the running interpreter may import from, but our own editable source."""
     found = {sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib")}
     found |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
     found |= {os.path.realpath(path) for path in found}
-    return sorted(path for path in found if Path(path).is_dir() and path != "/")
+    return tuple(sorted(path for path in found if Path(path).is_dir() and path != "/"))
 
 
 def package() -> str:

@@ -13,7 +13,6 @@ import shutil
 import signal
 import socket
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from harness.sandbox import channel, linux, processes
@@ -58,6 +57,7 @@ class _Keeper:
         self._client = client
         self._group: Group | None = None
         self._child = 0
+        self._scratch = -1
 
     def tell(self, message: dict[str, Any]) -> None:
         """Says it, whether or not the client is still there to hear it."""
@@ -118,7 +118,7 @@ class _Keeper:
     def _forget(self) -> None:
         """Lets go of what the box was given: a socket held here would not close with its worker."""
         linux.silence_streams()
-        linux.keep_descriptors([self._client.fileno(), *self._way.kept])
+        linux.keep_descriptors([self._client.fileno(), self._scratch, *self._way.kept])
 
     def _begin(self, keeper: int) -> NoReturn:
         try:
@@ -165,16 +165,27 @@ class _Keeper:
         return {"usage": usage, "is_out_of_memory": is_out_of_memory}
 
     def _lend_scratch(self) -> None:
-        if not self._spec.has_namespaces and "uid" in self._spec.walls:
-            os.chown(self._spec.scratch, WORKER_UID, WORKER_UID)
+        """Errors: OSError, unless it is an empty folder: nothing else is ours to give or clear."""
+        if self._spec.has_namespaces:
+            return
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        self._scratch = os.open(self._spec.scratch, flags)
+        if _names(self._scratch):
+            raise OSError(f"{self._spec.scratch} is not empty")
+        if "uid" in self._spec.walls:
+            os.fchown(self._scratch, WORKER_UID, WORKER_UID)
 
     def _clean_scratch(self) -> None:
-        """Leaves the folder to its maker as it was; another user's files would not be theirs."""
-        if self._spec.has_namespaces or not self._spec.scratch:
+        """Leaves it to its maker empty: another user's files would not be theirs to remove."""
+        if self._scratch < 0:
             return
-        with contextlib.suppress(OSError):
-            for entry in Path(self._spec.scratch).iterdir():
-                if entry.is_dir() and not entry.is_symlink():
-                    shutil.rmtree(entry, ignore_errors=True)
-                else:
-                    entry.unlink()
+        for name in _names(self._scratch):
+            with contextlib.suppress(NotADirectoryError):
+                shutil.rmtree(name, ignore_errors=True, dir_fd=self._scratch)
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=self._scratch)
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]

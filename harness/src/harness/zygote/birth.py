@@ -45,8 +45,8 @@ def _take_chances() -> None:
     supervisor is another program and does not.
     """
     random.seed()
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(secrets.randbits(32))
+    if numpy_random := sys.modules.get("numpy.random"):
+        numpy_random.seed(secrets.randbits(32))
     if torch := sys.modules.get("torch"):
         torch.manual_seed(secrets.randbits(63))
     # Never freed: the next small and the next large block lie elsewhere in every worker.

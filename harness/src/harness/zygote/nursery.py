@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +17,7 @@ from harness.sandbox import (
     cgroup_places,
     channel,
     executed,
+    interpreter,
     jail,
     keeper,
     linux,
@@ -28,19 +28,23 @@ from harness.sandbox.spec import Spec, from_json
 from harness.zygote import birth
 
 
-def serve(descriptor: int, parent: int, imports: Sequence[str]) -> None:
-    """The zygote's whole life, until its socket or its parent ends."""
+def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
+    """The zygote's whole life, until its socket or its parent ends.
+
+    Options: `imports`, the modules that every worker is to have; `walls`, which no box may lack.
+    """
     _settle(parent)
-    for name in (*imports, "harness.worker.guest"):
+    for name in (*options["imports"], "harness.worker.guest"):
         importlib.import_module(name)
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
     assert len(os.listdir("/proc/self/task")) == 1, "a fork of a process with threads is not safe"  # noqa: PTH208
     places = cgroup_places.find()
     cgroup.sweep(places)
+    interpreter.folders()  # Looked up once, for all boxes.
     gc.collect()
     gc.freeze()
-    nursery = _Nursery(socket.socket(fileno=descriptor), places)
+    nursery = _Nursery(socket.socket(fileno=descriptor), places, set(options["walls"]))
     while nursery.answer():
         continue
     nursery.clear()
@@ -58,9 +62,10 @@ def _settle(parent: int) -> None:
 
 
 class _Nursery:
-    def __init__(self, client: socket.socket, places: Places) -> None:
+    def __init__(self, client: socket.socket, places: Places, walls: set[str]) -> None:
         self._client = client
         self._places = places
+        self._walls = walls
         self._keepers: set[int] = set()
         self._self = os.pidfd_open(os.getpid())
 
@@ -109,6 +114,8 @@ class _Nursery:
     def _start(
         self, spec: Spec, way: str, descriptors: list[int]
     ) -> tuple[dict[str, Any], tuple[int, ...]]:
+        if lacking := self._walls - set(spec.walls):
+            return {"fault": f"a box without {', '.join(sorted(lacking))} is not built here"}, ()
         try:
             pid = os.fork()
         except OSError as error:
