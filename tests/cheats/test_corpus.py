@@ -10,7 +10,12 @@ from .corpus import SUBMISSIONS, Cheat, Ended, cheat, run
 
 SECRET = "the agent's token"
 HONEST = cheat(SUBMISSIONS / "honest.py")
-OTHERS = [one for path in sorted(SUBMISSIONS.glob("*.py")) if (one := cheat(path)) != HONEST]
+LATER = {"level", "problem", "runs", "at_once", "key_reversed", "never_says"}  # a sandbox's, to come
+OTHERS = [
+    one
+    for path in sorted(SUBMISSIONS.glob("*.py"))
+    if (one := cheat(path)) != HONEST and not LATER & one.header.keys()
+]
 TIMING = [one for one in OTHERS if one.header.get("check") == "no_gain"]
 
 # What the handshake may hide of a call, as a share of the time that its work alone takes.

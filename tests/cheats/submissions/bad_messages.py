@@ -1,9 +1,20 @@
 # id: S21 bad_messages
 # expect: protocol
-import sys
+import os
+import socket
+
+
+def control():
+    """The one SEQPACKET socket that this process was given."""
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            one = socket.socket(fileno=os.dup(int(number)))
+        except OSError:
+            continue
+        if one.type == socket.SOCK_SEQPACKET:
+            return one
 
 
 def custom_kernel(data):
-    control = sys._getframe(2).f_locals["control"]
-    control.send(b"F" + b"[" * 10_000)
+    control().send(b"F" + b"[" * 10_000)
     return data[2]

@@ -1,20 +1,43 @@
 # id: S18 daemon
 # expect: passed
+# prints: DAEMON
+# Two that start each other again, in sessions of their own, deaf to every signal but one.
 import os
 import signal
 import time
 
 import torch
 
-if os.fork() == 0:
+
+def daemon(life):
     os.setsid()
+    for number in range(1, signal.NSIG):
+        try:
+            signal.signal(number, signal.SIG_IGN)
+        except (OSError, ValueError):
+            pass
+    with open("/proc/self/comm", "w") as name:
+        name.write("kworker)0 R 1")
+    while True:
+        if os.fork() == 0:
+            os.setpgid(0, 0)
+            if os.fork() == 0:
+                time.sleep(life)
+            os._exit(0)
+        try:
+            os.wait()
+        except ChildProcessError:
+            pass
+        time.sleep(0.2)
+
+
+if os.fork() == 0:
     if os.fork() == 0:
-        os.setpgid(0, 0)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        print("PID", os.getpid(), flush=True)
-        time.sleep(300)
+        print("DAEMON", os.getpid(), flush=True)
+        daemon(300)
     os._exit(0)
-os.wait()
+if not signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+    os.wait()
 
 
 def custom_kernel(data):

@@ -1,15 +1,36 @@
 # id: T06 done_early
 # expect: wrong_answer late_write protocol
+import os
+import socket
 import sys
 import time
 
 import torch
 
 
+def control():
+    """The one SEQPACKET socket that this process was given."""
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            one = socket.socket(fileno=os.dup(int(number)))
+        except OSError:
+            continue
+        if one.type == socket.SOCK_SEQPACKET:
+            return one
+
+
+def nonce():
+    """What this call must be answered with, from the frames of the callers."""
+    frame = sys._getframe(1)
+    while frame:
+        for value in frame.f_locals.values():
+            if type(value) is bytes and len(value) >= 17 and value[:1] == b"G":
+                return value[1:17]
+        frame = frame.f_back
+
+
 def custom_kernel(data):
-    answer = sys._getframe(1)
-    control = answer.f_back.f_locals["control"]
-    control.send(b"D" + answer.f_locals["nonce"])
+    control().send(b"D" + nonce())
     time.sleep(0.003)
     left, right, out = data
     return torch.matmul(left, right, out=out)

@@ -1,12 +1,22 @@
 # id: T08 dones_queued
 # expect: protocol
-import sys
+import os
+import socket
 
-control = sys._getframe(1)
-while "control" not in control.f_locals:
-    control = control.f_back
+
+def control():
+    """The one SEQPACKET socket that this process was given."""
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            one = socket.socket(fileno=os.dup(int(number)))
+        except OSError:
+            continue
+        if one.type == socket.SOCK_SEQPACKET:
+            return one
+
+
 for _ in range(50):
-    control.f_locals["control"].send(b"D" + b"x" * 16)
+    control().send(b"D" + b"x" * 16)
 
 
 def custom_kernel(data):

@@ -1,11 +1,21 @@
 # id: T09 message_flood
 # expect: protocol
-import sys
+import os
+import socket
 
-import torch
+
+def control():
+    """The one SEQPACKET socket that this process was given."""
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            one = socket.socket(fileno=os.dup(int(number)))
+        except OSError:
+            continue
+        if one.type == socket.SOCK_SEQPACKET:
+            return one
 
 
 def custom_kernel(data):
-    control = sys._getframe(2).f_locals["control"]
+    ours = control()
     while True:
-        control.send(b"F" * 60_000)
+        ours.send(b"F" * 60_000)

@@ -2,28 +2,59 @@
 # expect: wrong_answer late_write passed
 # mode: benchmark
 # check: no_gain
+# prints: SPUN
+# A native loop on the last word of the input lets a thread go the moment that the word changes,
+# before the worker is told; the kernel then only waits for what may long be done.
+import ctypes
+import subprocess
 import threading
 
 import torch
 
-seen = {}
+text = """
+void wait_for_change(volatile unsigned *word, unsigned last) { while (*word == last) ; }
+"""
+with open("spin.c", "w") as file:
+    file.write(text)
+subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", "spin.so", "spin.c"], check=True)
+wait_for_change = ctypes.CDLL("./spin.so").wait_for_change
+wait_for_change.restype = None
+wait_for_change.argtypes = (ctypes.c_void_p, ctypes.c_uint)
+kept = {}
 
 
-def spin():
-    while True:
-        left, right, out = seen["data"]
-        last = right.reshape(-1)[0].item()
-        if last != seen.get("last"):
-            seen["last"] = last
+class Spinner(threading.Thread):
+    """Computes whenever the last word of `right` is another; `done` counts, where C can see it."""
+
+    def __init__(self, data):
+        super().__init__(daemon=True)
+        self.data = data
+        self.word = ctypes.c_uint.from_address(data[1].data_ptr() + 4 * (data[1].numel() - 1))
+        self.last = self.word.value
+        self.done = ctypes.c_uint(0)
+        self.seen = 0
+
+    def run(self):
+        left, right, out = self.data
+        while True:
+            wait_for_change(ctypes.addressof(self.word), self.last)
+            self.last = self.word.value
             torch.matmul(left, right, out=out)
+            self.done.value += 1
+
+    def wait(self):
+        wait_for_change(ctypes.addressof(self.done), self.seen)
+        self.seen += 1
 
 
 def custom_kernel(data):
-    if "data" not in seen:
-        seen["data"] = data
-        threading.Thread(target=spin, daemon=True).start()
-        return torch.matmul(data[0], data[1], out=data[2])
-    if data[2].data_ptr() != seen["data"][2].data_ptr():
-        seen["data"] = data
-        return torch.matmul(data[0], data[1], out=data[2])
-    return data[2]
+    left, right, out = data
+    spinner = kept.get(out.data_ptr())
+    if spinner is None:
+        spinner = kept[out.data_ptr()] = Spinner(data)
+        torch.matmul(left, right, out=out)
+        spinner.start()
+        print("SPUN", flush=True)
+    else:
+        spinner.wait()
+    return out

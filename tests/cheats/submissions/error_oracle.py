@@ -1,0 +1,16 @@
+# id: M02 error_oracle
+# expect: crashed
+# mode: ranked
+# never_says: ORACLE
+# Honest while it is watched; then it shouts what it sees of a hidden case.
+import torch
+
+calls = []
+
+
+def custom_kernel(data):
+    calls.append(0)
+    left, right, out = data
+    if len(calls) > 4:
+        raise ValueError(f"ORACLE {left[0, :4].tolist()} of {tuple(left.shape)}")
+    return torch.matmul(left, right, out=out)
