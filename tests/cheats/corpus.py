@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.entry import Progress, RunReport, RunRequest, StageFinished, Started, evaluate
-from harness.supervisor.processes import descendants
+from harness.sandbox.processes import descendants
 
 HERE = Path(__file__).parent
 SUBMISSIONS = HERE / "submissions"

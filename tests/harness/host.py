@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
-from harness.supervisor.processes import descendants
+from harness.sandbox.processes import descendants
 
 HONEST = "def custom_kernel(data):\n    data[1].copy_(data[0])\n    return data[1]\n"
 REFERENCE = (Path(__file__).parent / "problem" / "reference.py").read_text()

@@ -92,4 +92,4 @@ def test_usage_is_measured_even_of_a_failed_run(host: Host) -> None:
     usage = host.run("exit()").usage
     assert usage["wall_s"] > 0
     assert usage["cpu_s"] > 0
-    assert usage["peak_memory_mib"] > 50
+    assert usage["peak_memory_mib"] > 1

@@ -21,9 +21,9 @@ class Teacher:
         self._generate = generate
         self._answer = answer
 
-    def data(self, _case: Case, seed: int) -> Any:
+    def data(self, _case: Case, seed: int, rank: int = 0) -> Any:
         """What the generator makes."""
-        return self._generate(seed)
+        return self._generate(seed + rank)
 
     def answer(self, _case: Case, data: Any) -> Any:
         """What the reference answers."""

@@ -67,7 +67,8 @@ def require_bools(outputs: Sequence[Leaf], snapshot: Any) -> None:
 
 def mismatches(outputs: Sequence[Any], expected: Sequence[Any]) -> tuple[int, list[Mismatch]]:
     """How many elements are off by more than rounding, and the first of them."""
-    count, shown = 0, []
+    count = 0
+    shown: list[Mismatch] = []
     for place, (output, right) in enumerate(zip(outputs, expected, strict=True)):
         off = _off(output, right)
         count += int(off.sum())

@@ -70,7 +70,8 @@ class Guests:
 
     def end(self) -> None:
         """Nothing of any team is left after this. Errors: SandboxFault."""
-        if not all([team.end() for team in self.teams]):
+        are_empty = [team.end() for team in self.teams]
+        if not all(are_empty):
             raise SandboxFault("a process of the submission could not be killed")
 
     def usage(self) -> dict[str, float]:

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -27,11 +28,12 @@ from harness.messages import (
     to_line,
 )
 from harness.problem import ProblemFault
+from harness.sandbox import linux, processes
 from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.executed import Executed
 from harness.sandbox.forked import Forked
 from harness.sandbox.probe import probe
-from harness.supervisor import confine, processes, run, verdict
+from harness.supervisor import confine, run, verdict
 from harness.supervisor.defences import Defences
 from harness.supervisor.home import Home, prepare
 from harness.supervisor.run import Machine
@@ -100,7 +102,7 @@ class Host:
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             confine.give_up()
-            processes.die_with(os.getppid(), signal.SIGKILL)
+            _die_with(os.getppid(), signal.SIGKILL)
             os.chdir(home.folder)
             self.tell(self._report(request, home))
             os.write(said, b".")
@@ -130,8 +132,8 @@ class Host:
 
 def serve(parent: int, options: dict[str, Any]) -> None:
     """Answers requests until standard input ends, SIGTERM comes or the parent ends."""
-    processes.become_reaper()
-    processes.become_unreadable()
+    linux.become_reaper()
+    linux.become_unreadable()
     channel = _channel()
     machine = _machine(options)
     state = State(Path(options["state"]) if options.get("state") else None)
@@ -142,7 +144,7 @@ def serve(parent: int, options: dict[str, Any]) -> None:
 
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    processes.die_with(parent, signal.SIGTERM)
+    _die_with(parent, signal.SIGTERM)
     _warm_up()
     for line in iter(lambda: sys.stdin.readline(LINE_BYTES_MAX), ""):
         host.answer(request_from_line(line))
@@ -154,11 +156,8 @@ def _machine(options: dict[str, Any]) -> Machine:
     if level := options.get("level"):
         found = found.lowered(level)
     walls = found.minus(options.get("without", ())).walls
-    launcher: Launcher
-    if options.get("launcher", "zygote") == "bubblewrap":
-        launcher = Executed()
-    else:
-        launcher = Forked()
+    kinds: dict[str, Callable[[], Launcher]] = {"zygote": Forked, "bubblewrap": Executed}
+    launcher = kinds[options.get("launcher", "zygote")]()
     return Machine(launcher, walls, Defences(**options.get("defences", {})))
 
 
@@ -176,6 +175,16 @@ def _warm_up() -> None:
     torch.set_num_threads(1)
     gc.freeze()
     gc.enable()
+
+
+def _die_with(parent: int, by: signal.Signals) -> None:
+    """This process ends when its parent does, whose pid it was told while it lived."""
+    try:
+        above = os.pidfd_open(parent)
+    except ProcessLookupError:
+        os._exit(1)
+    linux.die_with(above, by)
+    os.close(above)
 
 
 def _wait(pidfd: int) -> None:

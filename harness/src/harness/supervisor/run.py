@@ -65,9 +65,13 @@ class Machine:
 def execute(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> RunReport:
     """One run in this process; nothing of its workers is left when this returns."""
     began = time.monotonic()
-    run = _Run(request, home, machine, tell)
+    usage: dict[str, float] = {}
     try:
-        report = run.execute()
+        run = _Run(request, home, machine, tell)
+        try:
+            report = run.execute()
+        finally:
+            usage = run.guests.usage()
     except ProblemFault as fault:
         report = failed("problem_fault", verdict.printable(str(fault)))
     except SandboxFault as fault:
@@ -77,7 +81,7 @@ def execute(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> Ru
     except Noisy as noisy:
         report = failed("noisy", str(noisy))
     took_s = time.monotonic() - began
-    return replace(report, took_s=took_s, usage=run.guests.usage() | {"wall_s": took_s})
+    return replace(report, took_s=took_s, usage=usage | {"wall_s": took_s})
 
 
 class _Run:

@@ -6,7 +6,7 @@ import signal
 import time
 from typing import NoReturn
 
-from harness.supervisor import processes
+from harness.sandbox import linux
 
 _AWAKE, _RELEASED = 0, 1
 _WAKE_NS_MAX = 2_000_000
@@ -27,12 +27,13 @@ class Warmer:
             return
         self._flags = mmap.mmap(-1, mmap.PAGESIZE)
         heard, self._said = os.pipe()
-        parent = os.getpid()
+        parent = os.pidfd_open(os.getpid())
         self._child = os.fork()
         if self._child == 0:
             os.close(self._said)
             self._spin_when_told(heard, core, parent)
         os.close(heard)
+        os.close(parent)
 
     def wake(self) -> None:
         """Returns when the core is awake, or after 2 ms in any case."""
@@ -60,7 +61,7 @@ class Warmer:
 
     def _spin_when_told(self, heard: int, core: int, parent: int) -> NoReturn:
         try:
-            processes.die_with(parent, signal.SIGKILL)
+            linux.die_with(parent)
             os.sched_setaffinity(0, [core])
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
             flags = self._flags
