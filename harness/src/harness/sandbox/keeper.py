@@ -41,7 +41,7 @@ def keep(spec: Spec, client: socket.socket, places: Places, way: Way) -> NoRetur
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     keeper = _Keeper(spec, client, way)
     # An end of the launcher comes as SIGTERM too.
-    signal.signal(signal.SIGTERM, lambda _signal, _frame: keeper.empty())
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: keeper.stop())
     try:
         keeper.build(places)
         keeper.watch()
@@ -97,6 +97,11 @@ class _Keeper:
             self._group.kill()
         if self._child:
             processes.kill([self._child])
+
+    def stop(self) -> None:
+        """An end from outside, which is no fault of what runs inside."""
+        self.tell({"fault": "the box was ended from outside"})
+        self.empty()
 
     def leave(self) -> NoReturn:
         """Waits until nothing is left, removes the groups, says how it was, and ends."""
