@@ -4,8 +4,8 @@ import pytest
 
 from harness.toolchains.command import (
     Bench,
+    BuildRefused,
     Directives,
-    FlagRefused,
     compiles_at_import,
     directives,
     language_of,
@@ -77,17 +77,17 @@ def test_an_allowed_flag_is_passed_on(flag: str) -> None:
     ],
 )
 def test_any_other_flag_is_refused_with_what_is_allowed(flag: str) -> None:
-    with pytest.raises(FlagRefused, match="may not be asked for: allowed are -O"):
+    with pytest.raises(BuildRefused, match="may not be asked for: allowed are -O"):
         _flags(flag)
 
 
 def test_a_flag_of_another_compiler_is_refused() -> None:
-    with pytest.raises(FlagRefused, match="'--use_fast_math' may not be asked for"):
+    with pytest.raises(BuildRefused, match="'--use_fast_math' may not be asked for"):
         _flags("--use_fast_math", "c++")
 
 
 def test_too_many_flags_are_refused() -> None:
-    with pytest.raises(FlagRefused, match="17 flags are asked for, at most 16 may be"):
+    with pytest.raises(BuildRefused, match="17 flags are asked for, at most 16 may be"):
         _flags(" ".join(["-O2"] * 17))
 
 
@@ -102,7 +102,7 @@ def test_too_many_flags_are_refused() -> None:
     ],
 )
 def test_a_directive_that_makes_no_sense_is_refused(source: str, text: str) -> None:
-    with pytest.raises(FlagRefused, match=text):
+    with pytest.raises(BuildRefused, match=text):
         directives(source.encode(), "cuda")
 
 

@@ -19,13 +19,17 @@ int custom_kernel(const wb_tensor *inputs, int, wb_tensor *outputs, int, const c
 """
 
 
-def built(folder: Path, name: str, source: str, memory: int, **bench: str) -> bytes:
-    """What a builder hands over for a source. Errors: FlagRefused, Unusable."""
-    builder.build(ordered(folder, name, source, **bench), memory)
+def built(
+    folder: Path, name: str, source: str, memory: int, *, architecture: str = "", nvrtc: str = ""
+) -> bytes:
+    """What a builder hands over for a source. Errors: BuildRefused, Unusable."""
+    builder.build(ordered(folder, name, source, architecture=architecture, nvrtc=nvrtc), memory)
     return contents(memory)
 
 
-def ordered(folder: Path, name: str, source: str, **bench: str) -> dict[str, object]:
+def ordered(
+    folder: Path, name: str, source: str, *, architecture: str = "", nvrtc: str = ""
+) -> dict[str, object]:
     """The order for a source that was laid into a folder."""
     path = folder / name
     path.write_text(source)
@@ -33,7 +37,9 @@ def ordered(folder: Path, name: str, source: str, **bench: str) -> dict[str, obj
     language = command.language_of(name)
     assert language is not None
     asked = command.directives(source.encode(), language)
-    place = command.Bench(str(path), str(folder / "made" / "built"), **bench)
+    made = str(folder / "made" / "built")
+    includes = probe.cuda_includes() if nvrtc else ()
+    place = command.Bench(str(path), made, architecture, includes, nvrtc)
     order = command.order(asked, place)
     return replace(order, environment=probe.environment()).to_json()
 

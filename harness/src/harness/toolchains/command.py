@@ -46,8 +46,8 @@ _NAMES = {
 }
 
 
-class FlagRefused(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
-    """The submission asks its compiler for what it may not have; the text is for people."""
+class BuildRefused(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """The submission asks for what it may not have here; the text is for people."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def compiles_at_import(source: bytes) -> bool:
 
 
 def directives(source: bytes, language: str) -> Directives:
-    """What the leading comment lines ask for. Errors: FlagRefused, with one sentence."""
+    """What the leading comment lines ask for. Errors: BuildRefused, with one sentence."""
     said: dict[str, str] = {}
     for line in _leading(source):
         found = _DIRECTIVE.match(line)
@@ -117,11 +117,11 @@ def directives(source: bytes, language: str) -> Directives:
         topic, value = found[1].lower(), found[2].strip()
         if topic not in _TOPICS or topic in said:
             what = "repeated" if topic in said else "unknown"
-            raise FlagRefused(f"{what} directive {topic!r}: there are {', '.join(_TOPICS)}")
+            raise BuildRefused(f"{what} directive {topic!r}: there are {', '.join(_TOPICS)}")
         said[topic] = value
     language = _compiler(said.get("compiler"), language)
     if ("launch" in said) != (language == "nvrtc"):
-        raise FlagRefused("'launch: grid=…, block=…' goes with 'compiler: nvrtc', and only so")
+        raise BuildRefused("'launch: grid=…, block=…' goes with 'compiler: nvrtc', and only so")
     flags = tuple(said.get("flags", "").split())
     _require_allowed(flags, language)
     return Directives(language, flags, said.get("launch", ""))
@@ -166,7 +166,7 @@ def _compiler(name: str | None, language: str) -> str:
     if name is None:
         return language
     if name.lower() != "nvrtc" or language != "cuda":
-        raise FlagRefused(
+        raise BuildRefused(
             f"the compiler {name!r} cannot be asked for: a .cu file may ask for nvrtc"
         )
     return "nvrtc"
@@ -175,9 +175,9 @@ def _compiler(name: str | None, language: str) -> str:
 def _require_allowed(flags: tuple[str, ...], language: str) -> None:
     allowed = _ALLOWED[language]
     if len(flags) > _FLAGS_MAX:
-        raise FlagRefused(f"{len(flags)} flags are asked for, at most {_FLAGS_MAX} may be")
+        raise BuildRefused(f"{len(flags)} flags are asked for, at most {_FLAGS_MAX} may be")
     for flag in flags:
         if len(flag) > _FLAG_CHARS_MAX or not any(one.fullmatch(flag) for one in allowed):
             names = ", ".join(_NAMES[one] for one in allowed)
             shown = flag[:_FLAG_CHARS_MAX]
-            raise FlagRefused(f"the flag {shown!r} may not be asked for: allowed are {names}")
+            raise BuildRefused(f"the flag {shown!r} may not be asked for: allowed are {names}")

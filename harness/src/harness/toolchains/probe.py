@@ -119,6 +119,16 @@ def nvrtc() -> str | None:
     return None
 
 
+def cuda_includes() -> tuple[str, ...]:
+    """The folders of CUDA's own headers, which nvcc knows and NVRTC must be told."""
+    roots = [str(Path(library).parents[1])] if (library := nvrtc()) else []
+    folders = [
+        Path(root, "include", more) for root in (*roots, *_CUDA_FOLDERS) for more in ("", "cccl")
+    ]
+    witnesses = ("cuda_fp16.h", "cuda/std/version")
+    return tuple(str(one) for one in folders if any((one / name).is_file() for name in witnesses))
+
+
 def architecture() -> str:
     """What code for this very processor depends on: machine and features.
 

@@ -38,7 +38,7 @@ def build(order: dict[str, Any], descriptor: int) -> None:
     if order["nvrtc"]:
         said, data = nvrtc.compiled(order["nvrtc"], order["source"], order["arguments"])
     else:
-        status, said = run(order["arguments"], {**os.environ, **order["environment"]})
+        status, said = run(order["arguments"], _environment(order, output.parent))
         data = _read(output, order["bytes_max"]) if status == 0 else b""
     _print(said)
     if not data:
@@ -88,6 +88,11 @@ def shortened(said: bytes, bytes_max: int) -> bytes:
     tail = tail[tail.find(b"\n") + 1 :] or tail
     left_out = len(said) - len(head) - len(tail)
     return head.rstrip(b"\n") + b"\n[%d bytes are left out here]\n" % left_out + tail
+
+
+def _environment(order: dict[str, Any], folder: Path) -> dict[str, str]:
+    """Made from nothing; in the C locale, for messages are read as plain text."""
+    return {**order["environment"], "LC_ALL": "C", "HOME": str(folder), "TMPDIR": str(folder)}
 
 
 def _drained(stream: IO[bytes]) -> bytes:

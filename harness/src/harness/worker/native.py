@@ -119,7 +119,7 @@ def built(descriptor: int, launch: str = "") -> Native | Launched:
 
 
 def _tensors(tensors: Sequence[Any]) -> Any:
-    found = (_Tensor * len(tensors))()
+    found: Any = (_Tensor * len(tensors))()
     for place, tensor in zip(found, tensors, strict=True):
         place.data = tensor.data_ptr()
         place.dtype = _code_of(tensor.dtype)
@@ -127,6 +127,7 @@ def _tensors(tensors: Sequence[Any]) -> Any:
         # ctypes keeps the arrays alive for as long as the structures that point to them.
         place.shape = (ctypes.c_int64 * tensor.dim())(*tensor.shape)
         place.strides = (ctypes.c_int64 * tensor.dim())(*tensor.stride())
+    found.kept = list(tensors)  # and so must their memories live
     return found
 
 

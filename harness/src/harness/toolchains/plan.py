@@ -1,0 +1,119 @@
+"""How one submission is to be built on this machine, and under which name the result is kept."""
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+from harness.messages import VERSION
+from harness.toolchains import probe
+from harness.toolchains.cache import VARIABLES, key_of
+from harness.toolchains.command import (
+    HEADER,
+    Bench,
+    BuildRefused,
+    Order,
+    compiles_at_import,
+    directives,
+    language_of,
+    order,
+)
+
+_COMPILERS = {"c++": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
+
+
+class ToolMissing(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """This machine has no compiler for the submission: the machine's fault."""
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What a machine builds with, probed once: versions by name, folders, the processor, a GPU.
+
+    `gpu` is the architecture of the GPU that submissions run on, such as sm_90a; "" without one.
+    """
+
+    tools: Mapping[str, str]
+    environment: Mapping[str, str]
+    includes: tuple[str, ...]
+    nvrtc: str
+    processor: str
+    gpu: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done for one submission.
+
+    With an `order` it is native: a builder carries the order out, and a worker is given the result
+    and `launch`. Without one it is Python, and the result is a pack of its compile caches, made by
+    the first worker that imports it; `is_heavy` if that one wants a builder's limits.
+    """
+
+    key: str
+    order: Order | None = None
+    launch: str = ""
+    is_heavy: bool = False
+
+    @property
+    def is_native(self) -> bool:
+        """Whether a compiler runs before any worker does."""
+        return self.order is not None
+
+
+def survey(gpu: str = "", headers: Mapping[str, str] | None = None) -> Workshop:
+    """Looks at what is here; `headers` as in probe.probe."""
+    return Workshop(
+        tools=probe.probe(headers) | {"python": platform.python_version()},
+        environment=probe.environment(gpu),
+        includes=tuple(probe.includes(headers).values()),
+        nvrtc=probe.nvrtc() or "",
+        processor=probe.architecture(),
+        gpu=gpu,
+    )
+
+
+def plan(workshop: Workshop, source: bytes, path: str, scratch: str) -> Plan:
+    """What to do for a source that lies at `path` in its box, whose scratch folder is `scratch`.
+
+    Errors: BuildRefused, if the submission asks for what it may not have; ToolMissing.
+    """
+    language = language_of(path)
+    if language is None:
+        key = _key(workshop, source, ())
+        return Plan(key, is_heavy=compiles_at_import(source))
+    asked = directives(source, language)
+    if asked.language != "c++" and not workshop.gpu:
+        raise BuildRefused(f"a {PurePath(path).suffix} submission needs a GPU, and there is none")
+    compiler = _COMPILERS[asked.language]
+    if compiler not in workshop.tools:
+        raise ToolMissing(f"there is no {compiler} on this machine")
+    includes = workshop.includes
+    if asked.language == "nvrtc":
+        includes = (*includes, *probe.cuda_includes())
+    nvrtc = workshop.nvrtc if asked.language == "nvrtc" else ""
+    bench = Bench(path, f"{scratch}/built/kernel", workshop.gpu, includes, nvrtc)
+    made = replace(order(asked, bench), environment=workshop.environment)
+    return Plan(_key(workshop, source, made.arguments), made, asked.launch)
+
+
+def environment(workshop: Workshop, scratch: str) -> dict[str, str]:
+    """What every worker's environment holds so that it finds compilers and fills one cache.
+
+    >>> shop = Workshop({}, {"PATH": "/usr/bin"}, (), "", "x86_64")
+    >>> environment(shop, "/scratch")["TRITON_CACHE_DIR"]
+    '/scratch/cache'
+    """
+    return {**workshop.environment, **dict.fromkeys(VARIABLES, cache_folder(scratch))}
+
+
+def cache_folder(scratch: str) -> str:
+    """Where all compile caches of a box lie, for worker.cache to pack and unpack."""
+    return f"{scratch}/cache"
+
+
+def _key(workshop: Workshop, source: bytes, arguments: tuple[str, ...]) -> str:
+    ours = f"{VERSION} {hashlib.sha256(HEADER.read_bytes()).hexdigest()}"
+    where = f"{workshop.processor} {workshop.gpu}"
+    return key_of(source, arguments, workshop.tools, where, ours)
