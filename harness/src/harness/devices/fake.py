@@ -1,4 +1,4 @@
-"""A device that computes nothing: it replays synthetic samples, so that timing needs no hardware."""
+"""A device that computes nothing: it makes up samples, so that timing can be tested anywhere."""
 
 from dataclasses import dataclass
 from math import exp, sqrt

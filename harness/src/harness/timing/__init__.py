@@ -4,7 +4,8 @@ Everything here is pure: the clock and chance are handed in, and samples come fr
 
     source.Sample(time_us, flags=()), source.Source: call(), null(), reference(name)
     policy.policy_for(device, mode, wall_s=None) -> Policy; Policy.processes: how many fresh ones
-    history.History(): with_pass(process, shape) -> History; to_json(); History.from_json(body)
+    history.History(): with_pass(process.references, shape, process.null_us) -> History, for each
+        good pass when the run is over; to_json() -> dict; History.from_json(body)
     process.Plan(policy, history, shape, is_gated=True): what the measurement of one case knows;
         `shape` is a text that is equal where null calls cost the same: the sizes of the memories
     procedure.measure(source, plan, now_s, below) -> Process: one case in one fresh process;

@@ -102,7 +102,8 @@ def _shares(processes: Sequence[Process], plan: Plan) -> list[_Share]:
     A smaller rest cannot be told from an empty call, and might be negative.
     """
     null_us = _null_us(processes)
-    least_us = max([plan.policy.timer_step_us, *(high - low for low, _, high in [null_us] if high)])
+    spread_us = null_us[2] - null_us[0] if null_us else 0.0
+    least_us = max(plan.policy.timer_step_us, spread_us)
     is_plain = any(process.is_bimodal for process in processes)
     shares = []
     for process in processes:
@@ -128,7 +129,7 @@ def _shift(processes: Sequence[Process], plan: Plan) -> float:
     """Half of what the machine was off, where that was too much: a shift the interval must hold."""
     off = median(process.deviation_max for process in processes)
     is_off = any(beyond(process.deviation, plan.policy.flag_at) for process in processes)
-    return abs(off) / 2 if is_off else 0.0
+    return abs(log(1 + off)) / 2 if is_off else 0.0
 
 
 def _error(

@@ -1,9 +1,9 @@
 """The measurement of one case in one fresh process: warm-ups, null calls, blocks and looks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
-from statistics import median, stdev
+from statistics import fmean, stdev
 
 from harness.timing.estimators import half_width, trend_p
 from harness.timing.gates import beyond, deviation
@@ -159,7 +159,8 @@ class _Pass:
         blocks = self._counted()
         values = [block.value_us for block in blocks]
         half, p = half_width(values), trend_p(values)
-        is_good = half <= self._policy.target and p > _TREND_P and self._is_green(blocks)
+        is_fit = self._is_within(self._policy.refuse_at, blocks)
+        is_good = half <= self._policy.target and p > _TREND_P and is_fit
         if is_good and self._is_long():
             action = "stop"
         elif self._is_spent() or len(blocks) == self._policy.looks[-1] or self._is_futile(values):
@@ -168,9 +169,9 @@ class _Pass:
             action = "more"
         return Look(len(blocks), half, p, action)
 
-    def _is_green(self, blocks: list[Block]) -> bool:
+    def _is_within(self, limits: Mapping[str, float], blocks: list[Block]) -> bool:
         off = deviation(reference_values(blocks), self._plan.history)
-        return not beyond(off, self._policy.flag_at)
+        return not beyond(off, limits)
 
     def _is_futile(self, values: list[float]) -> bool:
         """Whether half the budget is gone and the last blocks told nothing new of the noise."""
@@ -181,7 +182,8 @@ class _Pass:
 
     def _grade(self, blocks: list[Block]) -> str:
         """The gravest of what can be said of this pass alone."""
-        is_noisy = any(block.is_contaminated for block in blocks) or not self._is_green(blocks)
+        is_near = self._is_within(self._policy.flag_at, blocks)
+        is_noisy = any(block.is_contaminated for block in blocks) or not is_near
         found = {
             "in_process": not self._plan.is_gated,
             "host_sync": any(block.is_dry for block in blocks),
@@ -193,18 +195,12 @@ class _Pass:
         return next((grade for grade, is_so in found.items() if is_so), "ok")
 
     def _has_own_trend(self, blocks: list[Block]) -> bool:
-        """Whether the submission drifted while the reference kernels stood still."""
+        """Whether the submission drifted, and not the machine under it."""
         if self._looks[-1].trend_p > _TREND_P:
             return False
-        return all(
-            trend_p([median(times) for times in by_block]) > _TREND_P
-            for by_block in self._reference_series(blocks)
-        )
-
-    def _reference_series(self, blocks: list[Block]) -> list[list[list[float]]]:
-        """For each reference kernel its samples block by block, blocks without any left out."""
-        series = [
-            [[one.time_us for one in block.references if one.name == name] for block in blocks]
-            for name in _REFERENCES
+        usual = reference_values(blocks)
+        machine = [
+            fmean(one.time_us / usual[one.name] for one in block.references) for block in blocks
         ]
-        return [[times for times in by_block if times] for by_block in series]
+        apart = [block.value_us / speed for block, speed in zip(blocks, machine, strict=True)]
+        return trend_p(apart) <= _TREND_P

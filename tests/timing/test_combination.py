@@ -1,0 +1,160 @@
+"""The time of a case, its interval, and what it is called."""
+
+import json
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+
+from harness.devices.fake import Kernel, Machine
+from harness.messages import CLASSES, CaseReport, RunReport, from_line, to_line
+from harness.timing.combination import combine, figures
+from tests.timing.measuring import QUIET, known, one_case, one_pass, plan_for
+
+
+def test_a_quiet_case_is_ok_and_right() -> None:
+    found = one_case(Kernel(time_us=1000.0))
+    low, high = found.interval_us
+    assert found.grade == "ok"
+    assert found.time_us == pytest.approx(1000.0, rel=0.003)
+    assert low < found.time_us < high
+    assert len(found.process_us) == 3
+
+
+def test_the_machines_own_deviation_is_a_floor() -> None:
+    found = one_case(Kernel(time_us=1000.0), replace(QUIET, cv=0.0001))
+    assert found.error == pytest.approx(0.0015 / 3**0.5, rel=1e-6)
+    assert found.freedom == 20
+
+
+def test_processes_that_differ_widen_the_interval() -> None:
+    found = one_case(Kernel(time_us=1000.0), replace(QUIET, speed_sd=0.05))
+    assert found.error > 0.005
+    assert found.freedom == 22
+
+
+def test_a_single_noisy_process_says_that_it_is() -> None:
+    plan = plan_for(mode="benchmark")
+    found = one_case(Kernel(time_us=1000.0), Machine(cv=0.3), plan)
+    assert found.grade == "noisy"
+    assert found.error > 0.01
+
+
+def test_a_measured_deviation_takes_the_place_of_the_default() -> None:
+    plan = plan_for()
+    told = replace(plan, history=replace(plan.history, sigma_run=((1000.0, 0.2),)))
+    assert one_case(plan=told).error == pytest.approx(0.2 / 3**0.5)
+
+
+def test_short_cpu_calls_have_honest_intervals() -> None:
+    short = one_case(Kernel(time_us=100.0), plan=plan_for("cpu"))
+    long = one_case(Kernel(time_us=5500.0), plan=plan_for("cpu"))
+    assert short.error > 0.05
+    assert long.error < 0.003
+
+
+def test_the_handshake_is_not_the_submissions() -> None:
+    machine = replace(QUIET, null_us=8.0, null_spread_us=1.0)
+    found = one_case(Kernel(time_us=500.0), machine)
+    assert found.time_us == pytest.approx(500.4, abs=1.5)
+    assert found.statistics["raw_us"] == pytest.approx(508.5, abs=1.5)
+    assert found.null_us == pytest.approx([8.1, 8.5, 8.9], abs=0.1)
+    assert found.grade == "ok"
+
+
+def test_a_slowed_null_call_is_not_believed() -> None:
+    plan = known(plan_for(), null_us=5.0)
+    found = one_case(Kernel(time_us=500.0), replace(QUIET, null_us=40.0), plan)
+    assert found.statistics["handshake_us"] == 5.0
+
+
+def test_a_quick_null_call_is_believed() -> None:
+    plan = known(plan_for(), null_us=50.0)
+    found = one_case(Kernel(time_us=500.0), replace(QUIET, null_us=8.0), plan)
+    assert found.statistics["handshake_us"] == 8.0
+
+
+def test_a_large_handshake_has_a_name() -> None:
+    machine = replace(QUIET, null_us=8.0)
+    found = one_case(Kernel(time_us=50.0), machine)
+    assert found.grade == "handshake_bound"
+    assert found.statistics["raw_us"] == pytest.approx(58.0, abs=0.5)
+
+
+def test_an_empty_call_is_never_faster_than_null_calls_differ() -> None:
+    machine = Machine(null_us=30.0, null_spread_us=20.0)
+    found = one_case(Kernel(time_us=0.001), machine, plan_for("cpu"))
+    assert min(found.process_us) >= 15.0
+
+
+def test_what_the_handshake_hides_makes_the_error_larger() -> None:
+    plan = plan_for(sigma_run=((1.0, 0.01),))
+    found = one_case(Kernel(time_us=100.0), replace(QUIET, null_us=100.0), plan)
+    assert found.error == pytest.approx(0.02 / 3**0.5, rel=0.05)
+
+
+def test_slow_calls_in_one_process_rank_the_plain_mean() -> None:
+    plan = plan_for()
+    slow = Kernel(slow_share=0.15, slow_by=0.4)
+    processes = [one_pass(plan=plan, seed=seed) for seed in (1, 2)]
+    found = combine([*processes, one_pass(slow, plan=plan, seed=3)], plan)
+    assert found.grade == "bimodal"
+    assert found.process_us[2] == pytest.approx(106.0, abs=2.0)
+
+
+def test_one_noisy_process_of_three_is_chance() -> None:
+    plan = plan_for()
+    noisy = replace(one_pass(plan=plan), grade="noisy")
+    quiet = one_pass(plan=plan, seed=2)
+    assert combine([noisy, quiet, quiet], plan).grade == "ok"
+    assert combine([noisy, noisy, quiet], plan).grade == "noisy"
+
+
+def test_one_dry_process_of_three_is_told() -> None:
+    plan = plan_for()
+    dry = one_pass(Kernel(dry=0.9), plan=plan)
+    assert combine([one_pass(plan=plan), dry], plan).grade == "host_sync"
+
+
+@pytest.mark.parametrize("factor", [0.5, 0.9, 1.1, 2.5])
+def test_a_machine_that_is_off_widens_the_interval_to_hold_it(factor: float) -> None:
+    plan = known(plan_for("cpu"))
+    found = one_case(Kernel(time_us=5500.0), replace(QUIET, factor=factor), plan)
+    low, high = found.interval_us
+    assert found.grade == "noisy"
+    assert low < 5500.0 < high
+    assert found.statistics["reference_deviation"] == pytest.approx(factor - 1, abs=0.01)
+
+
+def test_times_without_a_gate_are_in_process_and_whole() -> None:
+    plan = replace(plan_for(), is_gated=False)
+    found = one_case(Kernel(time_us=100.0), replace(QUIET, null_us=20.0), plan)
+    assert found.grade == "in_process"
+    assert found.time_us == pytest.approx(120.0, rel=0.01)
+
+
+def test_every_statistic_fits_a_report() -> None:
+    found = one_case(machine=replace(QUIET, null_us=5.0), plan=known(plan_for()))
+    case = CaseReport("a", "time", "passed", **vars(found))
+    report = RunReport("passed", "time", "", 1.0, "00", [case])
+    assert from_line(to_line(report)) == report
+    assert case.grade in CLASSES
+    assert found.statistics["best_us"] <= found.statistics["p5_us"] <= found.statistics["q1_us"]
+    assert found.statistics["q3_us"] <= found.statistics["p99_us"] <= found.statistics["worst_us"]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_run_says_what_could_hide_in_its_handshake(device: str) -> None:
+    machine = replace(QUIET, null_us=30.0, null_spread_us=10.0)
+    times = [one_case(machine=machine, plan=plan_for(device), seed=seed) for seed in (1, 2)]
+    sigma, tie_us = figures(times)
+    assert sigma == pytest.approx(fmean(time.statistics["sigma_run"] for time in times))
+    assert tie_us == (30.0 if device == "cpu" else pytest.approx(8.0, abs=0.5))
+
+
+def test_a_run_without_times_hides_nothing() -> None:
+    assert figures([]) == (0.0, 0.0)
+
+
+def test_the_statistics_are_plain_numbers() -> None:
+    assert json.dumps(one_case().statistics, allow_nan=False)

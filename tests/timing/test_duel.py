@@ -1,0 +1,31 @@
+"""Two kernels in alternation."""
+
+import pytest
+
+from harness.timing.duel import PAIRS, decide, order
+
+
+def test_each_has_as_many_blocks_and_is_as_often_first() -> None:
+    plan = order()
+    assert plan.count("A") == plan.count("B") == PAIRS
+    assert plan[::2].count("A") == plan[::2].count("B")
+
+
+def test_a_steady_drift_favours_neither() -> None:
+    places = {name: [at for at, one in enumerate(order()) if one == name] for name in "AB"}
+    assert sum(places["A"]) == sum(places["B"])
+
+
+def test_the_faster_one_wins_from_either_side() -> None:
+    pairs = [(100.0 + 0.01 * at, 101.0 + 0.01 * at) for at in range(PAIRS)]
+    assert decide(pairs) == "A"
+    assert decide([(b, a) for a, b in pairs]) == "B"
+
+
+def test_a_steady_hairs_breadth_is_equal() -> None:
+    assert decide([(100.0, 100.1)] * PAIRS) == "equal"
+
+
+def test_a_single_pair_decides_nothing() -> None:
+    with pytest.raises(ValueError, match="got 1"):
+        decide([(1.0, 2.0)])

@@ -1,0 +1,195 @@
+"""One case in one process: how often it is measured, and what it is called."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.devices.fake import Fake, Kernel, Machine
+from harness.timing.procedure import measure
+from harness.timing.process import Process
+from harness.timing.source import Sample
+from tests.timing.measuring import QUIET, known, one_pass, plan_for
+
+
+def looks_of(process: Process) -> list[int]:
+    return [look.blocks for look in process.looks]
+
+
+def test_a_quiet_kernel_stops_at_the_first_look() -> None:
+    process = one_pass()
+    assert looks_of(process) == [8]
+    assert process.looks[-1].action == "stop"
+    assert process.grade == "ok"
+    assert len(process.samples_us) == 8 * 25
+
+
+def test_noise_adds_blocks_at_the_looks_alone() -> None:
+    process = one_pass(machine=Machine(cv=0.03))
+    assert looks_of(process) == [8, 12, 18, 27, 40][: len(process.looks)]
+    assert len(process.looks) > 1
+    assert [look.action for look in process.looks[:-1]] == ["more"] * (len(process.looks) - 1)
+
+
+def test_a_kernel_that_never_settles_is_noisy() -> None:
+    process = one_pass(machine=Machine(cv=0.3))
+    assert process.looks[-1].action == "give up"
+    assert len(process.counted) <= 40
+    assert process.grade == "noisy"
+
+
+def test_no_budget_is_passed_by_more_than_a_block() -> None:
+    plan = plan_for(device_s=0.5, wall_s=1.0)
+    process = one_pass(Kernel(time_us=1000.0), Machine(cv=0.3), plan)
+    wall_s = sum(block.wall_s for block in process.blocks)
+    assert wall_s < 1.0 + process.blocks[-1].wall_s
+    assert len(process.counted) >= 8
+    assert process.grade == "noisy"
+
+
+def test_noise_that_tells_nothing_new_ends_the_pass() -> None:
+    plan = plan_for(device_s=0.1, target=1e-6)
+    last = [one_pass(machine=Machine(cv=0.02), plan=plan, seed=seed).looks[-1] for seed in range(9)]
+    assert {look.action for look in last} == {"give up"}
+    assert 18 <= min(look.blocks for look in last) < 40
+
+
+def test_a_short_measurement_lasts_its_least_wall() -> None:
+    process = one_pass(machine=Machine(cv=0.0001, overhead_us=10.0))
+    assert sum(block.wall_s for block in process.blocks) >= 0.1 or looks_of(process)[-1] == 40
+
+
+@pytest.mark.parametrize("draw", [0, 1, 2, 3])
+def test_the_number_of_warm_ups_is_drawn(draw: int) -> None:
+    fake = Fake(1, Kernel(), QUIET)
+    process = measure(fake, plan_for(), fake.now_s, lambda _: draw)
+    assert len(process.warm_ups) == 3 + draw
+
+
+def test_null_calls_come_before_and_after_the_blocks() -> None:
+    assert len(one_pass(machine=Machine(null_us=5.0)).nulls) == 60
+
+
+def test_slow_null_calls_are_fewer() -> None:
+    nulls = one_pass(machine=Machine(null_us=5.0, overhead_us=30_000.0)).nulls
+    assert 10 <= len(nulls) < 60
+
+
+def test_reference_kernels_take_turns_in_every_block() -> None:
+    (first, *_) = one_pass().blocks
+    assert [one.name for one in first.references] == ["fma", "copy", "fma", "copy"]
+    assert [one.slot for one in first.references] == [5, 11, 17, 23]
+
+
+def test_short_blocks_take_turns_from_block_to_block() -> None:
+    blocks = one_pass(Kernel(time_us=250_000.0), plan=plan_for(wall_s=9.0)).blocks
+    assert {one.name for block in blocks for one in block.references} == {"fma", "copy"}
+    assert all(len(block.samples) == 3 for block in blocks)
+
+
+def test_contaminated_samples_do_not_count() -> None:
+    process = one_pass(machine=Machine(cv=0.003, contaminated=0.05))
+    assert process.dropped > 0
+    assert process.grade == "ok"
+
+
+def test_a_contaminated_block_is_repeated() -> None:
+    process = one_pass(machine=Machine(cv=0.003, contaminated=0.15), plan=plan_for(repeats_max=99))
+    assert any(not block.is_counted for block in process.blocks)
+    assert not any(block.is_contaminated for block in process.counted)
+    assert process.grade == "ok"
+
+
+def test_on_a_crowded_machine_all_samples_count_at_last() -> None:
+    process = one_pass(machine=Machine(cv=0.003, contaminated=0.9))
+    assert sum(not block.is_counted for block in process.blocks) == 8
+    assert len(process.samples_us) == sum(len(block.samples) for block in process.counted)
+    assert process.grade == "noisy"
+
+
+def test_launches_that_nothing_hides_are_host_sync() -> None:
+    assert one_pass(Kernel(dry=0.9)).grade == "host_sync"
+
+
+def test_launches_that_outlast_the_gate_are_launch_bound() -> None:
+    process = one_pass(Kernel(late=0.3))
+    assert process.grade == "launch_bound"
+    assert process.dropped == 0
+
+
+def test_rare_slow_calls_are_bimodal() -> None:
+    assert one_pass(Kernel(slow_share=0.15, slow_by=0.4)).grade == "bimodal"
+
+
+def test_what_the_machine_does_to_all_is_not_bimodal() -> None:
+    machine = Machine(cv=0.002, outliers=0.08)
+    assert one_pass(machine=machine, plan=plan_for(target=0.02)).grade == "ok"
+
+
+def test_waking_late_from_null_calls_too_is_not_bimodal() -> None:
+    machine = Machine(cv=0.001, null_us=30.0, null_spread_us=100.0)
+    assert one_pass(machine=machine, plan=plan_for(target=0.05)).grade == "ok"
+
+
+def test_a_submission_that_drifts_alone_has_a_trend() -> None:
+    process = one_pass(Kernel(drift=0.0002))
+    assert process.looks[-1].trend_p < 0.01
+    assert process.grade == "trend"
+
+
+def test_a_machine_that_drifts_is_noisy() -> None:
+    machine = Machine(cv=0.001, throttle_at=120, throttle_by=0.3)
+    assert one_pass(machine=machine).grade == "noisy"
+
+
+def test_a_reference_off_its_median_makes_a_pass_noisy() -> None:
+    plan = known(plan_for("cpu"))
+    assert one_pass(plan=plan).grade == "ok"
+    slow = one_pass(machine=replace(QUIET, factor=1.1), plan=plan)
+    assert slow.grade == "noisy"
+    assert slow.deviation_max == pytest.approx(0.1, abs=0.01)
+
+
+def test_times_without_a_gate_say_so() -> None:
+    assert one_pass(plan=replace(plan_for(), is_gated=False)).grade == "in_process"
+
+
+def test_slow_warm_ups_do_not_lessen_the_samples() -> None:
+    honest = one_pass(Kernel(time_us=100.0))
+    kernel = Kernel(time_us=100.0, slow_calls=6, slow_factor=5000.0)
+    cheat = one_pass(kernel)
+    assert len(cheat.samples_us) >= len(honest.samples_us)
+    assert not cheat.blocks[0].is_counted
+
+
+def test_blocks_begin_anew_a_bounded_number_of_times() -> None:
+    process = one_pass(Kernel(time_us=100.0, slow_calls=30, slow_factor=5000.0))
+    assert len(process.blocks) < 3 * 40
+
+
+def test_a_benchmark_takes_five_blocks_of_twenty() -> None:
+    process = one_pass(plan=plan_for(mode="benchmark"))
+    assert looks_of(process)[0] == 5
+    assert len(process.blocks[0].samples) == 20
+
+
+class _WrongError(Exception):
+    """What a gate raises at a wrong answer."""
+
+
+class _Failing(Fake):
+    """A source whose tenth call is wrong."""
+
+    def call(self) -> Sample:
+        if self.calls == 10:
+            raise _WrongError
+        return super().call()
+
+
+def test_a_wrong_answer_ends_the_measurement() -> None:
+    fake = _Failing(1, Kernel(), QUIET)
+    with pytest.raises(_WrongError):
+        measure(fake, plan_for(), fake.now_s, lambda _: 0)
+
+
+def test_the_same_samples_give_the_same_result() -> None:
+    assert one_pass(seed=7) == one_pass(seed=7)

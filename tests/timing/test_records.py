@@ -1,0 +1,59 @@
+"""Whoever doubts a number can make it again from the records."""
+
+import gzip
+import json
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from harness.devices.fake import Kernel, Machine
+from harness.timing.combination import combine
+from harness.timing.estimators import interquartile_mean
+from harness.timing.records import compressed, record
+from tests.timing.measuring import one_pass, plan_for
+
+CROWDED = Machine(cv=0.02, contaminated=0.15, null_us=5.0)
+
+
+def recorded(machine: Machine) -> dict[str, Any]:
+    plan = replace(plan_for(), calibration={"quantum_us": 0.032})
+    processes = [one_pass(Kernel(), machine, plan, seed) for seed in (1, 2, 3)]
+    return record(processes, combine(processes, plan))
+
+
+def read(packed: bytes) -> Any:
+    return json.loads(gzip.decompress(packed))
+
+
+def test_the_time_follows_from_the_recorded_samples() -> None:
+    case = read(compressed({"a": recorded(CROWDED)}))["cases"]["a"]
+    for process in case["processes"]:
+        values = []
+        for block in filter(lambda block: block["is_counted"], process["blocks"]):
+            marked = {int(slot) for slot in block["flags"]}
+            is_spoilt = len(marked) > 0.2 * len(block["time_us"])
+            clean = [
+                t for slot, t in enumerate(block["time_us"]) if is_spoilt or slot not in marked
+            ]
+            values.append(interquartile_mean(clean))
+        assert fmean(values) == pytest.approx(process["value_us"], rel=1e-12)
+
+
+def test_every_sample_is_recorded() -> None:
+    case = recorded(CROWDED)
+    taken = sum(len(block["time_us"]) for one in case["processes"] for block in one["blocks"])
+    assert taken == case["time"]["samples"] + case["time"]["dropped"]
+    assert case["time"]["dropped"] > 0
+    assert len(case["processes"][0]["nulls"]["time_us"]) == 60
+    assert case["processes"][0]["calibration"] == {"quantum_us": 0.032}
+
+
+def test_the_same_records_are_the_same_bytes() -> None:
+    assert compressed({"a": recorded(CROWDED)}) == compressed({"a": recorded(CROWDED)})
+
+
+def test_a_long_case_stays_a_small_file() -> None:
+    machine = Machine(cv=0.3, null_us=5.0, step_us=0.001)
+    assert len(compressed({"a": recorded(machine)})) < 60_000

@@ -1,0 +1,194 @@
+"""The procedure end to end on synthetic machines: what is promised of a time must hold there.
+
+Source: spec/timing.md 4; the rates are properties of these noise models, not of any device.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from math import log, sqrt
+from random import Random
+from statistics import fmean, stdev
+
+import pytest
+
+from harness.devices.fake import Fake, Kernel, Machine
+from harness.timing.combination import CaseTime, combine
+from harness.timing.duel import PAIRS, decide, order
+from harness.timing.estimators import interquartile_mean, reach
+from harness.timing.history import History
+from harness.timing.policy import policy_for
+from harness.timing.procedure import measure
+from harness.timing.process import Plan
+from ranker.domain.ties import Standing, is_tied
+
+RUNS = 120
+DUELS = 60
+TRUE_US = 20.0
+DELTA = 0.003
+QUIET = Machine(cv=0.005, speed_sd=0.0015, wander_sd=0.002, outliers=0.002)
+TYPICAL = Machine(cv=0.01, speed_sd=0.0025, wander_sd=0.004, outliers=0.01)
+SHORT = Machine(cv=0.03, speed_sd=0.004, wander_sd=0.004, outliers=0.01)
+
+
+@dataclass(frozen=True)
+class Naive:
+    """What a popular rule says: stop when the standard error of the mean is under 0.1 %."""
+
+    time_us: float
+    error: float
+
+
+def plan_on(machine: Machine) -> Plan:
+    # Blocks of 25 as above 20 us; null calls change nothing where there is no handshake.
+    policy = replace(policy_for("cuda", "ranked"), nulls=0)
+    known = History(sigma_run=((TRUE_US, machine.speed_sd),))
+    return Plan(policy, known)
+
+
+def ours(time_us: float, machine: Machine, chance: Random) -> CaseTime:
+    plan = plan_on(machine)
+    fakes = [Fake(chance.getrandbits(64), Kernel(time_us), machine) for _ in range(3)]
+    return combine([measure(fake, plan, fake.now_s, chance.randrange) for fake in fakes], plan)
+
+
+def naive(time_us: float, machine: Machine, chance: Random) -> Naive:
+    fake = Fake(chance.getrandbits(64), Kernel(time_us), machine)
+    total = squares = 0.0
+    mean = error = 0.0
+    for n in range(1, 101):
+        sample = fake.call().time_us
+        total, squares = total + sample, squares + sample**2
+        mean = total / n
+        if n >= 3:
+            error = sqrt(max(squares / n - mean**2, 0.0) / (n - 1)) / mean
+            if error < 0.001:
+                break
+    return Naive(mean, error)
+
+
+@cache
+def runs(machine: Machine, slower: float, seed: int) -> list[CaseTime]:
+    chance = Random(seed)
+    return [ours(TRUE_US * (1 + slower), machine, chance) for _ in range(RUNS)]
+
+
+@cache
+def naive_runs(machine: Machine, slower: float, seed: int) -> list[Naive]:
+    chance = Random(seed)
+    return [naive(TRUE_US * (1 + slower), machine, chance) for _ in range(RUNS)]
+
+
+def share(found: Iterator[bool]) -> float:
+    return fmean(found)
+
+
+def coverage(found: list[CaseTime]) -> float:
+    return share(time.interval_us[0] < TRUE_US < time.interval_us[1] for time in found)
+
+
+def in_order(fast: list[CaseTime] | list[Naive], slow: list[CaseTime] | list[Naive]) -> float:
+    return share(a.time_us < b.time_us for a, b in zip(fast, slow, strict=True))
+
+
+def ties(some: list[CaseTime], others: list[CaseTime]) -> float:
+    def standing(time: CaseTime) -> Standing:
+        return Standing(0, time.time_us, time.error, time.freedom, DELTA)
+
+    pairs = zip(some, others, strict=True)
+    return share(is_tied(standing(a), standing(b)) for a, b in pairs)
+
+
+@pytest.mark.parametrize("machine", [QUIET, TYPICAL], ids=["quiet", "typical"])
+def test_an_interval_holds_the_truth_as_often_as_it_says(machine: Machine) -> None:
+    assert coverage(runs(machine, 0.0, 1)) >= 0.90
+
+
+@pytest.mark.parametrize("machine", [QUIET, TYPICAL], ids=["quiet", "typical"])
+def test_one_per_cent_is_put_in_the_right_order(machine: Machine) -> None:
+    assert in_order(runs(machine, 0.0, 1), runs(machine, 0.01, 2)) >= 0.98
+
+
+@pytest.mark.parametrize("machine", [QUIET, TYPICAL], ids=["quiet", "typical"])
+def test_the_same_kernel_twice_is_tied(machine: Machine) -> None:
+    assert ties(runs(machine, 0.0, 1), runs(machine, 0.0, 3)) >= 0.92
+
+
+def test_one_per_cent_is_usually_told_apart() -> None:
+    assert ties(runs(TYPICAL, 0.0, 1), runs(TYPICAL, 0.01, 2)) <= 0.3
+
+
+def test_nothing_is_left_of_the_outliers() -> None:
+    values = [log(time.time_us / TRUE_US) for time in runs(TYPICAL, 0.0, 1)]
+    assert abs(fmean(values)) < 0.0008
+    assert stdev(values) < 0.003
+
+
+def test_short_noisy_kernels_are_still_covered() -> None:
+    chance = Random(4)
+    found = [ours(TRUE_US, SHORT, chance) for _ in range(40)]
+    assert coverage(found) >= 0.85
+
+
+def test_stopping_when_the_data_look_good_is_worse() -> None:
+    fast, slow = (naive_runs(TYPICAL, slower, seed) for slower, seed in ((0.0, 1), (0.01, 2)))
+    covered = share(abs(log(one.time_us / TRUE_US)) < 1.96 * one.error for one in fast)
+    assert covered < 0.75
+    assert in_order(fast, slow) < 0.93
+    ours_sd = stdev(log(time.time_us) for time in runs(TYPICAL, 0.0, 1))
+    assert stdev(log(one.time_us) for one in fast) > 2 * ours_sd
+
+
+@cache
+def duels(slower: float) -> list[str]:
+    chance = Random(9)
+    return [one_duel(slower, chance) for _ in range(DUELS)]
+
+
+def one_duel(slower: float, chance: Random) -> str:
+    """One process holds both, as the clock of a device does; fresh processes average the rest."""
+    machine = Machine(cv=0.01, wander_sd=0.004, outliers=0.01)
+    fake = Fake(chance.getrandbits(64), Kernel(TRUE_US), machine)
+    pairs = []
+    plan = order()
+    for first, second in zip(plan[::2], plan[1::2], strict=True):
+        values = {}
+        for name in (first, second):
+            value = interquartile_mean([fake.call().time_us for _ in range(25)])
+            values[name] = value * (1 + slower) if name == "B" else value
+        pairs.append((values["A"], values["B"]))
+    assert len(pairs) == PAIRS
+    return decide(pairs)
+
+
+@pytest.mark.parametrize(
+    ("slower", "verdict", "least"), [(0.0, "equal", 0.92), (0.0025, "A", 0.85), (0.005, "A", 0.98)]
+)
+def test_a_duel_tells_what_there_is_to_tell(slower: float, verdict: str, least: float) -> None:
+    assert duels(slower).count(verdict) / DUELS >= least
+
+
+def test_a_duel_never_crowns_the_slower_one() -> None:
+    assert "B" not in duels(0.0025) + duels(0.005)
+
+
+def test_samples_are_no_independent_evidence() -> None:
+    chance = Random(11)
+    machine = Machine(cv=0.006, wander_sd=0.004)
+    covered = {"samples": 0, "blocks": 0}
+    for _ in range(100):
+        fake = Fake(chance.getrandbits(64), Kernel(1.0), machine)
+        samples = [fake.call().time_us for _ in range(400)]
+        blocks = [fmean(samples[at : at + 40]) for at in range(0, 400, 40)]
+        for name, values in (("samples", samples), ("blocks", blocks)):
+            half = reach(len(values) - 1) * stdev(values) / sqrt(len(values))
+            covered[name] += abs(fmean(values) - 1.0) < half
+    assert covered["samples"] < 50 < covered["blocks"]
+
+
+def test_the_best_of_many_tries_would_fake_a_gain() -> None:
+    chance = Random(12)
+    best = [min(chance.gauss(0, 0.01) for _ in range(100)) for _ in range(200)]
+    pooled = [fmean(chance.gauss(0, 0.01) for _ in range(100)) for _ in range(200)]
+    assert fmean(best) == pytest.approx(-0.025, abs=0.003)
+    assert abs(fmean(pooled)) < 0.001
