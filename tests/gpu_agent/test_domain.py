@@ -2,8 +2,18 @@
 
 import pytest
 
-from gpu_agent.domain import FACT_BYTES_MAX, Outcome, ended
-from shared.events import CaseResult, RunCompleted, RunFailed
+from gpu_agent.domain import (
+    FACT_BYTES_MAX,
+    Demand,
+    Kept,
+    Machine,
+    Outcome,
+    demand,
+    ended,
+    registration,
+)
+from shared.errors import Refused
+from shared.events import CaseResult, Mismatch, Missing, RunCompleted, RunFailed
 from shared.wire import EVENT_BYTES_MAX, encode
 
 
@@ -15,7 +25,16 @@ def outcome(text: str, cases: int, failure_code: str = "") -> Outcome:
         took_s=1.0,
         key="k" * 64,
         cases=[
-            CaseResult(name=f"size={n}" * 30, stage="check", verdict="crashed", message=text)
+            CaseResult(
+                name=f"size={n}" * 30,
+                stage="check",
+                verdict="crashed",
+                message=text,
+                process_us=[1 / 3] * 5,
+                null_us=[1 / 3] * 3,
+                statistics={f"statistic_{n}_us": 1 / 3 for n in range(20)},
+                mismatches=[Mismatch(index="[1, 2]", got="1" * 60, expected="2" * 60)] * 5,
+            )
             for n in range(cases)
         ],
         log_head=text,
@@ -27,19 +46,65 @@ def outcome(text: str, cases: int, failure_code: str = "") -> Outcome:
 @pytest.mark.parametrize("text", ["", "x" * 10_000, "\x01" * 10_000, "\U000e0001" * 10_000])
 @pytest.mark.parametrize("cases", [0, 10, 200])
 def test_a_verdict_fits_into_an_event_with_all_its_cases(text: str, cases: int) -> None:
-    fact = ended(outcome(text, cases), {"torch": "2"}, None, None)
+    fact = ended(outcome(text, cases), {"torch": "2"}, Kept())
     assert isinstance(fact, RunCompleted)
     assert len(encode(fact)) <= FACT_BYTES_MAX < EVENT_BYTES_MAX
     assert len(fact.cases) == cases
 
 
 def test_short_texts_are_kept_whole() -> None:
-    fact = ended(outcome("it is 3, not 4", 5), {}, None, None)
+    fact = ended(outcome("it is 3, not 4", 5), {}, Kept())
     assert isinstance(fact, RunCompleted)
     assert {case.message for case in fact.cases} == {"it is 3, not 4"}
 
 
 def test_a_failure_of_ours_has_no_verdict() -> None:
-    fact = ended(outcome("the check raised", 0, "problem_fault"), {}, None, None)
+    fact = ended(outcome("the check raised", 0, "problem_fault"), {}, Kept())
     assert isinstance(fact, RunFailed)
     assert (fact.code, fact.reason) == ("problem_fault", "the check raised")
+
+
+def machine(level: str, tier: str) -> Machine:
+    missing = [Missing(wall="freezer", reason="no cgroup", mend="mount one")]
+    return Machine("2", level, tier, missing, {"g++": "13.2"}, {"torch": "2"})
+
+
+STRICT = Demand("strong", ("G1", "G2", "C1"))
+
+
+def test_a_strong_machine_offers_every_mode() -> None:
+    said = registration("CPU", machine("strong", "C1"), STRICT, {})
+    assert said.modes == ["test", "benchmark", "profile", "ranked"]
+    assert "ranked_not_offered" not in said.details
+    assert (said.level, said.tier, said.toolchains) == ("strong", "C1", {"g++": "13.2"})
+
+
+@pytest.mark.parametrize(
+    ("level", "tier", "why"),
+    [
+        ("medium", "C1", "isolation is medium, strong is demanded; missing: freezer"),
+        ("strong", "C2", "the timing tier is C2, demanded is one of G1, G2, C1"),
+    ],
+)
+def test_below_the_demand_ranked_is_not_offered_and_the_details_say_why(
+    level: str, tier: str, why: str
+) -> None:
+    said = registration("CPU", machine(level, tier), STRICT, {})
+    assert said.modes == ["test", "benchmark", "profile"]
+    assert said.details["ranked_not_offered"] == why
+    assert said.missing[0].mend == "mount one"
+
+
+def test_what_is_demanded_makes_no_other_machine() -> None:
+    two = [
+        registration("CPU", machine("weak", "C2"), wanted, {})
+        for wanted in (STRICT, Demand("none", ("C2",)))
+    ]
+    assert two[0].fingerprint == two[1].fingerprint
+    assert two[1].modes[-1] == "ranked"
+
+
+@pytest.mark.parametrize(("level", "tiers"), [("safe", "C1"), ("strong", "C9")])
+def test_a_demand_that_means_nothing_is_refused(level: str, tiers: str) -> None:
+    with pytest.raises(Refused):
+        demand(level, tiers)

@@ -1,6 +1,7 @@
 """An agent with the real harness, between a log, blobs and a bus in memory."""
 
 import asyncio
+import gzip
 import hashlib
 import json
 from collections.abc import AsyncIterator
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_agent.gpu import probe
+from gpu_agent.domain import Demand, Machine, registration
+from gpu_agent.gpu import canary
 from gpu_agent.runs import HarnessRuns
 from gpu_agent.service import Agent
 from shared import subjects
@@ -56,9 +58,17 @@ class World:
         self.bus = MemoryBus(self.log)
         self.folder = folder
         self.heard: dict[str, bytes | None] = {}
+        self.runs: list[HarnessRuns] = []
+        self.ailment = ""
+
+    async def close(self) -> None:
+        for runs in self.runs:
+            await runs.close()
 
     def agent(self, session: str = "s1") -> Agent:
-        runs = HarnessRuns(self.blobs, self.folder)
+        runs = HarnessRuns(self.blobs, self.folder, canary=lambda: self.ailment)
+        self.runs.append(runs)
+        here = Machine("2", "none", "C2", [], {}, {})
         return Agent(
             name="a1",
             session=session,
@@ -67,12 +77,12 @@ class World:
             bus=self.bus,
             runs=runs,
             metrics=NoMetrics(),
-            registration=probe(runs.environment(), runs.version, "none"),
+            registration=registration("CPU", here, Demand("none", ("C2",)), {}),
             heartbeat_s=0.2,
             drain_s=1.0,
         )
 
-    async def order(self, source: bytes, run: str, session: str = "s1") -> None:
+    async def order(self, source: bytes, run: str, session: str = "s1", mode: str = "test") -> None:
         reference = await self.blobs.put(REFERENCE.encode())
         manifest = {
             "slug": "identity",
@@ -99,7 +109,7 @@ class World:
             source=await self.blobs.put(source),
             name="kernel.py",
             gpu="CPU",
-            mode="test",
+            mode=mode,
             session=session,
             lease_until_at=now() + timedelta(seconds=30),
             deadline_at=now() + timedelta(seconds=60),
@@ -131,8 +141,10 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "agent")
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    found = World(tmp_path / "agent")
+    yield found
+    await found.close()
 
 
 @asynccontextmanager
@@ -229,3 +241,54 @@ async def test_an_agent_says_when_it_is_free_and_when_it_goes(world: World) -> N
         await world.until("r1", "RunStarted")
     await eventually(lambda: "a1" in world.heard and world.heard["a1"] is None)
     listening.cancel()
+
+
+async def test_what_a_run_left_is_kept_as_blobs(world: World) -> None:
+    source = HONEST + b"\nprint('hello from the submission')\n"
+    async with serving(world.agent()):
+        await world.order(source, "r1", mode="benchmark")
+        ended = (await world.until("r1", "RunCompleted")).fact
+    assert isinstance(ended, RunCompleted)
+    assert ended.log is not None
+    assert b"hello from the submission" in await world.blobs.get(ended.log.digest)
+    assert ended.samples is not None
+    assert ended.samples.media == "application/gzip"
+    assert json.loads(gzip.decompress(await world.blobs.get(ended.samples.digest)))
+    assert ended.environment["torch"]
+
+
+async def test_one_harness_serves_run_after_run(world: World) -> None:
+    async with serving(world.agent()):
+        for run in ("r1", "r2"):
+            await world.order(HONEST, run)
+            await world.until(run, "RunCompleted")
+    (runs,) = world.runs
+    assert runs.harness is not None
+
+
+async def test_a_machine_that_is_not_well_takes_no_more_orders(world: World) -> None:
+    listening = asyncio.create_task(world.listen())
+
+    def is_quarantined() -> bool:
+        said = json.loads(world.heard.get("a1") or b"{}")
+        reason = said.get("registration", {}).get("quarantine")
+        return reason == "a process is left" and said["is_free"] is False
+
+    async with serving(world.agent()):
+        world.ailment = "a process is left"
+        await world.order(HONEST, "r1")
+        await world.until("r1", "RunCompleted")
+        await eventually(is_quarantined)
+        await world.order(HONEST, "r2")
+        failed = (await world.until("r2", "RunFailed")).fact
+    listening.cancel()
+    assert isinstance(failed, RunFailed)
+    assert (failed.code, failed.reason) == (
+        "quarantine",
+        "the agent is in quarantine: a process is left",
+    )
+    assert await world.types("r2") == ["JobAssigned", "RunFailed"]
+
+
+async def test_a_canary_on_a_healthy_machine_is_well() -> None:
+    assert canary() == ""

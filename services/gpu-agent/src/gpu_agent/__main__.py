@@ -1,10 +1,12 @@
 """Wires gpu-agent together and runs it until SIGTERM."""
 
 import sys
+from functools import partial
 
-from gpu_agent.gpu import probe
+from gpu_agent.domain import Machine, registration
+from gpu_agent.gpu import CPU, canary, gpus_not_offered
 from gpu_agent.metrics import AgentMetrics
-from gpu_agent.runs import HarnessRuns
+from gpu_agent.runs import HarnessRuns, machine
 from gpu_agent.service import Agent
 from gpu_agent.settings import Settings, load
 from shared import lifecycle
@@ -20,12 +22,14 @@ from shared.nats.streams import ensure
 DRAIN_S_MAX = 600.0
 
 
-async def _run(settings: Settings, life: Life) -> None:
+async def _run(settings: Settings, life: Life, found: Machine) -> None:
+    wanted = settings.wanted()
     nc = await connect(settings.nats_url, "gpu-agent", closed=life.stopping.set)
     await ensure(nc)
     blobs = NatsBlobs(nc)
-    runs = HarnessRuns(blobs, settings.data)
+    runs = HarnessRuns(blobs, settings.data, canary, wanted.level_min)
     runs.sweep()
+    await runs.warm()
     agent = Agent(
         name=settings.id,
         session=new_id(),
@@ -34,13 +38,18 @@ async def _run(settings: Settings, life: Life) -> None:
         bus=NatsBus(nc),
         runs=runs,
         metrics=AgentMetrics(),
-        registration=probe(runs.environment(), runs.version, runs.level),
+        registration=registration(CPU, found, wanted, gpus_not_offered()),
         heartbeat_s=settings.heartbeat_s,
         drain_s=settings.drain_s,
     )
-    await agent.serve(life.stopping)
+    try:
+        await agent.serve(life.stopping)
+    finally:
+        await runs.close()
     await nc.close()
 
 
 if __name__ == "__main__":
-    sys.exit(lifecycle.main("gpu-agent", load, _run, DRAIN_S_MAX))
+    # Before there are threads, for it forks.
+    here = machine()
+    sys.exit(lifecycle.main("gpu-agent", load, partial(_run, found=here), DRAIN_S_MAX))

@@ -1,26 +1,106 @@
 """What an agent says of a run, from what its harness told."""
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
+from shared.errors import Refused
 from shared.events import (
+    LEVELS,
+    MODES,
+    TIERS,
+    AgentRegistered,
+    Artefact,
     Blob,
     CaseResult,
     Fact,
     JobAssigned,
+    Missing,
     RunCompleted,
     RunFailed,
     RunStageFinished,
     RunStarted,
+    is_at_least,
 )
 from shared.wire import encode
 
 LOG_LENGTH_MAX = 8 * 1024
 MESSAGE_LENGTH_MAX = 2000
+MISMATCHES_MAX = 5
 # An event has at most 256 KiB, its envelope included; texts are cut until it fits.
 FACT_BYTES_MAX = 240 * 1024
 PARTS = (1, 4, 16, 64, 256)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the harness found on this machine, and on which device it times."""
+
+    harness: str
+    level: str
+    tier: str
+    missing: list[Missing]
+    toolchains: dict[str, str]
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What an operator demands of ranked runs."""
+
+    level_min: str
+    tiers: tuple[str, ...]
+
+
+def demand(level_min: str, tiers: str) -> Demand:
+    """The demand that settings make; tiers apart by spaces. Errors: Refused."""
+    named = tuple(tiers.split())
+    unknown = [tier for tier in named if tier not in TIERS]
+    if level_min not in LEVELS or unknown:
+        raise Refused(
+            "bad_settings",
+            f"LEVEL_MIN {level_min!r} and TIERS {tiers!r}: expected one of {', '.join(LEVELS)} "
+            f"and some of {' '.join(TIERS)}",
+        )
+    return Demand(level_min, named)
+
+
+def registration(
+    gpu: str, machine: Machine, wanted: Demand, details: Mapping[str, str]
+) -> AgentRegistered:
+    """What this agent offers; below the demand it does not offer mode `ranked`, and says why."""
+    said = "\n".join(f"{name}={value}" for name, value in sorted(machine.environment.items()))
+    against = objection(machine, wanted)
+    why = {"ranked_not_offered": against} if against else {}
+    return AgentRegistered(
+        gpu=gpu,
+        count=1,
+        fingerprint=hashlib.sha256(said.encode()).hexdigest()[:16],
+        level=machine.level,
+        harness=machine.harness,
+        details=machine.environment | dict(details) | why,
+        tier=machine.tier,
+        missing=machine.missing,
+        toolchains=machine.toolchains,
+        modes=[mode for mode in MODES if mode != "ranked" or not against],
+    )
+
+
+def objection(machine: Machine, wanted: Demand) -> str:
+    """Why this machine takes no ranked jobs; "" if it does.
+
+    >>> machine = Machine("2", "weak", "C1", [Missing(wall="uid", reason="", mend="")], {}, {})
+    >>> objection(machine, Demand("strong", ("C1",)))
+    'isolation is weak, strong is demanded; missing: uid'
+    """
+    if not is_at_least(machine.level, wanted.level_min):
+        walls = ", ".join(one.wall for one in machine.missing) or "nothing that is known"
+        return f"isolation is {machine.level}, {wanted.level_min} is demanded; missing: {walls}"
+    if machine.tier not in wanted.tiers:
+        return f"the timing tier is {machine.tier}, demanded is one of {', '.join(wanted.tiers)}"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -31,6 +111,8 @@ class Began:
     level: str
     tier: str
     key_commit: str
+    missing: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,6 +151,18 @@ class Outcome:
     log_head: str
     log_tail: str
     failure_code: str = ""
+    usage: dict[str, float] = field(default_factory=dict)
+    sigma_run: float = 0.0
+    tie_us: float = 0.0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a run left, once it is kept as blobs."""
+
+    log: Blob | None = None
+    samples: Blob | None = None
+    artefacts: list[Artefact] = field(default_factory=list)
 
 
 def is_mine(order: JobAssigned, session: str) -> bool:
@@ -85,15 +179,14 @@ def fact_of(news: Began | StageOver, fingerprint: str) -> Fact:
             level=news.level,
             tier=news.tier,
             key_commit=news.key_commit,
+            missing=news.missing,
         )
     return RunStageFinished(
         stage=news.stage, verdict=news.verdict, took_s=news.took_s, cases=news.cases
     )
 
 
-def ended(
-    outcome: Outcome, environment: dict[str, str], log: Blob | None, samples: Blob | None
-) -> Fact:
+def ended(outcome: Outcome, environment: dict[str, str], kept: Kept) -> Fact:
     """RunCompleted with a verdict, RunFailed without."""
     if outcome.failure_code:
         return RunFailed(
@@ -102,35 +195,42 @@ def ended(
             reason=_bounded(outcome.reason, MESSAGE_LENGTH_MAX),
         )
     for part in PARTS:
-        fact = _completed(outcome, environment, (log, samples), part)
+        fact = _completed(outcome, environment, kept, part)
         if len(encode(fact)) <= FACT_BYTES_MAX:
             return fact
     raise AssertionError("a verdict without its texts is still too large for an event")
 
 
 def _completed(
-    outcome: Outcome,
-    environment: dict[str, str],
-    blobs: tuple[Blob | None, Blob | None],
-    part: int,
+    outcome: Outcome, environment: dict[str, str], kept: Kept, part: int
 ) -> RunCompleted:
     """The verdict with every text cut to a part of its bound: an event has a size, too."""
-    cases = [
-        msgspec.structs.replace(case, message=_bounded(case.message, MESSAGE_LENGTH_MAX // part))
-        for case in outcome.cases
-    ]
     return RunCompleted(
         verdict=outcome.verdict,
         stage=outcome.stage,
         reason=_bounded(outcome.reason, MESSAGE_LENGTH_MAX // part),
-        cases=cases,
+        cases=[_cut(case, part) for case in outcome.cases],
         took_s=outcome.took_s,
         key=outcome.key,
         environment=environment,
         log_head=_bounded(outcome.log_head, LOG_LENGTH_MAX // part),
         log_tail=_bounded(outcome.log_tail, LOG_LENGTH_MAX // part),
-        log=blobs[0],
-        samples=blobs[1],
+        log=kept.log,
+        samples=kept.samples,
+        artefacts=kept.artefacts,
+        usage=outcome.usage,
+        sigma_run=outcome.sigma_run,
+        tie_us=outcome.tie_us,
+    )
+
+
+def _cut(case: CaseResult, part: int) -> CaseResult:
+    """A case with its texts cut; what only explains it goes when there is little room."""
+    return msgspec.structs.replace(
+        case,
+        message=_bounded(case.message, MESSAGE_LENGTH_MAX // part),
+        mismatches=case.mismatches[: MISMATCHES_MAX // part],
+        statistics=case.statistics if part < PARTS[2] else {},
     )
 
 

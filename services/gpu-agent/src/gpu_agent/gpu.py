@@ -1,31 +1,46 @@
-"""Which GPU this is; a machine without one is the GPU type `CPU`."""
+"""Which GPU this is, and whether the machine still works; without a GPU its type is `CPU`."""
 
 import hashlib
 import shutil
 import subprocess
-
-from shared.events import AgentRegistered
+import time
 
 PROBE_S_MAX = 20
 CPU = "CPU"
+# Some 50 ms of known work with a known answer, and how long it may take at the very most.
+CANARY_BLOCK = bytes(1 << 20)
+CANARY_BLOCKS = 64
+CANARY_ANSWER = "3b6a07d0d404fab4e23b6d34bc6696a6a312dd92821332385e5af7c01c421351"
+CANARY_S_MAX = 5.0
+CANARY_TRIES = 2
 
 
-def probe(environment: dict[str, str], harness: str, level: str) -> AgentRegistered:
-    """What this machine offers: the GPU type that the harness can time here.
-
-    This harness times the device `cpu` alone; GPUs that are present are named in the details.
-    """
+def gpus_not_offered() -> dict[str, str]:
+    """Details on GPUs that are here and that no harness of this agent times."""
     gpus = _nvidia()
-    details = environment | ({"gpus_not_offered": ", ".join(gpus)} if gpus else {})
-    said = "\n".join(f"{name}={details[name]}" for name in sorted(details))
-    return AgentRegistered(
-        gpu=CPU,
-        count=1,
-        fingerprint=hashlib.sha256(said.encode()).hexdigest()[:16],
-        level=level,
-        harness=harness,
-        details=details,
-    )
+    return {"gpus_not_offered": ", ".join(gpus)} if gpus else {}
+
+
+def canary() -> str:
+    """Do known work twice at most; why this machine is not to be trusted, "" if it is well."""
+    ailment = ""
+    for _ in range(CANARY_TRIES):
+        ailment = _sing()
+        if not ailment:
+            return ""
+    return ailment
+
+
+def _sing() -> str:
+    began, digest = time.monotonic(), hashlib.sha256()
+    for _ in range(CANARY_BLOCKS):
+        digest.update(CANARY_BLOCK)
+    took_s = time.monotonic() - began
+    if digest.hexdigest() != CANARY_ANSWER:
+        return "the canary's answer is wrong: this machine computes falsely"
+    if took_s > CANARY_S_MAX:
+        return f"the canary took {took_s:.1f} s, over {CANARY_S_MAX:.0f} s"
+    return ""
 
 
 def _nvidia() -> list[str]:

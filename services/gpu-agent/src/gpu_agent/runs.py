@@ -8,44 +8,91 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_agent.domain import Began, News, Outcome, StageOver, Step
+from gpu_agent.domain import Began, Machine, News, Outcome, StageOver, Step
 from harness import entry
-from harness.entry import Progress, RunReport, RunRequest, StageFinished, Started
-from shared.blobs import Blobs
+from harness.entry import (
+    CaseReport,
+    Harness,
+    Progress,
+    RunReport,
+    RunRequest,
+    StageFinished,
+    Started,
+)
+from shared.blobs import BLOB_BYTES_MAX, Blobs
 from shared.errors import Failed
-from shared.events import CaseResult, JobAssigned
+from shared.events import CaseResult, JobAssigned, Mismatch, Missing
+from shared.problems.languages import suffix
 
-SOURCE = "submission.py"
+DEVICE = "cpu"
+ARTEFACTS_MAX = 16
+# How the harness says that something of a submission would not die.
+LEFT_BEHIND = ("could not be killed", "could not be emptied")
 Told = Callable[[News], Awaitable[None]]
+
+
+def machine() -> Machine:
+    """What the harness finds here. It forks, so it is to be called before there are threads."""
+    found = entry.isolation()
+    return Machine(
+        harness=entry.VERSION,
+        level=found.level,
+        tier="C1" if "freezer" in found.walls else "C2",
+        missing=[Missing(wall=one.wall, reason=one.reason, mend=one.mend) for one in found.missing],
+        toolchains={},
+        environment=entry.environment(),
+    )
 
 
 @dataclass(frozen=True)
 class Files:
-    """What a run left behind."""
+    """What a run left behind; `artefacts` are names, media types and bytes."""
 
     log: bytes
     samples: bytes
+    artefacts: list[tuple[str, str, bytes]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class HarnessRuns:
-    """Runs jobs in the isolated harness; `folder` holds problems by digest and runs in hand."""
+    """Runs jobs in the isolated harness, which stays warm from one to the next.
+
+    `folder` holds problems by digest, runs in hand and what was compiled; a ranked run is refused
+    by a harness that isolates less than `level_min`; `canary` does known work and says what is
+    wrong with the machine.
+    """
 
     blobs: Blobs
     folder: Path
-    version: str = entry.VERSION
-    level: str = entry.LEVEL
+    canary: Callable[[], str]
+    level_min: str = "none"
+    harness: Harness | None = None
+    ailment: str = ""
 
-    def environment(self) -> dict[str, str]:
-        """What a run's times depend on here."""
-        return entry.environment()
+    async def warm(self) -> Harness:
+        """The harness, started if it was not; it replaces its own supervisor after a failure."""
+        if self.harness is None:
+            cache = self.folder / "cache"
+            await asyncio.to_thread(cache.mkdir, parents=True, exist_ok=True)
+            self.harness = Harness(cache=str(cache))
+            await self.harness.warm()
+        return self.harness
+
+    async def close(self) -> None:
+        """End the harness and all beneath it."""
+        if self.harness is not None:
+            await self.harness.close()
+
+    async def health(self) -> str:
+        """Why no more jobs may be run here, "" if they may."""
+        return self.ailment or await asyncio.to_thread(self.canary)
 
     async def run(self, order: JobAssigned, told: Told) -> tuple[Outcome, Files]:
         """Run one job to its end. Errors: Missing, Failed; cancellation kills it."""
         try:
             problem = await self._problem(order.problem_digest)
             source = await self.blobs.get(order.source.digest)
-            home = await asyncio.to_thread(self._home, source)
+            home = await asyncio.to_thread(self._home, source, f"submission{suffix(order.name)}")
             try:
                 return await self._evaluate(order, problem, home, told)
             finally:
@@ -57,17 +104,27 @@ class HarnessRuns:
         self, order: JobAssigned, problem: Path, home: Path, told: Told
     ) -> tuple[Outcome, Files]:
         out = home / "out"
-        request = RunRequest(str(problem), str(home / SOURCE), order.mode, str(out))
-        report = await entry.evaluate(request, lambda message: told(_news(message)))
-        return _outcome(report), Files(_read(out / "log.txt"), _read(out / "samples.json"))
+        request = RunRequest(
+            problem=str(problem),
+            source=str(home / f"submission{suffix(order.name)}"),
+            mode=order.mode,
+            out=str(out),
+            device=DEVICE,
+            level_min=self.level_min if order.mode == "ranked" else "none",
+        )
+        harness = await self.warm()
+        report = await harness.evaluate(request, lambda message: told(_news(message)))
+        if report.failure_code and any(words in report.reason for words in LEFT_BEHIND):
+            self.ailment = f"after {order.job}: {report.reason}"
+        return _outcome(report), await asyncio.to_thread(_files_of, report, out)
 
-    def _home(self, source: bytes) -> Path:
+    def _home(self, source: bytes, name: str) -> Path:
         """A run's own folder, with the submission in it."""
         runs = self.folder / "runs"
         runs.mkdir(parents=True, exist_ok=True)
         home = Path(tempfile.mkdtemp(dir=runs))
         (home / "out").mkdir()
-        (home / SOURCE).write_bytes(source)
+        (home / name).write_bytes(source)
         return home
 
     async def _problem(self, digest: str) -> Path:
@@ -103,40 +160,58 @@ def _files(manifest: bytes) -> dict[str, str]:
     return files
 
 
+def _files_of(report: RunReport, out: Path) -> Files:
+    """What lies in a run's folder, as far as a blob takes it."""
+    artefacts = [
+        (one.name, one.media, _read(out / Path(one.name).name))
+        for one in report.artefacts[:ARTEFACTS_MAX]
+    ]
+    return Files(
+        log=_read(out / "log.txt"),
+        samples=_read(out / "samples.json.gz"),
+        artefacts=[(name, media, data) for name, media, data in artefacts if data],
+    )
+
+
 def _read(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""
+    is_fit = path.is_file() and path.stat().st_size <= BLOB_BYTES_MAX
+    return path.read_bytes() if is_fit else b""
 
 
 def _news(message: Started | Progress | StageFinished) -> News:
     if isinstance(message, Started):
-        return Began(message.harness, message.level, message.tier, message.key_commit)
+        return Began(
+            harness=message.harness,
+            level=message.level,
+            tier=message.tier,
+            key_commit=message.key_commit,
+            missing=message.missing,
+            environment=message.environment,
+        )
     if isinstance(message, Progress):
         return Step(message.stage, message.case, message.done, message.total)
     return StageOver(message.stage, message.verdict, message.took_s, message.cases)
 
 
 def _outcome(report: RunReport) -> Outcome:
-    cases = [
-        CaseResult(
-            name=case.name,
-            stage=case.stage,
-            verdict=case.verdict,
-            message=case.message,
-            is_hidden=case.is_hidden,
-            time_us=case.time_us,
-            interval_us=case.interval_us,
-            samples=case.samples,
-        )
-        for case in report.cases
-    ]
     return Outcome(
         verdict=report.verdict,
         stage=report.stage,
         reason=report.reason,
         took_s=report.took_s,
         key=report.key,
-        cases=cases,
+        cases=[_case(case) for case in report.cases],
         log_head=report.log_head,
         log_tail=report.log_tail,
         failure_code=report.failure_code,
+        usage=report.usage,
+        sigma_run=report.sigma_run,
+        tie_us=report.tie_us,
     )
+
+
+def _case(case: CaseReport) -> CaseResult:
+    """The same of a case: each of an event's fields has its twin in the harness's report."""
+    said = {name: getattr(case, name) for name in CaseResult.__struct_fields__}
+    wrong = [Mismatch(index=m.index, got=m.got, expected=m.expected) for m in case.mismatches]
+    return CaseResult(**said | {"mismatches": wrong})

@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
 import msgspec
 
-from gpu_agent.domain import Began, News, Outcome, Step, ended, fact_of, is_mine
+from gpu_agent.domain import Began, Kept, News, Outcome, Step, ended, fact_of, is_mine
 from shared.blobs import Blobs, Missing
 from shared.bus import Bus, Delivery
 from shared.clock import now
@@ -17,6 +18,7 @@ from shared.errors import Failed
 from shared.event_log import Conflict, EventLog, New
 from shared.events import (
     AgentRegistered,
+    Artefact,
     Blob,
     Fact,
     JobAssigned,
@@ -28,6 +30,8 @@ from shared.ids import derived
 from shared.lifecycle import until_first
 from shared.subjects import last_token, progress
 from shared.wire import Stamp, seal
+
+logger = logging.getLogger(__name__)
 
 READ_S = 5.0
 LEAVE_S_MAX = 2.0
@@ -44,7 +48,12 @@ class Files(Protocol):
 
     @property
     def samples(self) -> bytes:
-        """Every timed call, as JSON."""
+        """Every timed call, as gzipped JSON."""
+        ...
+
+    @property
+    def artefacts(self) -> list[tuple[str, str, bytes]]:
+        """What else the run made: names, media types and bytes."""
         ...
 
 
@@ -57,6 +66,10 @@ class Runs(Protocol):
         told: Callable[[News], Awaitable[None]],
     ) -> tuple[Outcome, Files]:
         """Run one job to its end. Errors: Missing, Failed; cancellation kills it."""
+        ...
+
+    async def health(self) -> str:
+        """Why no more jobs may be run here, "" if they may."""
         ...
 
 
@@ -80,11 +93,15 @@ class Lease:
     lost: str = ""
     drained: bool = False
     has_begun: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
 class Agent:
-    """One process of an agent; `session` names it in every order it accepts."""
+    """One process of an agent; `session` names it in every order it accepts.
+
+    In quarantine it takes no orders until it is started again; `registration` says why.
+    """
 
     name: str
     session: str
@@ -123,7 +140,8 @@ class Agent:
         """Say that we live; at once when something changes."""
         while True:
             self.changed.clear()
-            is_free = self.lease is None and not self.is_draining
+            is_busy = self.lease is not None or self.is_draining
+            is_free = not is_busy and not self.registration.quarantine
             said = {
                 "session": self.session,
                 "is_free": is_free,
@@ -176,15 +194,25 @@ class Agent:
             self.changed.set()
             self.lease.task = asyncio.create_task(self._run(self.lease))
             await asyncio.wait({self.lease.task})
+            await self._look_after()
             task, self.lease = self.lease.task, None
             self.changed.set()
             if not task.cancelled():
                 task.result()
 
+    async def _look_after(self) -> None:
+        """After every job: a machine that is not well takes no more, and says why."""
+        ailment = await self.runs.health()
+        if ailment and not self.registration.quarantine:
+            logger.error("agent %s is in quarantine: %s", self.name, ailment)
+            self.registration = msgspec.structs.replace(
+                self.registration, quarantine=ailment, modes=[]
+            )
+
     async def _run(self, lease: Lease) -> None:
         """Run an order to a fact about it: a verdict, a failure of ours, or nothing but a note."""
         try:
-            fact = await self._verdict(lease)
+            fact = self._turned_down() or await self._verdict(lease)
         except Conflict as conflict:
             lease.lost = str(conflict)
             fact = None
@@ -206,12 +234,23 @@ class Agent:
 
     async def _verdict(self, lease: Lease) -> Fact:
         outcome, files = await self.runs.run(lease.order, lambda news: self._told(lease, news))
-        log = await self._keep(files.log, "text/plain")
-        samples = await self._keep(files.samples, "application/json")
-        return ended(outcome, self.registration.details, log, samples)
+        kept = Kept(
+            log=await self._keep(files.log, "text/plain"),
+            samples=await self._keep(files.samples, "application/gzip"),
+            artefacts=[
+                Artefact(name=name, media=media, blob=await self.blobs.put(data, media))
+                for name, media, data in files.artefacts
+            ],
+        )
+        return ended(outcome, lease.environment, kept)
 
     async def _keep(self, data: bytes, media: str) -> Blob | None:
         return await self.blobs.put(data, media) if data else None
+
+    def _turned_down(self) -> RunFailed | None:
+        """An order that was on its way when the quarantine began is for another agent."""
+        why = self.registration.quarantine
+        return self._failed("quarantine", f"the agent is in quarantine: {why}") if why else None
 
     @staticmethod
     def _failed(code: str, reason: str) -> RunFailed:
@@ -226,18 +265,12 @@ class Agent:
         await self._append(lease, fact_of(news, self.registration.fingerprint))
         if isinstance(news, Began):
             lease.has_begun = True
+            lease.environment = news.environment
             await lease.delivery.ack()
 
     async def _append(self, lease: Lease, fact: Fact) -> None:
         """Say the next fact of this run. Errors: Conflict when the lease is over."""
-        run, kind = last_token(lease.agg), type(fact).__name__
-        stamp = Stamp(
-            derived(run, f"{kind}/{lease.version}"),
-            now(),
-            f"agent:{self.name}",
-            lease.order.submission,
-            run,
-        )
+        stamp = self._stamp(lease, f"{type(fact).__name__}/{lease.version}")
         event = New(seal(fact, lease.agg, stamp), lease.version)
         while True:
             try:
@@ -249,13 +282,11 @@ class Agent:
 
     async def _discard(self, lease: Lease, fact: Fact | None) -> None:
         """Leave a note of a result that came too late."""
-        run = last_token(lease.agg)
         note = RunDiscarded(verdict=getattr(fact, "verdict", ""))
-        stamp = Stamp(
-            derived(run, "RunDiscarded"),
-            now(),
-            f"agent:{self.name}",
-            lease.order.submission,
-            run,
-        )
+        stamp = self._stamp(lease, "RunDiscarded")
         await self.log.append(New(seal(note, lease.agg, stamp), None))
+
+    def _stamp(self, lease: Lease, effect: str) -> Stamp:
+        run = last_token(lease.agg)
+        actor = f"agent:{self.name}"
+        return Stamp(derived(run, effect), now(), actor, lease.order.submission, run)

@@ -4,12 +4,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_agent.domain import Demand, demand
 from shared.settings import Listen, read
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, the agent's name, and where it keeps problems and runs."""
+    """Addresses, the agent's name, where it keeps problems and runs, what it demands of itself."""
 
     nats_url: str
     id: str
@@ -17,8 +18,16 @@ class Settings:
     ops_listen: Listen
     heartbeat_s: float = 5.0
     drain_s: float = 8.0
+    level_min: str = "strong"
+    tiers: str = "G1 G2 C1"
+
+    def wanted(self) -> Demand:
+        """What is demanded of ranked runs. Errors: Refused."""
+        return demand(self.level_min, self.tiers)
 
 
 def load() -> Settings:
     """The settings, or Refused with all that is wrong with them."""
-    return read(Settings, "WARPBOARD_GPU_AGENT", os.environ)
+    settings = read(Settings, "WARPBOARD_GPU_AGENT", os.environ)
+    settings.wanted()
+    return settings
