@@ -19,7 +19,17 @@ PROBLEM = {"slug": "matmul", "number": 3, "title": "Matmul", "gpus": ["CPU", "H1
 BOARD = {"problem": "matmul", "problem_version": 3, "gpu": "CPU", "items": []}
 ENTRY = {"rank": 1, "number": 12, "score_us": 12.34, "participant": "ada"}
 ALL = (
-    *("down", "demo", "problem add", "problem list", "replay", "run", "show", "status"),
+    *(
+        "agent doctor",
+        "down",
+        "demo",
+        "problem add",
+        "problem list",
+        "replay",
+        "run",
+        "show",
+        "status",
+    ),
     *("submission", "submissions", "submit", "up"),
 )
 
@@ -214,6 +224,25 @@ def test_submission_shows_cases_timeline_and_log() -> None:
 def test_submission_in_json_is_the_answer() -> None:
     result, _ = asked(in_turn((200, PASSED)), "submission", 12, "--json")
     assert json.loads(result.stdout) == PASSED
+
+
+def test_a_submissions_files_are_saved(tmp_path: Path) -> None:
+    answer = PASSED | {"files": [{"name": "log.txt", "media": "text/plain", "bytes": 5}]}
+    say = in_turn((200, answer), (200, b"hello"))
+    result, heard = asked(say, "submission", 12, "--save", tmp_path / "out")
+    assert result.exit_code == 0
+    assert "log.txt" in result.stdout
+    assert heard[1].path == "/v1/submissions/12/files/log.txt"
+    assert (tmp_path / "out" / "log.txt").read_bytes() == b"hello"
+
+
+def test_a_file_that_is_gone_is_refused_and_nothing_is_kept(tmp_path: Path) -> None:
+    answer = PASSED | {"files": [{"name": "log.txt"}]}
+    gone = {"detail": "it is not kept any more", "code": "not_found"}
+    result, _ = asked(in_turn((200, answer), (404, gone)), "submission", 12, "--save", tmp_path)
+    assert result.exit_code == 2
+    assert "not kept any more" in result.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_mine_are_those_of_the_participant() -> None:

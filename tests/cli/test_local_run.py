@@ -1,11 +1,12 @@
 """Files that are named on the command line."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from shared.errors import Refused
-from warpboard.local_run import FILES_MAX, SOURCE_BYTES_MAX, LocalDisk
+from warpboard.local_run import DOWNLOAD_BYTES_MAX, FILES_MAX, SOURCE_BYTES_MAX, LocalDisk
 
 TASK_YML = """\
 files:
@@ -84,3 +85,32 @@ def test_solutions_are_found_by_problem(problem: Path) -> None:
 def test_a_folder_without_problems_has_no_solutions(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no problem directory"):
         LocalDisk().solutions(tmp_path)
+
+
+def inside(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+async def test_a_download_is_saved_whole(tmp_path: Path) -> None:
+    where = await LocalDisk().save(tmp_path / "new", "log.txt", pieces(b"a", b"bc"))
+    assert where.read_bytes() == b"abc"
+    assert inside(tmp_path / "new") == ["log.txt"]
+
+
+@pytest.mark.parametrize("name", ["../log.txt", "/etc/passwd", "", ".hidden", "a/b"])
+async def test_a_name_that_leads_elsewhere_is_not_saved(tmp_path: Path, name: str) -> None:
+    with pytest.raises(Refused, match="plain name"):
+        await LocalDisk().save(tmp_path, name, pieces(b"a"))
+    assert inside(tmp_path) == []
+
+
+async def test_a_download_without_end_is_not_kept(tmp_path: Path) -> None:
+    many = [bytes(1 << 20)] * (DOWNLOAD_BYTES_MAX // (1 << 20) + 1)
+    with pytest.raises(Refused, match="over"):
+        await LocalDisk().save(tmp_path, "log.txt", pieces(*many))
+    assert inside(tmp_path) == []

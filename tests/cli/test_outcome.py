@@ -52,6 +52,33 @@ def test_a_ranked_end_names_score_interval_and_rank() -> None:
     ]
 
 
+def test_a_score_says_what_it_is_worth() -> None:
+    worth = {"tier": "C2", "level": "weak", "grade": "noisy", "is_provisional": True}
+    ranking = RANKED | {"is_tied": True, "runs": 3}
+    lines = ending(submission(PASSED | worth | {"ranking": ranking}))
+    assert lines[1].endswith(": tier C2, isolation weak, grade noisy, provisional")
+    assert lines[2] == "rank 1 of matmul on CPU, tied; 3 runs of this source are pooled"
+
+
+def test_what_is_held_says_so() -> None:
+    ranking = {"status": "held", "eligible": False, "code": "suspicious", "reason": "too fast"}
+    held = WRONG | {"verdict": "suspicious", "ranking": ranking}
+    assert ending(submission(held))[-1] == "held for review (suspicious): too fast"
+
+
+def test_the_first_wrong_elements_are_told() -> None:
+    case = {
+        "name": "size=65",
+        "stage": "check",
+        "verdict": "wrong_answer",
+        "wrong": 1234,
+        "mismatches": [{"index": "[3]", "got": "1.0", "expected": "2\x1b"}],
+    }
+    lines = ending(submission(WRONG | {"cases": [case]}))
+    assert "  1,234 wrong, such as" in lines
+    assert "  at [3]: got 1.0, expected 2\\x1b" in lines
+
+
 def test_a_failed_end_names_the_first_failing_case_and_the_log() -> None:
     assert ending(submission(WRONG)) == [
         "submission 12: wrong_answer (ranked on CPU) in 8.4 s",
@@ -110,9 +137,9 @@ def test_a_run_here_without_a_verdict_is_our_failure() -> None:
 
 
 def test_a_run_here_tells_its_score() -> None:
-    run = Run(verdict="passed", took_s=2.0, level="none")
+    run = Run(verdict="passed", took_s=2.0, level="none", tier="C2")
     assert local_lines("k.py", "benchmark", run, 4560.0) == [
-        "k.py: passed (benchmark, isolation none) in 2.0 s",
+        "k.py: passed (benchmark, isolation none, tier C2) in 2.0 s",
         "score 4.56 ms",
     ]
 

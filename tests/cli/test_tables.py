@@ -4,7 +4,16 @@ from datetime import UTC
 
 from tests.cli.answers import RECEIVED_AT, WRONG
 from warpboard.domain import tables
-from warpboard.domain.answers import Agent, Leaderboard, Problem, Submission, Summary, Waiting, read
+from warpboard.domain.answers import (
+    Agent,
+    Case,
+    Leaderboard,
+    Problem,
+    Submission,
+    Summary,
+    Waiting,
+    read,
+)
 
 BOARD = {
     "problem": "matmul",
@@ -21,8 +30,9 @@ BOARD = {
             "low_us": 4500.0,
             "high_us": 4620.0,
             "received_at": RECEIVED_AT,
+            "grade": "ok",
         },
-        {"rank": 2, "number": 14, "score_us": 9000.0},
+        {"rank": 2, "number": 14, "score_us": 9000.0, "is_tied": True, "is_provisional": True},
     ],
 }
 
@@ -31,15 +41,25 @@ def test_a_leaderboard_has_a_row_an_entry_in_the_order_it_came() -> None:
     table = tables.leaderboard(read(BOARD, Leaderboard), UTC)
     assert table.title == "matmul on CPU, version 3"
     assert table.rows == [
-        ("1", "ada", "4.56 ms", "4.5 ms to 4.62 ms", "12", "2026-01-02 03:04:05", "C2", "none"),
-        ("2", "-", "9 ms", "-", "14", "-", "-", "-"),
+        (
+            *("1", "ada", "4.56 ms", "4.5 ms to 4.62 ms", "12", "2026-01-02 03:04:05"),
+            *("C2", "none", "ok"),
+        ),
+        ("2=", "-", "9 ms", "-", "14", "-", "-", "-", "-, provisional"),
     ]
 
 
 def test_a_row_of_cases_tells_the_message_in_one_line() -> None:
     found = read(WRONG, Submission)
     rows = tables.cases(found.cases).rows
-    assert rows[1] == ("check", "size=65", "wrong_answer", "-", "-", "3 differ")
+    assert rows[1] == ("check", "size=65", "wrong_answer", "-", "-", "-", "-", "3 differ")
+
+
+def test_a_row_of_cases_tells_the_null_call_and_the_grade() -> None:
+    case = Case(
+        name="size=1", stage="time", verdict="passed", null_us=[10.0, 12.0, 15.0], grade="noisy"
+    )
+    assert tables.cases([case]).rows[0][5:7] == ("12 µs (10 µs to 15 µs)", "noisy")
 
 
 def test_a_timeline_keeps_the_order_of_the_log() -> None:
@@ -61,7 +81,15 @@ def test_an_agent_is_free_busy_or_silent() -> None:
         Agent(id="b", gpu="CPU", is_alive=True),
         Agent(id="c", gpu="CPU", is_free=True),
     ]
-    assert [row[3] for row in tables.agents(found).rows] == ["free", "busy", "silent"]
+    assert [row[5] for row in tables.agents(found).rows] == ["free", "busy", "silent"]
+
+
+def test_an_agent_shows_its_modes_and_its_quarantine() -> None:
+    ill = Agent(id="a", gpu="CPU", level="strong", tier="C1", is_alive=True, quarantine="ill")
+    well = Agent(id="b", gpu="CPU", modes=["test", "ranked"], is_alive=True)
+    rows = tables.agents([ill, well]).rows
+    assert rows[0][2:] == ("strong", "C1", "-", "in quarantine: ill")
+    assert rows[1][4] == "test ranked"
 
 
 def test_problems_and_the_queue_have_a_row_each() -> None:

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from warpboard import processes
 from warpboard.domain import names
+from warpboard.domain.demand import Demand, environ
 from warpboard.ingest_http import HttpApi, connected
 from warpboard.local_run import LocalDisk, LocalHarness
 from warpboard.processes.replay import rebuild
@@ -26,10 +27,16 @@ class LocalMachine:
     environ: Mapping[str, str]
 
     async def supervise(
-        self, folder: Path, work: Callable[[processes.Platform], Awaitable[None]]
+        self,
+        folder: Path,
+        demand: Demand,
+        work: Callable[[processes.Platform], Awaitable[None]],
     ) -> signal.Signals | None:
         """Run a platform for as long as the work takes; the signal that ended it, if one did."""
-        return await processes.supervise(processes.Platform(folder, self.environ, {}), work)
+        said = environ(demand)
+        told = said if demand.is_own else said | dict(self.environ)
+        overrides = {name: told[name] for name in said}
+        return await processes.supervise(processes.Platform(folder, self.environ, overrides), work)
 
     def describe(self, folder: Path) -> Sequence[processes.Row]:
         """How the processes of a folder's platform are."""

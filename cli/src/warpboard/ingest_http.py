@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx
 
 from shared.errors import Failed, Refused
+from shared.problems.languages import MEDIA, suffix
 from warpboard.domain.answers import Answer
 from warpboard.service.ports import Unavailable, Wish
 
@@ -34,7 +35,7 @@ class HttpApi:
             "POST",
             "/v1/submissions",
             data={"problem": wish.problem, "mode": wish.mode, "gpu": list(wish.gpus)},
-            files={"file": (wish.name, wish.source, "text/x-python")},
+            files={"file": (wish.name, wish.source, MEDIA[suffix(wish.name)])},
             headers={"Idempotency-Key": key},
         )
 
@@ -47,13 +48,28 @@ class HttpApi:
             files=[("files", (name, data)) for name, data in files.items()],
         )
 
+    async def download(self, number: int, name: str) -> AsyncIterator[bytes]:
+        """A file of a submission, piece by piece. Errors: as get."""
+        path = f"/v1/submissions/{number}/files/{quote(name, safe='')}"
+        try:
+            async with self._client.stream("GET", path) as response:
+                if not response.is_success:
+                    await response.aread()
+                    self._answer(response)
+                async for piece in response.aiter_raw():
+                    yield piece
+        except httpx.TransportError as error:
+            raise self._away(error) from error
+
     async def _ask(self, method: str, path: str, **sent: Any) -> Answer:
         try:
             response = await self._client.request(method, path, **sent)
         except httpx.TransportError as error:
-            reason = str(error) or type(error).__name__
-            raise Unavailable(f"no answer from {self._url}: {reason}") from error
+            raise self._away(error) from error
         return self._answer(response)
+
+    def _away(self, error: httpx.TransportError) -> Unavailable:
+        return Unavailable(f"no answer from {self._url}: {str(error) or type(error).__name__}")
 
     def _answer(self, response: httpx.Response) -> Answer:
         body = _json(response)

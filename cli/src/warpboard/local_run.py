@@ -2,23 +2,31 @@
 
 import asyncio
 import os
+import re
+import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from harness import entry
 from harness.entry import RunReport, RunRequest, StageFinished, Started
 from shared.errors import Refused
 from shared.problems import compile_problem
+from shared.problems.languages import SUFFIXES, suffix
 from warpboard.domain.answers import Answer, Progress
 from warpboard.domain.demo import Sample, Solutions
 from warpboard.domain.names import slug_of
-from warpboard.service.ports import ProblemFiles, Wish
+from warpboard.service.ports import ProblemFiles, Terms, Wish
 
 SOURCE_BYTES_MAX = 16 * 1024 * 1024
 FILES_MAX = 256
+DEVICE = "cpu"
 SKIPPED = ("solutions", "__pycache__")
+DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 
 
 class LocalDisk:
@@ -56,9 +64,37 @@ class LocalDisk:
             for problem in problems
         ]
 
+    async def save(self, folder: Path, name: str, pieces: AsyncIterator[bytes]) -> Path:
+        """Keep a download whole, or not at all; where it lies. Errors: Refused; of the pieces."""
+        left = DOWNLOAD_BYTES_MAX
+        with _replacing(folder, name) as part:
+            async for piece in pieces:
+                left -= len(piece)
+                if left < 0:
+                    raise Refused("file_too_large", f"{name} is over {DOWNLOAD_BYTES_MAX:,} bytes")
+                part.write(piece)
+        return folder / name
+
+
+@contextmanager
+def _replacing(folder: Path, name: str) -> Iterator[BinaryIO]:
+    """A file beside the one that it takes the place of once it is written without trouble."""
+    if not PLAIN_NAME.match(name):
+        raise Refused("bad_file", f"{name!r} is no plain name: it is not saved")
+    part = folder / f".{name}.part"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as opened:
+            yield opened
+        part.replace(folder / name)
+    except OSError as error:
+        raise Refused("unwritable", f"{folder / name} cannot be written: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
 
 def _samples(folder: Path) -> tuple[Sample, ...]:
-    files = sorted(folder.glob("*.py"))
+    files = sorted(path for end in SUFFIXES.values() for path in folder.glob(f"*{end}"))
     return tuple(Sample(file.name, _bytes(file, SOURCE_BYTES_MAX)) for file in files)
 
 
@@ -103,30 +139,62 @@ def _is_part(name: str) -> bool:
 class LocalHarness:
     """Runs a submission in this machine's harness, with a folder that is gone afterwards."""
 
+    def offer(self) -> Answer:
+        """What this machine can give, in the keys of an Offer."""
+        found = entry.isolation()
+        tools = {"zygote": "ok", "bubblewrap": "ok" if found.has_bubblewrap else ""}
+        return {
+            "level": found.level,
+            "tier": "C1" if "freezer" in found.walls else "C2",
+            "device": DEVICE,
+            "kernel": found.kernel,
+            "walls": list(found.walls),
+            "missing": [asdict(one) for one in found.missing],
+            "launchers": tools,
+            "toolchains": {},
+        }
+
     async def run(
-        self, problem: ProblemFiles, wish: Wish, told: Callable[[Progress], Awaitable[None]]
+        self,
+        problem: ProblemFiles,
+        wish: Wish,
+        told: Callable[[Progress], Awaitable[None]],
+        terms: Terms,
     ) -> Answer:
         """How one submission ends, in the keys of a submission's run."""
-        said: dict[str, str] = {}
+        said: dict[str, Any] = {}
 
         async def hear(message: Started | entry.Progress | StageFinished) -> None:
             if isinstance(message, Started):
-                said.update(level=message.level, tier=message.tier)
+                said.update(level=message.level, tier=message.tier, missing=message.missing)
             if isinstance(message, entry.Progress):
                 await told(Progress(**asdict(message)))
 
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
             request = await asyncio.to_thread(_lay_out, Path(home), problem, wish)
+            request = replace(request, level_min=terms.level_min)
             report = await entry.evaluate(request, hear)
+            said["files"] = await asyncio.to_thread(_kept, Path(request.out), terms.save)
         return _answer(report, said)
 
 
 def _lay_out(home: Path, problem: ProblemFiles, wish: Wish) -> RunRequest:
-    folder, out, source = home / "problem", home / "out", home / "submission.py"
+    folder, out = home / "problem", home / "out"
+    source = home / f"submission{suffix(wish.name)}"
     out.mkdir()
     _write(folder, {**problem.version_files, "manifest.json": problem.manifest})
     source.write_bytes(wish.source)
     return RunRequest(str(folder), str(source), wish.mode, str(out))
+
+
+def _kept(out: Path, folder: Path | None) -> list[Answer]:
+    """What a run left, by name; copied into the folder if there is one."""
+    found = sorted(path for path in out.iterdir() if path.is_file() and not path.is_symlink())
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in found:
+            shutil.copyfile(path, folder / path.name)
+    return [{"name": path.name, "bytes": path.stat().st_size} for path in found]
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -136,6 +204,6 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         target.write_bytes(data)
 
 
-def _answer(report: RunReport, said: Mapping[str, str]) -> Answer:
+def _answer(report: RunReport, said: Mapping[str, Any]) -> Answer:
     answer = asdict(report) | dict(said)
     return answer | {"verdict": report.verdict or None}

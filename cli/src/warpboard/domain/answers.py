@@ -11,6 +11,14 @@ Answer = dict[str, Any]
 T = TypeVar("T", bound=msgspec.Struct)
 
 
+class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
+    """One wrong element of a public case, as text."""
+
+    index: str
+    got: str
+    expected: str
+
+
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """How one case ended; times are of one call, in microseconds."""
 
@@ -22,6 +30,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     time_us: float | None = None
     interval_us: tuple[float, float] | None = None
     samples: int = 0
+    process_us: list[float] = []
+    null_us: list[float] = []
+    grade: str = ""
+    wrong: int = 0
+    mismatches: list[Mismatch] = []
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +73,18 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     code: str | None = None
     reason: str | None = None
     rank: int | None = None
+    is_tied: bool = False
+    runs: int = 1
     score_us: float | None = None
     interval_us: tuple[float, float] | None = None
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be downloaded of a run."""
+
+    name: str
+    media: str = ""
+    bytes: int = 0
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +96,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     took_s: float | None = None
     level: str | None = None
     tier: str | None = None
+    missing: list[str] = []
     cases: list[Case] = []
+    files: list[File] = []
     log_head: str = ""
     log_tail: str = ""
 
@@ -95,6 +120,8 @@ class Submission(Run, frozen=True, kw_only=True):
     outcome: str | None = None
     code: str | None = None
     is_eligible: bool = False
+    grade: str = ""
+    is_provisional: bool = False
     score_us: float | None = None
     received_at: datetime | None = None
     started_at: datetime | None = None
@@ -182,6 +209,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     received_at: datetime | None = None
     tier: str | None = None
     level: str | None = None
+    is_tied: bool = False
+    runs: int = 1
+    grade: str = ""
+    is_provisional: bool = False
 
 
 class Leaderboard(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,12 +225,26 @@ class Leaderboard(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
 
 
+class Missing(msgspec.Struct, frozen=True, kw_only=True):
+    """A wall that a machine cannot build, why not, and how to mend it."""
+
+    wall: str
+    reason: str = ""
+    mend: str = ""
+
+
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
     """An agent that registered, and whether it is alive."""
 
     id: str
     gpu: str
     level: str = ""
+    tier: str = ""
+    missing: list[Missing] = []
+    toolchains: dict[str, str] = {}
+    modes: list[str] = []
+    details: dict[str, str] = {}
+    quarantine: str = ""
     is_alive: bool = False
     is_free: bool = False
 

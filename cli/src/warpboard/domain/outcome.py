@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from warpboard.domain.answers import Case, Run, Submission
-from warpboard.domain.units import harmless, interval_text, seconds_text, time_text
+from warpboard.domain.answers import Case, Ranking, Run, Submission
+from warpboard.domain.units import harmless, interval_text, one_line, seconds_text, time_text
 
 OK = 0
 FAILED = 1
@@ -19,6 +19,7 @@ EXIT_CODES = """Exit codes: 0 passed or done, 1 not passed, 2 refused or wrong u
 
 LOG_LINES_MAX = 20
 MESSAGE_LINES_MAX = 12
+MISMATCHES_MAX = 5
 LINE_LENGTH_MAX = 300
 _SEVERITY = (OK, NOT_RANKED, FAILED, REFUSED, INFRASTRUCTURE)
 
@@ -58,16 +59,30 @@ def _standing(submission: Submission) -> Iterator[str]:
     if ranking is None:
         return
     if ranking.score_us is not None:
-        yield f"score {time_text(ranking.score_us)} ({interval_text(ranking.interval_us)})"
+        yield _score(submission, ranking)
     where = f"{submission.problem} on {submission.gpu}"
     if ranking.rank is not None:
-        yield f"rank {ranking.rank} of {where}"
+        tied = ", tied" if ranking.is_tied else ""
+        pooled = f"; {ranking.runs} runs of this source are pooled" if ranking.runs > 1 else ""
+        yield f"rank {ranking.rank} of {where}{tied}{pooled}"
+    elif ranking.status == "held":
+        yield f"held for review ({ranking.code}): {_cut(harmless(ranking.reason or ''))}"
     elif ranking.code == "superseded":
         yield f"not ranked: another submission of yours is better, {where}"
     elif ranking.reason and submission.outcome == "passed":
         yield f"not ranked ({ranking.code}): {_cut(harmless(ranking.reason))}"
     else:
         yield f"not ranked ({ranking.code})"
+
+
+def _score(submission: Submission, ranking: Ranking) -> str:
+    """The score with what it is worth."""
+    said = [f"tier {submission.tier}"] if submission.tier else []
+    said += [f"isolation {submission.level}"] if submission.level else []
+    said += [f"grade {submission.grade}"] if submission.grade else []
+    said += ["provisional"] if submission.is_provisional else []
+    worth = f": {', '.join(said)}" if said else ""
+    return f"score {time_text(ranking.score_us)} ({interval_text(ranking.interval_us)}){worth}"
 
 
 def troubles(run: Run) -> Iterator[str]:
@@ -79,8 +94,10 @@ def troubles(run: Run) -> Iterator[str]:
         yield where + first
         yield from (f"  {line}" for line in rest)
     case = first_failing(run.cases)
-    if case is not None and not (case.message and case.message in reason):
-        yield from _case_lines(case)
+    if case is not None:
+        if not (case.message and case.message in reason):
+            yield from _case_lines(case)
+        yield from _mismatch_lines(case)
     yield from log_lines(run)
 
 
@@ -108,6 +125,15 @@ def _case_lines(case: Case) -> Iterator[str]:
     yield from (f"  {line}" for line in _lines(case.message, MESSAGE_LINES_MAX))
 
 
+def _mismatch_lines(case: Case) -> Iterator[str]:
+    """The first wrong elements, and how many there are."""
+    if case.wrong:
+        yield f"  {case.wrong:,} wrong, such as" if case.mismatches else f"  {case.wrong:,} wrong"
+    for one in case.mismatches[:MISMATCHES_MAX]:
+        index, got, expected = (one_line(text, 60) for text in (one.index, one.got, one.expected))
+        yield f"  at {index}: got {got}, expected {expected}"
+
+
 def log_lines(run: Run) -> Iterator[str]:
     """The end of what the submission printed, under a heading; nothing if it was silent."""
     lines = harmless(run.log_tail or run.log_head).splitlines()
@@ -126,6 +152,7 @@ def local_exit_code(run: Run) -> int:
 def local_lines(name: str, mode: str, run: Run, score_us: float | None) -> list[str]:
     """The end of a run without a server, in lines."""
     took = f" in {seconds_text(run.took_s)}" if run.took_s is not None else ""
-    head = f"{name}: {run.verdict or 'no verdict'} ({mode}, isolation {run.level}){took}"
+    tier = f", tier {run.tier}" if run.tier else ""
+    head = f"{name}: {run.verdict or 'no verdict'} ({mode}, isolation {run.level}{tier}){took}"
     lines = [head] if run.verdict == "passed" else [head, *troubles(run)]
     return [*lines, f"score {time_text(score_us)}"] if score_us is not None else lines

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from warpboard.domain.answers import Agent, Answer
-from warpboard.domain.units import NOTHING, count_text
+from warpboard.domain.doctor import missing_lines
+from warpboard.domain.units import NOTHING, count_text, one_line
 
 CPU = "CPU"
 
@@ -15,8 +16,24 @@ def facts(agents: Sequence[Agent]) -> Iterator[str]:
         yield "no agent is alive yet: submissions wait"
     if any(agent.gpu == CPU for agent in alive):
         yield "no GPU: the agent offers the device cpu, shown as GPU type CPU"
-    if any(agent.level == "none" for agent in alive):
-        yield "isolation level none until the sandbox is there: run only code you trust"
+    for agent in alive:
+        yield from _offer(agent)
+
+
+def _offer(agent: Agent) -> Iterator[str]:
+    """What an agent isolates by, and what it lacks, with the mend."""
+    level = agent.level or "unknown"
+    warning = ": run only code you trust" if level in ("none", "weak") else ""
+    yield f"agent {agent.id}: isolation {level}, timing tier {agent.tier or 'unknown'}{warning}"
+    yield from (f"  {line}" for line in missing_lines(agent.missing))
+    if agent.toolchains:
+        tools = (f"{name} {one_line(version, 40)}" for name, version in agent.toolchains.items())
+        yield f"  toolchains: {', '.join(tools)}"
+    if agent.quarantine:
+        yield f"  in quarantine: {one_line(agent.quarantine)}"
+    if "ranked" not in agent.modes:
+        reason = agent.details.get("ranked_not_offered", "it does not say why")
+        yield f"  mode ranked is not offered: {one_line(reason)}"
 
 
 def pid_text(pid: int | None) -> str:

@@ -7,15 +7,27 @@ from datetime import tzinfo
 from warpboard.domain.answers import (
     Agent,
     Case,
+    File,
     Leaderboard,
     Moment,
     Problem,
     Summary,
     Waiting,
 )
-from warpboard.domain.units import NOTHING, interval_text, one_line, time_text, when
+from warpboard.domain.units import NOTHING, interval_text, null_text, one_line, time_text, when
 
-NUMBERS = ("rank", "number", "score", "time", "samples", "version", "submissions", "pid", "seq")
+NUMBERS = (
+    "rank",
+    "bytes",
+    "number",
+    "score",
+    "time",
+    "samples",
+    "version",
+    "submissions",
+    "pid",
+    "seq",
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,7 @@ def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
     """A leaderboard, best first; instants in the given zone, by default this machine's."""
     rows = [
         (
-            str(entry.rank),
+            f"{entry.rank}=" if entry.is_tied else str(entry.rank),
             entry.participant or NOTHING,
             time_text(entry.score_us),
             _bounds(entry.low_us, entry.high_us),
@@ -39,11 +51,24 @@ def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
             when(entry.received_at, zone),
             entry.tier or NOTHING,
             entry.level or NOTHING,
+            _worth(entry.grade, entry.is_provisional),
         )
         for entry in found.items
     ]
-    columns = ("rank", "participant", "score", "interval", "number", "when", "tier", "isolation")
+    columns = (
+        *("rank", "participant", "score", "interval", "number", "when"),
+        *("tier", "isolation", "grade"),
+    )
     return Table(f"{found.problem} on {found.gpu}, version {found.problem_version}", columns, rows)
+
+
+def _worth(grade: str, is_provisional: bool) -> str:
+    """How far a time can be trusted.
+
+    >>> _worth("ok", False), _worth("noisy", True), _worth("", False)
+    ('ok', 'noisy, provisional', '-')
+    """
+    return ", ".join([grade or NOTHING] + ["provisional"] * is_provisional)
 
 
 def _bounds(low_us: float | None, high_us: float | None) -> str:
@@ -59,11 +84,20 @@ def cases(found: Sequence[Case]) -> Table:
             case.verdict,
             time_text(case.time_us),
             interval_text(case.interval_us),
+            null_text(case.null_us),
+            case.grade or NOTHING,
             one_line(case.message),
         )
         for case in found
     ]
-    return Table("cases", ("stage", "case", "verdict", "time", "interval", "message"), rows)
+    columns = ("stage", "case", "verdict", "time", "interval", "null call", "grade", "message")
+    return Table("cases", columns, rows)
+
+
+def files(found: Sequence[File]) -> Table:
+    """What can be downloaded of a run."""
+    rows = [(one_line(one.name, 100), one.media or NOTHING, f"{one.bytes:,}") for one in found]
+    return Table("files", ("file", "media", "bytes"), rows)
 
 
 def timeline(found: Sequence[Moment], zone: tzinfo | None = None) -> Table:
@@ -112,13 +146,25 @@ def problems(found: Sequence[Problem], zone: tzinfo | None = None) -> Table:
 
 def agents(found: Sequence[Agent]) -> Table:
     """Who registered, and who of them is alive."""
-    rows = [(one.id, one.gpu, one.level or NOTHING, _health(one)) for one in found]
-    return Table("agents", ("agent", "GPU type", "isolation", "state"), rows)
+    rows = [
+        (
+            one.id,
+            one.gpu,
+            one.level or NOTHING,
+            one.tier or NOTHING,
+            " ".join(one.modes) or NOTHING,
+            _health(one),
+        )
+        for one in found
+    ]
+    return Table("agents", ("agent", "GPU type", "isolation", "tier", "modes", "state"), rows)
 
 
 def _health(agent: Agent) -> str:
     if not agent.is_alive:
         return "silent"
+    if agent.quarantine:
+        return f"in quarantine: {one_line(agent.quarantine)}"
     return "free" if agent.is_free else "busy"
 
 

@@ -38,6 +38,18 @@ def interval_text(interval_us: Sequence[float] | None) -> str:
     return f"{time_text(low)} to {time_text(high)}"
 
 
+def null_text(null_us: Sequence[float]) -> str:
+    """The hand-over of a call with nothing in it: its median, and where 8 of 10 lie.
+
+    >>> null_text((10.0, 12.0, 15.0)), null_text(())
+    ('12 µs (10 µs to 15 µs)', '-')
+    """
+    if len(null_us) != 3:
+        return NOTHING
+    low, middle, high = null_us
+    return f"{time_text(middle)} ({interval_text((low, high))})"
+
+
 def seconds_text(seconds: float) -> str:
     """A duration as one says it.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.clock import new_id
-from shared.errors import Failed
+from shared.errors import Failed, Refused
 from warpboard.domain import demo, tables
 from warpboard.domain.answers import (
     Agents,
@@ -20,6 +20,7 @@ from warpboard.domain.answers import (
     Waitings,
     read,
 )
+from warpboard.domain.demand import Demand
 from warpboard.domain.demo import Example, Solutions
 from warpboard.domain.outcome import FAILED, INTERRUPTED, OK, TERMINATED
 from warpboard.domain.platform import rebuild_line
@@ -43,6 +44,7 @@ class Demo:
     screen: Screen
     folder: Path
     problems: Path
+    demand: Demand
     is_kept: bool
 
     async def run(self) -> int:
@@ -55,7 +57,7 @@ class Demo:
         ended: list[int] = []
 
         async def work(platform: Platform) -> None:
-            await announce(self.connect, self.screen, platform)
+            await announce(self.connect, self.screen, platform, self.demand)
             self.screen.say(f"started ({seconds_text(time.monotonic() - began)})")
             ended.append(await self._work(platform.url, solutions, examples))
             if self.is_kept:
@@ -63,7 +65,7 @@ class Demo:
                 await asyncio.Event().wait()
 
         began = time.monotonic()
-        number = await self.machine.supervise(self.folder, work)
+        number = await self.machine.supervise(self.folder, self.demand, work)
         if not ended:
             self.screen.note("warpboard: interrupted; everything is stopped")
             return INTERRUPTED if number == signal.SIGINT else TERMINATED
@@ -106,11 +108,21 @@ class Demo:
         return left
 
     async def _gpu(self, api: Api) -> str:
-        """The GPU type of an agent that lives. Errors: Failed if none does."""
-        for agent in read(await api.get("agents"), Agents).items:
-            if agent.is_alive:
+        """The GPU type of an agent that takes ranked jobs.
+
+        Errors: Refused if there are only others; Failed if none lives.
+        """
+        alive = [one for one in read(await api.get("agents"), Agents).items if one.is_alive]
+        for agent in alive:
+            if "ranked" in agent.modes:
                 return agent.gpu
-        raise Failed("no agent is alive: its log is in the folder's logs")
+        if not alive:
+            raise Failed("no agent is alive: its log is in the folder's logs")
+        raise Refused(
+            "not_ranked_level",
+            f"nothing can be ranked here, where isolation {self.demand.level_min} is demanded: "
+            "mend what is missing, or demand less by --level-min",
+        )
 
     async def _submit(self, url: str, gpu: str, example: Example) -> int:
         wish = Wish(

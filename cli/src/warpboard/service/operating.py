@@ -10,28 +10,58 @@ from typing import Any
 
 from warpboard.domain import tables
 from warpboard.domain.answers import Agents, Waitings, read
+from warpboard.domain.demand import Demand, demanded, worth
+from warpboard.domain.doctor import Offer, exit_code, lines
 from warpboard.domain.outcome import FAILED, INFRASTRUCTURE, INTERRUPTED, OK
 from warpboard.domain.platform import difference_lines, facts, pid_text, rebuild_line
-from warpboard.service.ports import Api, Connect, Machine, Platform, Row, Screen, Unavailable
+from warpboard.service.ports import (
+    Api,
+    Connect,
+    Harness,
+    Machine,
+    Platform,
+    Row,
+    Screen,
+    Unavailable,
+)
 
 AGENT_S_MAX = 15.0
 STEP_S = 0.25
 
 
-async def up(machine: Machine, connect: Connect, screen: Screen, folder: Path) -> int:
+async def up(
+    machine: Machine, connect: Connect, screen: Screen, folder: Path, demand: Demand
+) -> int:
     """Run the platform until a signal; the exit code. Errors: Refused; Failed."""
 
     async def work(platform: Platform) -> None:
-        await announce(connect, screen, platform)
+        await announce(connect, screen, platform, demand)
         screen.say("Ctrl-C stops it")
         await asyncio.Event().wait()
 
-    number = await machine.supervise(folder, work)
+    number = await machine.supervise(folder, demand, work)
     screen.note("warpboard: stopped")
     return INTERRUPTED if number == signal.SIGINT else OK
 
 
-async def announce(connect: Connect, screen: Screen, platform: Platform) -> None:
+def doctor(harness: Harness, screen: Screen, *, as_json: bool) -> int:
+    """What this machine can give; 0 if that is strong, else 1."""
+    answer = harness.offer()
+    found = read(answer, Offer)
+    if as_json:
+        screen.json(answer)
+    else:
+        for line in lines(found):
+            screen.say(line)
+    return exit_code(found)
+
+
+def demand(harness: Harness, level_min: str | None) -> Demand:
+    """What a platform here is to demand of ranked times."""
+    return demanded(read(harness.offer(), Offer), level_min)
+
+
+async def announce(connect: Connect, screen: Screen, platform: Platform, wanted: Demand) -> None:
     """Say what runs where, and what to know before submitting."""
     async with connect(platform.url) as api:
         agents = await _agents(api)
@@ -39,6 +69,7 @@ async def announce(connect: Connect, screen: Screen, platform: Platform) -> None
     screen.say(f"Warpboard is up: {platform.url}")
     for fact in facts(agents.items):
         screen.say(fact)
+    screen.say(worth(wanted))
 
 
 async def _agents(api: Api) -> Agents:

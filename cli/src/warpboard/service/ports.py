@@ -1,7 +1,7 @@
 """What the commands need of the world."""
 
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Protocol
 
 from shared.errors import Failed
 from warpboard.domain.answers import Answer, Progress
+from warpboard.domain.demand import Demand
 from warpboard.domain.demo import Solutions
 from warpboard.domain.progress import News
 from warpboard.domain.tables import Table
@@ -42,6 +43,10 @@ class Api(Protocol):
 
     async def publish(self, slug: str, files: Mapping[str, bytes]) -> Answer:
         """The problem's newest version. Errors: as get."""
+        ...
+
+    def download(self, number: int, name: str) -> AsyncIterator[bytes]:
+        """A file of a submission, piece by piece. Errors: as get."""
         ...
 
 
@@ -146,10 +151,11 @@ class Machine(Protocol):
     """This machine, on which platforms run, each in its folder."""
 
     async def supervise(
-        self, folder: Path, work: Callable[[Platform], Awaitable[None]]
+        self, folder: Path, demand: Demand, work: Callable[[Platform], Awaitable[None]]
     ) -> signal.Signals | None:
         """Run a platform for as long as the work takes; the signal that ended it, if one did.
 
+        A demand that is not the operator's own gives way to what the environment says.
         Errors: Refused if the folder is in use; Failed; those of the work.
         """
         ...
@@ -182,15 +188,32 @@ class Disk(Protocol):
         """The solutions of every problem directory in a folder. Errors: Refused."""
         ...
 
+    async def save(self, folder: Path, name: str, pieces: AsyncIterator[bytes]) -> Path:
+        """Keep a download whole, or not at all; where it lies. Errors: Refused; of the pieces."""
+        ...
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How much a run here must be isolated, and where what it leaves is kept."""
+
+    level_min: str = "none"
+    save: Path | None = None
+
 
 class Harness(Protocol):
     """The agents' own harness, on this machine."""
+
+    def offer(self) -> Answer:
+        """What this machine can give, in the keys of an Offer."""
+        ...
 
     async def run(
         self,
         problem: ProblemFiles,
         wish: Wish,
         told: Callable[[Progress], Awaitable[None]],
+        terms: Terms,
     ) -> Answer:
         """How one submission ends, in the keys of a submission's run; no verdict if we failed."""
         ...

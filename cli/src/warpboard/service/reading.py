@@ -1,5 +1,8 @@
 """Asking what is: a submission, lists, leaderboards."""
 
+from dataclasses import dataclass
+from pathlib import Path
+
 from warpboard.domain import tables
 from warpboard.domain.answers import (
     Answer,
@@ -13,23 +16,35 @@ from warpboard.domain.answers import (
 from warpboard.domain.outcome import OK, ending, exit_code, log_lines
 from warpboard.domain.progress import news
 from warpboard.domain.units import NOTHING, when
-from warpboard.service.ports import Api, Screen
+from warpboard.service.ports import Api, Disk, Screen
 from warpboard.service.waiting import until_over
 
 
-async def submission(
-    api: Api, screen: Screen, number: int, wait_s: float | None, *, as_json: bool
-) -> int:
-    """One submission whole, once it is over if `wait_s` is given; the exit code."""
-    if wait_s is None:
-        answer = await api.get("submissions", number)
+@dataclass(frozen=True)
+class Asked:
+    """Which submission; with `wait_s`, once it is over; with `save`, its files into a folder."""
+
+    number: int
+    wait_s: float | None
+    save: Path | None
+    as_json: bool
+
+
+async def submission(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
+    """One submission whole; the exit code."""
+    if asked.wait_s is None:
+        answer = await api.get("submissions", asked.number)
     else:
-        (answer,) = await until_over(api, screen, [number], wait_s)
+        (answer,) = await until_over(api, screen, [asked.number], asked.wait_s)
     found = read(answer, Submission)
-    if as_json:
+    if asked.as_json:
         screen.json(answer)
     else:
         _tell(screen, found)
+    if asked.save is not None:
+        for file in found.files:
+            pieces = api.download(asked.number, file.name)
+            screen.note(f"saved {await disk.save(asked.save, file.name, pieces)}")
     return exit_code(found)
 
 
@@ -40,6 +55,8 @@ def _tell(screen: Screen, found: Submission) -> None:
     )
     if found.cases:
         screen.table(tables.cases(found.cases))
+    if found.files:
+        screen.table(tables.files(found.files))
     screen.table(tables.timeline(found.timeline))
     if not found.is_over:
         screen.say(f"submission {found.number}: {news(found).sentence}")

@@ -8,7 +8,7 @@ from warpboard.domain.answers import Progress, Run, read
 from warpboard.domain.outcome import local_exit_code, local_lines
 from warpboard.domain.progress import step
 from warpboard.domain.tables import cases
-from warpboard.service.ports import Disk, Harness, ProblemFiles, Screen, Wish
+from warpboard.service.ports import Disk, Harness, ProblemFiles, Screen, Terms, Wish
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Asked:
     file: Path
     problem: Path
     mode: str
+    level_min: str = "none"
+    save: Path | None = None
 
 
 async def run(disk: Disk, harness: Harness, screen: Screen, asked: Asked, *, as_json: bool) -> int:
@@ -30,7 +32,8 @@ async def run(disk: Disk, harness: Harness, screen: Screen, asked: Asked, *, as_
         async def told(progress: Progress) -> None:
             live.show(file.name, step(progress))
 
-        answer = await harness.run(problem, wish, told)
+        terms = Terms(asked.level_min, asked.save)
+        answer = await harness.run(problem, wish, told, terms)
     found = read(answer, Run)
     score = _score_us(problem, found)
     if as_json:
@@ -39,6 +42,8 @@ async def run(disk: Disk, harness: Harness, screen: Screen, asked: Asked, *, as_
         screen.table(cases(found.cases))
         for line in local_lines(file.name, mode, found, score):
             screen.say(line)
+        if asked.save is not None and found.files:
+            screen.say(f"{asked.save} holds {', '.join(one.name for one in found.files)}")
     return local_exit_code(found)
 
 

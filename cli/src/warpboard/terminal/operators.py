@@ -16,16 +16,20 @@ FOLDER = PathType(file_okay=False, path_type=Path)
 
 @click.command()
 @click.option("--folder", type=FOLDER, default=".warpboard", show_default=True, help="Its data.")
+@options.level_min
 @click.pass_obj
-def up(desk: Desk, folder: Path) -> int:
+def up(desk: Desk, folder: Path, level_min: str | None) -> int:
     """Start the platform on this machine and run it until Ctrl-C.
+
+    Ranked are times with the isolation that this machine can give, or that --level-min demands.
 
     \b
     Example:
       warpboard up --folder .warpboard
     """
     # `supervise` hears the signals itself, for it has to stop all in order.
-    return asyncio.run(operating.up(desk.machine, desk.connect, desk.screen, folder))
+    demand = operating.demand(desk.harness, level_min)
+    return asyncio.run(operating.up(desk.machine, desk.connect, desk.screen, folder, demand))
 
 
 @click.command()
@@ -77,8 +81,9 @@ def replay(desk: Desk, folder: Path | None) -> int:
     "--problems", type=options.FOLDER, default="problems", show_default=True, help="What to add."
 )
 @click.option("--keep", "is_kept", is_flag=True, help="Leave it up afterwards, until Ctrl-C.")
+@options.level_min
 @click.pass_obj
-def demo(desk: Desk, folder: Path, problems: Path, *, is_kept: bool) -> int:
+def demo(desk: Desk, folder: Path, problems: Path, level_min: str | None, *, is_kept: bool) -> int:
     """Show the whole path: start, submit as three participants, rank, replay, stop.
 
     Exit code 0 if each verdict is the expected one and the leaderboards equal those folded
@@ -88,8 +93,30 @@ def demo(desk: Desk, folder: Path, problems: Path, *, is_kept: bool) -> int:
     Example:
       warpboard demo
     """
-    show = Demo(desk.machine, desk.connect, desk.disk, desk.screen, folder, problems, is_kept)
+    demand = operating.demand(desk.harness, level_min)
+    show = Demo(
+        *(desk.machine, desk.connect, desk.disk, desk.screen),
+        *(folder, problems, demand, is_kept),
+    )
     return asyncio.run(show.run())
 
 
-COMMANDS = (up, down, status, replay, demo)
+@click.group()
+def agent() -> None:
+    """Look after the agent of this machine."""
+
+
+@agent.command()
+@options.as_json
+@click.pass_obj
+def doctor(desk: Desk, *, as_json: bool) -> int:
+    """Try every wall, launcher and toolchain here; exit code 0 if isolation is strong, else 1.
+
+    \b
+    Example:
+      warpboard agent doctor --json
+    """
+    return operating.doctor(desk.harness, desk.screen, as_json=as_json)
+
+
+COMMANDS = (up, down, status, replay, demo, agent)

@@ -13,7 +13,8 @@ from warpboard.terminal.desk import Place
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-MODES = ("test", "benchmark", "ranked")
+MODES = ("test", "benchmark", "profile", "ranked")
+LEVELS = ("none", "weak", "medium", "strong")
 FILE = PathType(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER = PathType(exists=True, file_okay=False, path_type=Path)
 
@@ -49,6 +50,25 @@ def mode(default: str) -> Callable[[Function], Function]:
     return click.option(
         "--mode", type=click.Choice(MODES), default=default, show_default=True, help="What to run."
     )
+
+
+def level_min(function: Function) -> Function:
+    """How much isolation is demanded."""
+    return click.option(
+        "--level-min",
+        type=click.Choice(LEVELS),
+        help="Isolation that is demanded; else what this machine can give.",
+    )(function)
+
+
+def save(function: Function) -> Function:
+    """Where to keep what a run left."""
+    return click.option(
+        "--save",
+        type=PathType(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Save the log, the samples and the artefacts in this folder.",
+    )(function)
 
 
 def timeout(function: Function) -> Function:

@@ -1,6 +1,5 @@
 """What participants do: submit, look, run here."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -39,6 +38,7 @@ def submit(desk: Desk, /, place: Place, **asked: Any) -> int:
 @click.command()
 @click.argument("number", type=click.IntRange(min=1))
 @click.option("--wait", "is_waiting", is_flag=True, help="Wait until it is over.")
+@options.save
 @options.timeout
 @options.as_json
 @options.place
@@ -48,13 +48,11 @@ def submission(desk: Desk, /, place: Place, number: int, **asked: Any) -> int:
 
     \b
     Example:
-      warpboard submission 12 --json
+      warpboard submission 12 --save twelve
     """
     wait_s = asked["timeout_s"] if asked["is_waiting"] else None
-    return desk.ask(
-        place,
-        lambda api: reading.submission(api, desk.screen, number, wait_s, as_json=asked["as_json"]),
-    )
+    wanted = reading.Asked(number, wait_s, asked["save"], asked["as_json"])
+    return desk.ask(place, lambda api: reading.submission(api, desk.disk, desk.screen, wanted))
 
 
 @click.command()
@@ -102,16 +100,18 @@ def show(desk: Desk, /, place: Place, leaderboard: str, **asked: Any) -> int:
 @click.argument("file", type=options.FILE)
 @click.option("--problem", type=options.FOLDER, required=True, help="The problem's directory.")
 @options.mode("test")
+@options.level_min
+@options.save
 @options.as_json
 @click.pass_obj
-def run_here(desk: Desk, /, file: Path, problem: Path, mode: str, *, as_json: bool) -> int:
+def run_here(desk: Desk, /, *, as_json: bool, **asked: Any) -> int:
     """Run FILE here for a problem's directory, in the agents' own harness, without any server.
 
     \b
     Example:
       warpboard run kernel.py --problem problems/matmul --mode benchmark
     """
-    wanted = running.Asked(file, problem, mode)
+    wanted = running.Asked(**asked | {"level_min": asked["level_min"] or "none"})
     return run(running.run(desk.disk, desk.harness, desk.screen, wanted, as_json=as_json))
 
 
