@@ -45,6 +45,7 @@ class Host:
     budgets_s: dict[str, float] = field(default_factory=dict)
     ranking_by: str = "geom"
     files: dict[str, str] = field(default_factory=lambda: {"reference.py": REFERENCE})
+    more: dict[str, int] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
 
@@ -88,11 +89,15 @@ class Host:
             "lang": "py",
             "files": {name: _digest(text) for name, text in self.files.items()},
             "submission": "submission.py",
-            "tests": [_case(4, 7), _case(8, 7)],
-            "benchmarks": [_case(16, 3), _case(32, 3)],
+            "tests": [self._case(4, 7), self._case(8, 7)],
+            "benchmarks": [self._case(16, 3), self._case(32, 3)],
             "ranking_by": self.ranking_by,
             "budgets_s": self.budgets_s,
         }
+
+    def _case(self, size: int, seed: int) -> dict[str, Any]:
+        args = {"size": size, "seed": seed} | self.more
+        return {"name": f"size={size} seed={seed}", "args": args}
 
 
 def eventually(holds: Callable[[], bool], within_s: float = 10.0) -> bool:
@@ -103,10 +108,6 @@ def eventually(holds: Callable[[], bool], within_s: float = 10.0) -> bool:
             return False
         os.sched_yield()
     return True
-
-
-def _case(size: int, seed: int) -> dict[str, Any]:
-    return {"name": f"size={size} seed={seed}", "args": {"size": size, "seed": seed}}
 
 
 def _digest(text: str) -> str:

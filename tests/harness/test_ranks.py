@@ -1,0 +1,74 @@
+"""Several ranks: a worker each, one box, one verdict, and the time of the slowest."""
+
+from typing import Any
+
+import pytest
+
+from .host import Host
+
+REFERENCE = """
+import torch
+def generate_input(size, seed, world_size, rank):
+    generator = torch.Generator().manual_seed(seed + rank)
+    others = torch.Generator().manual_seed(seed + 1 - rank)
+    mine = torch.rand(size, generator=generator)
+    return mine, torch.rand(size, generator=others) * 0 + rank
+def ref_kernel(data):
+    mine, rank = data
+    return mine * 2 + rank
+def check_implementation(data, output):
+    return torch.allclose(output, ref_kernel(data)), "not what this rank was asked"
+"""
+TOGETHER = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo", rank=int(os.environ["RANK"]), world_size=2)
+def custom_kernel(data):
+    mine, rank = data
+    everyone = torch.ones(1)
+    dist.all_reduce(everyone)
+    return mine * everyone + rank
+"""
+ALONE = "def custom_kernel(data):\n    return data[0] * 2 + data[1]\n"
+
+
+@pytest.fixture
+def pair(host: Host) -> Host:
+    """A problem of two ranks."""
+    host.files["reference.py"] = REFERENCE
+    host.more = {"world_size": 2}
+    return host
+
+
+def test_ranks_meet_on_the_loopback_of_their_own_network(pair: Host) -> None:
+    report = pair.run(TOGETHER)
+    assert report.verdict == "passed", (report.reason, report.log_tail)
+
+
+def test_ranks_are_timed_together(pair: Host) -> None:
+    slow = "import os, time\n" + ALONE.replace(
+        "    return", "    time.sleep(0.02 * int(os.environ['RANK']))\n    return"
+    )
+    report = pair.run(slow, "benchmark")
+    times = [case.time_us for case in report.cases if case.time_us is not None]
+    assert len(times) == 2
+    assert min(times) > 19_000
+
+
+def test_one_wrong_rank_is_named(pair: Host) -> None:
+    wrong = "import os\n" + ALONE.replace("data[1]", "data[1] * (os.environ['RANK'] == '0')")
+    report = pair.run(wrong)
+    assert report.verdict == "wrong_answer"
+    assert "rank 1: not what this rank was asked" in report.cases[0].message
+
+
+def test_the_death_of_one_rank_ends_all(pair: Host) -> None:
+    report = pair.run("import os\nos.environ['RANK'] == '1' and os.abort()\n" + ALONE)
+    assert report.verdict == "crashed", report.reason
+    assert "SIGABRT" in report.reason
+
+
+def test_a_rank_that_hangs_is_timed_out(pair: Host) -> None:
+    pair.budgets_s = {"test": 1}
+    hangs: Any = ALONE.replace("    return", "    while os.environ['RANK'] == '1': pass\n    return")
+    report = pair.run("import os\n" + hangs)
+    assert report.verdict == "timed_out", report.reason
