@@ -50,15 +50,3 @@ def test_a_packed_extension_is_not_compiled_again(scratch: Path, memory: int) ->
     assert again.st_mtime_ns == first.st_mtime_ns
     assert (scratch / "cache/fixed/.ninja_log").read_bytes() == log
     assert list((scratch / "cache").iterdir()) == [scratch / "cache/fixed"]
-
-
-@pytest.mark.usefixtures("gxx")
-def test_another_source_is_compiled_anew(scratch: Path, memory: int) -> None:
-    _imported(scratch, SUBMISSION)
-    assert pack(str(scratch / "cache"), memory)
-    first = (scratch / "cache/fixed/fixed.so").read_bytes()
-    shutil.rmtree(scratch)
-
-    unpack(memory, str(scratch / "cache"))
-    _imported(scratch, SUBMISSION.replace("+= 1", "-= 1"))
-    assert (scratch / "cache/fixed/fixed.so").read_bytes() != first

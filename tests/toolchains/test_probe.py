@@ -38,7 +38,7 @@ def test_probing_imports_nothing_heavy() -> None:
     [
         ("g++", "g++ (Debian 12.2.0-14+deb12u1) 12.2.0", "12.2.0"),
         ("gcc", "gcc (GCC) 14.2.1 20250110", "14.2.1"),
-        ("ninja", "1.13.0.git.kitware.jobserver-1", "1.13.0.git.kitware.jobserver"),
+        ("ninja", "1.13.0.git.kitware.jobserver-1", "1.13.0"),
         ("nvcc", "Cuda compilation tools, release 13.0, V13.0.88", "13.0.88"),
         ("hipcc", "HIP version: 6.4.43482-0f2d60242", "6.4.43482"),
         ("ncu", "Version 2025.3.1.0 (build 36398880) (public-release)", "2025.3.1.0"),

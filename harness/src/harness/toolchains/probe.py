@@ -30,7 +30,7 @@ _PACKAGES = {
 _PROGRAMS = {
     "g++": ("--version", r"\)\s+(\d+\.[\d.]+)"),
     "gcc": ("--version", r"\)\s+(\d+\.[\d.]+)"),
-    "ninja": ("--version", r"(\d+\.[\w.]+)"),
+    "ninja": ("--version", r"(\d+(?:\.\d+)+)"),
     "nvcc": ("--version", r"release [\d.]+, V([\d.]+)"),
     "hipcc": ("--version", r"HIP version: ([\d.]+)"),
     "ncu": ("--version", r"Version ([\d.]+)"),
