@@ -149,7 +149,7 @@ def test_a_run_says_what_could_hide_in_its_handshake(device: str) -> None:
     times = [one_case(machine=machine, plan=plan_for(device), seed=seed) for seed in (1, 2)]
     sigma, tie_us = figures(times)
     assert sigma == pytest.approx(fmean(time.statistics["sigma_run"] for time in times))
-    assert tie_us == (30.0 if device == "cpu" else pytest.approx(8.0, abs=0.5))
+    assert tie_us == (30.0 if device == "cpu" else pytest.approx(8.0, abs=1.0))
 
 
 def test_a_run_without_times_hides_nothing() -> None:

@@ -61,7 +61,7 @@ def test_a_cpu_off_its_median_is_noisy_and_kept(factor: float) -> None:
 
 
 @pytest.mark.parametrize(("off", "is_beyond"), [(0.9, False), (1.1, True), (-0.51, True)])
-def test_a_limit_is_as_far_on_either_side(off: float, is_beyond: bool) -> None:  # noqa: FBT001
+def test_a_limit_is_as_far_on_either_side(off: float, is_beyond: bool) -> None:
     assert (beyond({"fma": off}, {"fma": 1.0}) == ["fma"]) is is_beyond
 
 

@@ -3,7 +3,7 @@
 Source: spec/timing.md 4; the rates are properties of these noise models, not of any device.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import log, sqrt
@@ -22,7 +22,7 @@ from harness.timing.procedure import measure
 from harness.timing.process import Plan
 from ranker.domain.ties import Standing, is_tied
 
-RUNS = 120
+RUNS = 100
 DUELS = 60
 TRUE_US = 20.0
 DELTA = 0.003
@@ -87,7 +87,7 @@ def coverage(found: list[CaseTime]) -> float:
     return share(time.interval_us[0] < TRUE_US < time.interval_us[1] for time in found)
 
 
-def in_order(fast: list[CaseTime] | list[Naive], slow: list[CaseTime] | list[Naive]) -> float:
+def in_order(fast: Sequence[CaseTime | Naive], slow: Sequence[CaseTime | Naive]) -> float:
     return share(a.time_us < b.time_us for a, b in zip(fast, slow, strict=True))
 
 
@@ -109,9 +109,8 @@ def test_one_per_cent_is_put_in_the_right_order(machine: Machine) -> None:
     assert in_order(runs(machine, 0.0, 1), runs(machine, 0.01, 2)) >= 0.98
 
 
-@pytest.mark.parametrize("machine", [QUIET, TYPICAL], ids=["quiet", "typical"])
-def test_the_same_kernel_twice_is_tied(machine: Machine) -> None:
-    assert ties(runs(machine, 0.0, 1), runs(machine, 0.0, 3)) >= 0.92
+def test_the_same_kernel_twice_is_tied() -> None:
+    assert ties(runs(TYPICAL, 0.0, 1), runs(TYPICAL, 0.0, 3)) >= 0.92
 
 
 def test_one_per_cent_is_usually_told_apart() -> None:
@@ -185,10 +184,3 @@ def test_samples_are_no_independent_evidence() -> None:
             covered[name] += abs(fmean(values) - 1.0) < half
     assert covered["samples"] < 50 < covered["blocks"]
 
-
-def test_the_best_of_many_tries_would_fake_a_gain() -> None:
-    chance = Random(12)
-    best = [min(chance.gauss(0, 0.01) for _ in range(100)) for _ in range(200)]
-    pooled = [fmean(chance.gauss(0, 0.01) for _ in range(100)) for _ in range(200)]
-    assert fmean(best) == pytest.approx(-0.025, abs=0.003)
-    assert abs(fmean(pooled)) < 0.001

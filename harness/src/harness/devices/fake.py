@@ -62,6 +62,8 @@ class Fake:
         self._speed = machine.factor * exp(machine.speed_sd * self._chance.gauss(0, 1))
         self._keeps = exp(-1 / _WANDER_MEMORY)
         self._wander = machine.wander_sd * self._chance.gauss(0, 1)
+        odds = ((CONTAMINATED, machine.contaminated), (DRY, kernel.dry), (LATE, kernel.late))
+        self._odds = [(name, share) for name, share in odds if share]
         self._now_us = 0.0
         self.calls = 0
 
@@ -124,9 +126,4 @@ class Fake:
         return step * ((began + time_us) // step)
 
     def _flags(self) -> tuple[str, ...]:
-        odds = {
-            CONTAMINATED: self._machine.contaminated,
-            DRY: self._kernel.dry,
-            LATE: self._kernel.late,
-        }
-        return tuple(name for name, share in odds.items() if share > self._chance.random())
+        return tuple(name for name, share in self._odds if share > self._chance.random())

@@ -75,9 +75,9 @@ class Block:
     @property
     def is_spoilt(self) -> bool:
         """Whether the block should be repeated."""
-        return self.is_contaminated or self.is_dry
+        return _is_spoilt(self.samples)
 
-    @property
+    @cached_property
     def kept_us(self) -> list[float]:
         """The samples that count."""
         return kept_us(self.samples)
@@ -159,10 +159,15 @@ def share_of(flag: str, samples: tuple[Sample, ...]) -> float:
 
 def kept_us(samples: tuple[Sample, ...]) -> list[float]:
     """The times that count: of clean samples, unless too many are not; then of all."""
-    is_spoilt = samples and (
-        share_of(CONTAMINATED, samples) > _CONTAMINATED_MAX or share_of(DRY, samples) > _DRY_MAX
-    )
-    return [sample.time_us for sample in samples if is_spoilt or sample.is_clean]
+    clean = [sample.time_us for sample in samples if sample.is_clean]
+    if len(clean) == len(samples) or not _is_spoilt(samples):
+        return clean
+    return [sample.time_us for sample in samples]
+
+
+def _is_spoilt(samples: tuple[Sample, ...]) -> bool:
+    is_contaminated = share_of(CONTAMINATED, samples) > _CONTAMINATED_MAX
+    return is_contaminated or share_of(DRY, samples) > _DRY_MAX
 
 
 def block_of(

@@ -25,7 +25,7 @@ class Sample:
     @property
     def is_clean(self) -> bool:
         """Whether the sample counts."""
-        return DROPPED.isdisjoint(self.flags)
+        return not self.flags or DROPPED.isdisjoint(self.flags)
 
 
 class Source(Protocol):
