@@ -22,7 +22,7 @@ from harness.timing.procedure import measure
 from harness.timing.process import Plan
 from ranker.domain.ties import Standing, is_tied
 
-RUNS = 100
+RUNS = 80
 DUELS = 60
 TRUE_US = 20.0
 DELTA = 0.003
@@ -125,7 +125,7 @@ def test_nothing_is_left_of_the_outliers() -> None:
 
 def test_short_noisy_kernels_are_still_covered() -> None:
     chance = Random(4)
-    found = [ours(TRUE_US, SHORT, chance) for _ in range(40)]
+    found = [ours(TRUE_US, SHORT, chance) for _ in range(30)]
     assert coverage(found) >= 0.85
 
 
@@ -183,4 +183,3 @@ def test_samples_are_no_independent_evidence() -> None:
             half = reach(len(values) - 1) * stdev(values) / sqrt(len(values))
             covered[name] += abs(fmean(values) - 1.0) < half
     assert covered["samples"] < 50 < covered["blocks"]
-
