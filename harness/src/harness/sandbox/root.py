@@ -25,6 +25,8 @@ def enter(spec: Spec) -> None:
 
     Errors: OSError, with the mount that was refused.
     """
+    if not Path(spec.submission).is_dir():
+        raise OSError(f"{spec.submission} is no folder")
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     shown = _shown(spec)
     root = _Root(_hook([*shown, *spec.devices, spec.submission]))

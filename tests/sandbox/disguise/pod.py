@@ -1,0 +1,32 @@
+"""Becomes the program in the arguments, in what looks like a pod without privileges.
+
+A filter refuses mounts and new namespaces, as container runtimes do, and few capabilities are left.
+"""
+
+import os
+import sys
+
+from harness.sandbox import linux, seccomp
+from tests.sandbox.disguise.reach import open_the_way
+
+_REFUSED = (
+    "bpf",
+    "fsopen",
+    "keyctl",
+    "mount",
+    "move_mount",
+    "open_tree",
+    "perf_event_open",
+    "pivot_root",
+    "ptrace",
+    "setns",
+    "umount2",
+    "unshare",
+    "userfaultfd",
+)
+
+if __name__ == "__main__":
+    open_the_way()
+    linux.forbid_new_privileges()
+    linux.install_filter(seccomp.refusing(_REFUSED))
+    os.execv(sys.argv[1], sys.argv[1:])  # noqa: S606  (arguments of our own tests)

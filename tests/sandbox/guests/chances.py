@@ -1,0 +1,18 @@
+"""A submission that prints what it would be predicted by: generators, and where memory lies."""
+
+import json
+import random
+import sys
+import uuid
+from typing import Any
+
+
+def custom_kernel(data: object) -> object:
+    """An honest submission."""
+    return data
+
+
+torch: Any = sys.modules["torch"]
+near, far = (torch.empty(size).data_ptr() for size in (1 << 10, 1 << 20))
+chances = [random.random(), float(torch.rand(1)), near, far, uuid.uuid4().hex]
+sys.stdout.write(json.dumps(chances))

@@ -1,0 +1,198 @@
+"""What a worker can do to the machine, asked of the worker itself, with every wall there is."""
+
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.sandbox import interpreter, seccomp
+from harness.sandbox.forked import Forked
+from harness.sandbox.probe import Isolation
+from harness.sandbox.spec import WORKER_UID
+
+from .visit import Lodge
+
+ABSTRACT = f"warpboard-test-{os.getpid()}"
+CLONE = {"x86_64": 56, "aarch64": 220}
+SECRETS = (
+    "/etc/shadow",
+    "/etc/passwd",
+    "/home",
+    "/sys",
+    "/var",
+    "/proc/1/environ",
+    "/proc/1/mem",
+    "/proc/1/fd",
+    f"/proc/{os.getpid()}/environ",
+    str(Path(__file__)),
+    f"{interpreter.package()}/sandbox/jail.py",
+    f"{interpreter.package()}/supervisor/host.py",
+)
+SHUT = {"EACCES", "ENOENT", "EPERM", "ESRCH"}
+
+
+@dataclass
+class Inspected:
+    """What the inspector printed, and on which machine."""
+
+    isolation: Isolation
+    facts: dict[str, Any]
+    environment: dict[str, str]
+
+    def needs(self, *walls: str) -> dict[str, Any]:
+        """The facts, for a promise that one of these walls keeps."""
+        missing = [one for one in self.isolation.missing if one.wall in walls]
+        if not set(walls) & set(self.isolation.walls):
+            pytest.skip(f"no {' or '.join(walls)}: {missing[0].reason}")
+        return self.facts
+
+
+@pytest.fixture(scope="module")
+def inspected(launcher: Forked, isolation: Isolation, shelf: Path) -> Inspected:
+    """One visit of the inspector for each launcher."""
+    folder = shelf / f"inspected-{launcher.way}"
+    folder.mkdir()
+    lodge = Lodge(launcher, isolation, folder)
+    home = lodge.spec().home
+    bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    wanted = {
+        "read": SECRETS,
+        "written": _places(folder),
+        "abstract": ABSTRACT,
+        "calls": _calls(),
+        "clone": CLONE[platform.machine()],
+        "pids": [os.getpid(), launcher.pid, bystander.pid],
+    }
+    environment = {"HOME": home, "WANTED": json.dumps(wanted), "LC_CTYPE": "C.UTF-8", "PWD": home}
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"\0{ABSTRACT}")
+        listening.listen()
+        facts = lodge.told("inspector.py", environment=environment)
+        lodge.close()
+    bystander.communicate(b"\n", timeout=10)
+    return Inspected(isolation, facts, environment)
+
+
+def _places(folder: Path) -> list[str]:
+    """Where nobody but us may write."""
+    (folder / "ours").mkdir()
+    (folder / "ours").chmod(0o777)
+    kept = ("/", "/usr", "/etc", "/root", "/var/tmp", *interpreter.folders())
+    return [*kept, str(folder / "ours"), str(folder / "submission"), "/submission"]
+
+
+def _calls() -> dict[str, int]:
+    column = ("x86_64", "aarch64").index(platform.machine())
+    every = {name: numbers[column] for name, numbers in seccomp.REFUSED.items()}
+    return {name: number for name, number in every.items() if number >= 0}
+
+
+def test_the_worker_works_within_its_walls(inspected: Inspected) -> None:
+    assert inspected.facts["works"]
+    assert inspected.facts["scratch"] == "done"
+
+
+def test_the_worker_is_another_user_in_no_group(inspected: Inspected) -> None:
+    facts = inspected.needs("uid")
+    assert facts["uids"] == [WORKER_UID] * 6
+    assert facts["groups"] == []
+
+
+def test_no_capability_is_left_or_to_be_had(inspected: Inspected) -> None:
+    status = inspected.facts["status"]
+    names = ("CapInh", "CapPrm", "CapEff", "CapAmb")
+    assert {int(status[name], 16) for name in names} == {0}
+    assert status["NoNewPrivs"] == "1"
+
+
+def test_the_bounding_set_is_empty(inspected: Inspected) -> None:
+    inspected.needs("uid")
+    assert int(inspected.facts["status"]["CapBnd"], 16) == 0
+
+
+def test_a_filter_is_loaded(inspected: Inspected) -> None:
+    assert inspected.needs("seccomp")["status"]["Seccomp"] == "2"
+
+
+def test_the_worker_holds_four_descriptors(inspected: Inspected) -> None:
+    assert inspected.facts["descriptors"] == [0, 1, 2, 3]
+
+
+def test_the_environment_is_what_was_given(inspected: Inspected) -> None:
+    given = inspected.environment
+    assert inspected.facts["environment"].items() <= given.items()
+    assert inspected.facts["environment"]["WANTED"] == given["WANTED"]
+
+
+def test_the_worker_lives_in_its_scratch_folder(inspected: Inspected) -> None:
+    assert inspected.facts["cwd"] == inspected.environment["HOME"]
+    assert len(inspected.facts["argv"]) == 1
+
+
+def test_no_secret_of_the_machine_is_readable(inspected: Inspected) -> None:
+    read = inspected.needs("namespaces", "landlock")["read"]
+    assert {path: found for path, found in read.items() if found not in SHUT} == {}
+
+
+def test_nothing_but_scratch_can_be_written(inspected: Inspected) -> None:
+    written = inspected.needs("namespaces", "landlock")["written"]
+    refused = {*SHUT, "EROFS"}
+    assert {path: found for path, found in written.items() if found not in refused} == {}
+    assert inspected.facts["core"] in refused
+
+
+def test_no_socket_leads_out_of_the_box(inspected: Inspected) -> None:
+    assert set(inspected.needs("seccomp")["sockets"].values()) == {"EAFNOSUPPORT"}
+
+
+def test_abstract_sockets_of_the_machine_are_out_of_reach(inspected: Inspected) -> None:
+    found = inspected.needs("namespaces", "landlock")["abstract"]
+    assert found in {"ECONNREFUSED", "EPERM"}
+
+
+def test_every_call_on_the_list_is_refused(inspected: Inspected) -> None:
+    calls = inspected.needs("seccomp")["calls"]
+    assert {name: found for name, found in calls.items() if found != "EPERM"} == {}
+
+
+def test_no_namespace_can_be_made(inspected: Inspected) -> None:
+    assert inspected.needs("seccomp")["clone"] == "EPERM"
+    assert inspected.facts["clone3"] == "ENOSYS"
+
+
+def test_nobody_can_be_made_to_type(inspected: Inspected) -> None:
+    assert inspected.needs("seccomp")["typing"] == "EPERM"
+
+
+def test_other_processes_cannot_be_signalled(inspected: Inspected) -> None:
+    found = inspected.needs("namespaces", "landlock", "uid")["signalled"]
+    assert set(found.values()) <= {"EPERM", "ESRCH"}
+
+
+def test_other_processes_cannot_be_seen(inspected: Inspected) -> None:
+    facts = inspected.needs("namespaces", "landlock")
+    assert set(facts["processes"]) <= {1, 2, 3, 4}
+
+
+def test_the_box_has_a_name_and_numbers_of_its_own(inspected: Inspected) -> None:
+    facts = inspected.needs("namespaces")
+    if "namespaces" not in inspected.isolation.walls:
+        pytest.skip("no namespaces")
+    assert facts["hostname"] == "box"
+    assert facts["pid"] <= 4
+
+
+def test_two_workers_share_no_chance(launcher: Forked, isolation: Isolation, shelf: Path) -> None:
+    folder = shelf / f"chances-{launcher.way}"
+    folder.mkdir()
+    lodge = Lodge(launcher, isolation, folder)
+    first, second = (lodge.told("chances.py") for _ in range(2))
+    lodge.close()
+    assert [one for one, other in zip(first, second, strict=True) if one == other] == []
