@@ -1,5 +1,6 @@
 """Messages on a SEQPACKET socket: a JSON object each, with descriptors beside it."""
 
+import contextlib
 import json
 import os
 import socket
@@ -9,6 +10,9 @@ from typing import Any
 _BYTES_MAX = 128 * 1024
 _DESCRIPTORS_MAX = 64
 _TEXT_CHARS_MAX = 2000
+# An end that left with a message of ours unread is told of first, and only once: its own last
+# words are still to be had.
+_TRIES = 2
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -23,10 +27,14 @@ def tell(to: socket.socket, message: dict[str, Any], descriptors: Sequence[int] 
 
 def hear(at: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """The next message and its descriptors; None when the other end is closed."""
-    try:
-        said, descriptors, _, _ = socket.recv_fds(at, _BYTES_MAX, _DESCRIPTORS_MAX)
-    except ConnectionError:
-        return None
+    for _ in range(_TRIES):
+        with contextlib.suppress(ConnectionError):
+            return _heard(at)
+    return None
+
+
+def _heard(at: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    said, descriptors, _, _ = socket.recv_fds(at, _BYTES_MAX, _DESCRIPTORS_MAX)
     if not said:
         return None
     message: dict[str, Any] = json.loads(said)
