@@ -70,13 +70,13 @@ def test_one_blanket_in_eight_is_a_spot_check() -> None:
 
 
 def test_only_a_spot_check_is_kept_out_of_the_ranked_samples() -> None:
-    assert shots("spot", 1.0)[0].flags == ("strict",)
+    assert shots("spot", 1.0)[0].flags == ("spot",)
     assert shots("strict", 1.0)[0].flags == ()
     assert shots("blanket", 1.0)[0].flags == ()
 
 
 def test_a_call_that_never_armed_is_said_to_wait_for_its_host() -> None:
-    assert Shot("blanket", 9.0, 9.0, 9.0, is_armed=False).flags == ("host_sync",)
+    assert Shot("blanket", 9.0, 9.0, 9.0, is_armed=False).flags == ("late",)
 
 
 def test_two_clocks_that_disagree_raise_an_alarm() -> None:

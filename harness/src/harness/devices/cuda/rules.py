@@ -62,12 +62,12 @@ class Shot:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What a record says of the sample."""
+        """What a record says of the sample: a spot does not rank, late enqueueing is in the time."""
         said = []
         if self.way == "spot":
-            said.append("strict")
+            said.append("spot")
         if not self.is_armed:
-            said.append("host_sync")
+            said.append("late")
         if self.clocks_disagree:
             said.append("clocks_disagree")
         return tuple(said)

@@ -1,0 +1,212 @@
+"""V1 to V9: the gate, what gets past it, and what it costs."""
+
+import ctypes
+import importlib
+import os
+import time
+from functools import partial
+from typing import Any
+
+from bench.gpu import guest
+from bench.gpu.local import median, share
+from bench.gpu.pair import GuestFailed, Outcome, Pair
+from bench.gpu.table import Bench, Found, Skipped, alone
+from harness.devices.cuda.gate import Referee
+from harness.devices.device import DeviceFault
+
+FLOATS = 1024 * 1024
+SMALL = 4096
+WORK_NS = 100_000
+CALLS = 40
+CHEATS = ("peek", "peekq")
+
+
+class Plain(Referee):
+    """A referee that reveals as one would without thinking: it shows what `peek` can win."""
+
+    def _enqueue_strict(self, call: Any) -> None:
+        self.copy(call.inputs)
+        self.flush()
+        self._kernels["k_stamp"](self._handle, (1, 1), ctypes.c_uint64(self._began_at))
+        self._driver("cuEventRecord", self._before, self._handle)
+        self._driver("cuStreamWriteValue32_v2", self._handle, call.inputs.mailbox, call.reveal, 0)
+
+
+def fork_then_open(bench: Bench) -> Found:
+    """V1: this process is itself a fork of one that imported torch; a context opens in it."""
+    began = time.perf_counter()
+    device = bench.device()
+    torch: Any = importlib.import_module("torch")
+    value = float(torch.ones(1000, device=device.place).sum())
+    took_s = time.perf_counter() - began
+    return Found(f"sum {value:.0f}, open in {took_s:.2f} s, tier {device.tier}", value == 1000)
+
+
+def legacy_stream(bench: Bench) -> Found:
+    """V2: memory operations on the legacy stream; raw launches wait behind the shut gate."""
+    said, waited = {}, {}
+    with Pair("honest", bench.mps) as raw, Pair("torch", bench.mps) as torch:
+        device = bench.device()
+        for name, pair in (("raw", raw), ("torch", torch)):
+            pair.open(device, FLOATS)
+            pair.call("strict")
+            pair.ready()
+            said[name] = pair.said["is_legacy"]
+            waited[name] = pair.is_poisoned()
+    text = f"legacy stream takes memory operations: {said}; nothing written while shut: {waited}"
+    return Found(text, all(waited.values()), {"legacy": said, "waited": waited})
+
+
+def across_users(bench: Bench) -> Found:
+    """V3: descriptors of device memory across a uid and a pid namespace."""
+    if os.getuid():
+        raise Skipped("only root can start a guest of another uid")
+    with Pair("honest", bench.mps, is_apart=True) as pair:
+        device = bench.device()
+        pair.open(device, FLOATS)
+        outcomes = [pair.call("strict", ns=WORK_NS) for _ in range(5)]
+    right = sum(one.is_right for one in outcomes)
+    return Found(f"{right} of 5 answers right, as uid {guest.NOBODY}", right == 5)
+
+
+def two_at_once(bench: Bench) -> Found:
+    """V4: with the daemon, two contexts run at once, and a guest's fault can be survived."""
+    tier, took_us, ended = alone(partial(_beside, bench))
+    said = f"tier {tier}, blanket call {took_us:.1f} us; a faulting guest: {ended}"
+    return Found(f"{said}; afterwards: {alone(partial(_well, bench))}", tier == "G1")
+
+
+def peeking(bench: Bench) -> Found:
+    """V5: whoever looks early, against each way to reveal."""
+    ways = ("plain", "strict", "blanket") if bench.mps else ("plain", "strict")
+    found: dict[str, dict[str, Any]] = {}
+    for mode in ("honest", *CHEATS):
+        found[mode] = {way: alone(partial(_shown, bench, mode, way)) for way in ways}
+    honest = found["honest"]
+    gains = {
+        f"{mode} {way}": found[mode][way].get("us", 0) / honest[way]["us"]
+        for mode in CHEATS
+        for way in ways
+        if honest[way].get("us") and found[mode][way].get("us")
+    }
+    beaten = [name for name, gain in gains.items() if "plain" in name and gain < 0.9]
+    held = all(gain > 0.95 for name, gain in gains.items() if "plain" not in name)
+    said = ", ".join(f"{name} {gain:.2f}x" for name, gain in gains.items()) or "none accepted"
+    fouls = {f"{mode} {way}": one["fouls"] for mode in CHEATS for way, one in found[mode].items()}
+    return Found(
+        f"of the honest time: {said}; fouls {fouls}",
+        held and (bool(beaten) or not bench.mps),
+        found,
+    )
+
+
+def handshake(bench: Bench) -> Found:
+    """V6: a call with nothing in it, and what that takes off a call with something."""
+    ways = ("strict", "blanket") if bench.mps else ("strict",)
+    found = {}
+    with Pair("null", bench.mps) as null, Pair("honest", bench.mps) as work:
+        device = bench.device()
+        for pair in (null, work):
+            pair.open(device, FLOATS)
+        for way in ways:
+            times = [one for one in _outcomes(null, way, 10 * CALLS) if one.shot]
+            us = [one.shot.time_us for one in times if one.shot]
+            known = median(work.times_us(way, CALLS, ns=WORK_NS)) - median(us)
+            found[way] = [share(us, 0.1), median(us), share(us, 0.9), known]
+    said = "; ".join(
+        f"{way}: p10 {a:.2f} median {b:.2f} p90 {c:.2f}, {WORK_NS // 1000} us read as {d:.2f}"
+        for way, (a, b, c, d) in found.items()
+    )
+    best = min(c - a for a, _, c, _ in found.values())
+    passed = best <= 1.0 and min(b for _, b, _, _ in found.values()) <= 5.0
+    return Found(said, passed, {"us": found})
+
+
+def wrong_order(bench: Bench) -> Found:
+    """V7: done said before the work, and work that done does not wait for."""
+    found = {}
+    for mode in ("early", "stream2"):
+        for name, ns in ((mode, WORK_NS), (f"{mode}, no wait", 0)):
+            found[name] = alone(partial(_right, bench, mode, ns))
+    accepted = ", ".join(f"{name}: {right} of {CALLS}" for name, right in found.items())
+    return Found(f"accepted of {accepted}", not found["early"] + found["stream2"], found)
+
+
+def progress(bench: Bench) -> Found:
+    """V8: waits on both sides, one device, no daemon: calls go on."""
+    count = bench.count(200)
+    with Pair("honest", bench.mps) as pair:
+        device = bench.device()
+        pair.open(device, SMALL)
+        began = time.perf_counter()
+        times = pair.times_us("strict", count, ns=1000)
+        took_s = time.perf_counter() - began
+    said = f"{len(times)} of {count} calls, {1000 * took_s / count:.2f} ms each by the wall"
+    slow = max(times, default=0.0)
+    return Found(f"{said}, slowest {slow:.0f} us", len(times) == count and took_s < count * 0.05)
+
+
+def two_clocks(bench: Bench) -> Found:
+    """V9: stamps against events around the same calls."""
+    with Pair("honest", bench.mps) as pair:
+        device = bench.device()
+        pair.open(device, SMALL)
+        outcomes = _outcomes(pair, "strict", bench.count(200), ns=20_000)
+    apart = [one.shot.events_us - one.shot.stamps_us for one in outcomes if one.shot]
+    spread = share(apart, 0.95) - share(apart, 0.05)
+    said = f"step {device.timer_step_ns} ns; events - stamps {median(apart):.3f} us"
+    return Found(f"{said}, p5 to p95 {spread:.3f}", spread <= 0.2, {"us": apart[:200]})
+
+
+def _beside(bench: Bench) -> tuple[str, float, str]:
+    """A working guest, and then one that takes the daemon's server with it."""
+    with Pair("honest", bench.mps) as pair, Pair("fault", bench.mps) as fault:
+        device = bench.device()
+        pair.open(device, SMALL)
+        fault.open(device, SMALL)
+        took_us = median(pair.times_us("blanket", CALLS, ns=WORK_NS))
+        try:
+            fault.call("strict")
+        except (GuestFailed, DeviceFault, RuntimeError) as error:
+            return device.tier, took_us, str(error).strip().rpartition("\n")[2][:100]
+    return device.tier, took_us, "was answered"
+
+
+def _well(bench: Bench) -> str:
+    """Whether a fresh referee and a fresh guest work."""
+    with Pair("honest", bench.mps) as pair:
+        pair.open(bench.device(), SMALL)
+        return "well" if pair.call("strict").is_right else "a wrong answer"
+
+
+def _shown(bench: Bench, mode: str, way: str) -> dict[str, Any]:
+    """The times and fouls of one mode under one way."""
+    with Pair(mode, bench.mps) as pair:
+        device = bench.device()
+        pair.open(device, FLOATS)
+        if way == "plain":
+            device.referee = Plain(device.driver, device.kernels, device.facts)
+        try:
+            outcomes = _outcomes(pair, "blanket" if way == "blanket" else "strict", CALLS)
+        except GuestFailed as failure:
+            return {"fouls": [str(failure)[-80:]]}
+    right = [one.shot.time_us for one in outcomes if one.shot and one.is_right]
+    said: dict[str, Any] = {
+        "fouls": sorted({one.foul for one in outcomes if one.foul}),
+        "wrong": sum(not one.is_right for one in outcomes),
+    }
+    return said | ({"us": median(right)} if right else {})
+
+
+def _right(bench: Bench, mode: str, ns: int) -> int:
+    """How many answers of a mode were right."""
+    with Pair(mode, bench.mps) as pair:
+        device = bench.device()
+        pair.open(device, FLOATS)
+        return sum(one.is_right for one in _outcomes(pair, "strict", CALLS, ns=ns))
+
+
+def _outcomes(pair: Pair, way: str, count: int, **wish: Any) -> list[Outcome]:
+    """So many calls, each told apart; the first three are not counted."""
+    wish = wish or {"ns": WORK_NS}
+    return [pair.call(way, **wish) for _ in range(count + 3)][3:]

@@ -1,0 +1,213 @@
+"""The worker of an experiment: a forked process that answers 2 x + 1, honestly or not.
+
+It uses the very gate of the harness's workers, and CUDA's driver for whatever a submission could
+do besides. Everything CUDA is opened after the fork.
+"""
+
+import ctypes
+import json
+import os
+import socket
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from harness.devices.cuda.driver import NON_BLOCKING, Driver, Kernel
+from harness.devices.cuda.kernels import architecture
+from harness.devices.cuda.mps import join
+from harness.devices.cuda.nvrtc import Nvrtc
+from harness.worker import protocol
+from harness.worker.cuda import CudaCase
+
+KERNELS = ("w_work", "w_fma", "w_peek", "w_touch", "w_fault")
+NOBODY = 64001
+DESCRIPTORS_MAX = 4
+_PR_SET_PDEATHSIG = 1
+_NEW_PID_SPACE = 0x20000000
+_WAIT_AND = 2
+_ONE = 0x3F800000
+
+
+class Guest:
+    """One worker with a mode: what it does when it is asked to answer."""
+
+    def __init__(self, control: socket.socket, mode: str) -> None:
+        self._control = control
+        self._mode = mode
+        self._calls = 0
+
+    def serve(self) -> None:
+        """Answers until the socket closes."""
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(
+                self._control, protocol.LAYOUT_BYTES_MAX, DESCRIPTORS_MAX
+            )
+            if not message:
+                return
+            if message[:1] == protocol.CASE:
+                self._open(message[1:], descriptors)
+            else:
+                self._answer(message)
+
+    def _open(self, layout: bytes, descriptors: list[int]) -> None:
+        import torch
+
+        began = time.perf_counter()
+        self._torch: Any = torch
+        self._case = CudaCase(layout, descriptors)
+        opened = time.perf_counter()
+        self._driver = Driver()
+        compute = torch.cuda.get_device_capability()
+        source = (Path(__file__).parent / "work.cu").read_text()
+        code = Nvrtc().compile(source, "work.cu", architecture(compute))
+        module = self._driver.pointer("cuModuleLoadData", ctypes.c_char_p(code))
+        self._kernels = {name: Kernel(self._driver, module, name) for name in KERNELS}
+        self._side = self._driver.pointer("cuStreamCreate", NON_BLOCKING)
+        self._event = self._driver.pointer("cuEventCreate", 2)
+        self._blocks = 4 * torch.cuda.get_device_properties(0).multi_processor_count
+        torch.cuda.synchronize()
+        said = {
+            "case_s": opened - began,
+            "kernels_s": time.perf_counter() - opened,
+            "is_legacy": not self._case._gate._events,  # noqa: SLF001  (V2 asks for it)
+        }
+        self._control.send(protocol.READY + json.dumps(said).encode())
+
+    def _answer(self, message: bytes) -> None:
+        end = 1 + protocol.NONCE_BYTES
+        nonce, wish = message[1:end], json.loads(message[end:])
+        self._calls += 1
+        data = self._case.data(b"")
+        if self._mode == "peekq":
+            self._mark(data[0])
+        self._case.gate(nonce)
+        if self._mode == "early":
+            self._case.release(nonce)
+        getattr(self, f"_do_{self._mode}", self._do_honest)(data, wish)
+        if self._mode != "early":
+            self._case.release(nonce)
+        self._control.send(protocol.ARMED + nonce)
+        self._case.settle()
+        self._control.send(protocol.DONE + nonce)
+
+    def _launch(self, name: str, data: Any, value: int, stream: int = 0) -> None:
+        given, out = data
+        arguments = (
+            ctypes.c_uint64(given.data_ptr()),
+            ctypes.c_uint64(out.data_ptr()),
+            ctypes.c_uint64(given.numel()),
+            ctypes.c_uint64(value),
+        )
+        blocks = 128 if name == "w_peek" else self._blocks
+        self._kernels[name](stream, (blocks, 256), *arguments)
+
+    def _do_honest(self, data: Any, wish: dict[str, Any]) -> None:
+        """Raw launches, on the legacy stream as `<<<>>>` would put them."""
+        self._launch("w_work", data, wish.get("ns", 0))
+
+    def _do_null(self, data: Any, wish: dict[str, Any]) -> None:
+        """Nothing at all."""
+
+    def _do_torch(self, data: Any, _: dict[str, Any]) -> None:
+        self._torch.mul(data[0], 2, out=data[1]).add_(1)
+
+    def _do_fma(self, data: Any, wish: dict[str, Any]) -> None:
+        self._launch("w_fma", data, wish["links"])
+
+    def _do_alternate(self, data: Any, wish: dict[str, Any]) -> None:
+        self._launch("w_work", data, wish["ns"] * (2 if self._calls % 2 else 1))
+
+    def _do_drift(self, data: Any, wish: dict[str, Any]) -> None:
+        self._launch("w_work", data, int(wish["ns"] * (1 + 0.0002 * self._calls)))
+
+    def _do_slow(self, data: Any, wish: dict[str, Any]) -> None:
+        """A launcher that takes its time."""
+        until = time.perf_counter() + wish["sleep_us"] / 1e6
+        while time.perf_counter() < until:
+            pass
+        self._launch("w_work", data, wish.get("ns", 0))
+
+    def _do_sync(self, data: Any, wish: dict[str, Any]) -> None:
+        """Reads a value back in the middle, as `.item()` does."""
+        self._launch("w_work", data, wish.get("ns", 0))
+        data[1].view(-1)[0].item()
+
+    def _do_stream2(self, data: Any, wish: dict[str, Any]) -> None:
+        """Work that obeys the gate, on a stream that the done does not wait for."""
+        self._driver("cuEventRecord", self._event, 0)
+        self._follow()
+        self._launch("w_work", data, wish.get("ns", 0), self._side.value or 0)
+
+    def _do_peek(self, data: Any, wish: dict[str, Any]) -> None:
+        """One kernel stays and looks; the calls themselves do nothing."""
+        if self._calls == 1:
+            self._launch("w_peek", data, wish.get("ns", 0), self._side.value or 0)
+
+    def _do_peekq(self, data: Any, wish: dict[str, Any]) -> None:
+        """Work behind a queued wait for a word of the input; the gated stream waits for it."""
+        self._launch("w_work", data, wish.get("ns", 0), self._side.value or 0)
+        self._driver("cuEventRecord", self._event, self._side)
+        self._wait_for_side()
+
+    def _do_prefetch(self, data: Any, wish: dict[str, Any]) -> None:
+        """Warms the cache with what is there before the gate opens."""
+        self._launch("w_touch", data, 0, self._side.value or 0)
+        self._launch("w_work", data, wish.get("ns", 0))
+
+    def _do_fault(self, data: Any, _: dict[str, Any]) -> None:
+        self._launch("w_fault", data, 0)
+
+    def _mark(self, given: Any) -> None:
+        last = given.data_ptr() + 4 * (given.numel() - 1)
+        self._driver("cuMemsetD32Async", last, 0, 1, self._side)
+        self._driver("cuStreamWaitValue32_v2", self._side, last, _ONE, _WAIT_AND)
+
+    def _follow(self) -> None:
+        """Makes the side stream wait for the event."""
+        library = ctypes.CDLL("libcuda.so.1")
+        library.cuStreamWaitEvent(self._side, self._event, 0)
+
+    def _wait_for_side(self) -> None:
+        library = ctypes.CDLL("libcuda.so.1")
+        library.cuStreamWaitEvent(ctypes.c_void_p(1), self._event, 0)
+
+
+def start(mode: str, *, is_apart: bool = False, mps: dict[str, str]) -> tuple[int, socket.socket]:
+    """A forked guest and the socket to it; `is_apart` gives it a uid and a pid namespace."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        return pid, ours
+    ours.close()
+    try:
+        if is_apart:
+            _part()
+        join(mps)
+        Guest(theirs, mode).serve()
+        os._exit(0)
+    except ConnectionError:
+        os._exit(0)
+    except BaseException:  # noqa: BLE001  (the experiment must hear it, whatever it was)
+        said = traceback.format_exc(limit=3).encode()[-2000:]
+        try:
+            theirs.send(protocol.FAILED + said)
+        finally:
+            sys.stderr.flush()
+            os._exit(1)
+
+
+def _part() -> None:
+    """A pid namespace of its own and the throwaway uid, where we are root."""
+    if os.getuid():
+        raise PermissionError("only root can part from the referee's uid")
+    if ctypes.CDLL(None, use_errno=True).unshare(_NEW_PID_SPACE):
+        raise OSError(ctypes.get_errno(), "no new pid namespace")
+    if child := os.fork():
+        _, status = os.waitpid(child, 0)
+        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)

@@ -1,0 +1,185 @@
+"""Experiments one after the other, each in a process of its own with a time that it may take."""
+
+import json
+import math
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from harness.devices.cuda.device import Cuda
+from harness.devices.cuda.mps import join
+
+END_S_MAX = 5.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an experiment found; `passed` is None where there is nothing to pass."""
+
+    measured: str
+    passed: bool | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+class Skipped(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """The experiment needs what this machine has not."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What an experiment is given: how much it may do, and the daemon whose client it is."""
+
+    scale: float
+    mps: dict[str, str]
+    budget_s: float
+
+    def count(self, full: int) -> int:
+        """How many repetitions, at least three."""
+        return max(3, math.ceil(full * self.scale))
+
+    def device(self) -> Cuda:
+        """The referee, opened in this process."""
+        join(self.mps)
+        device = Cuda(is_frozen=True, runs_beside=bool(self.mps))
+        device.prepare()
+        return device
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question, what is expected, and how long the answer may take; `beside` asks for MPS."""
+
+    name: str
+    what: str
+    expected: str
+    budget_s: float
+    run: Callable[[Bench], Found]
+    beside: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table."""
+
+    name: str
+    what: str
+    expected: str
+    measured: str
+    passed: str
+    took_s: float
+    data: dict[str, Any]
+
+
+def row_of(experiment: Experiment, bench: Bench) -> Row:
+    """An experiment's line, whatever becomes of it."""
+    began = time.monotonic()
+    ours, theirs = multiprocessing.Pipe()
+    pid = os.fork()
+    if not pid:
+        ours.close()
+        _run_alone(experiment, bench, theirs)
+    theirs.close()
+    found: dict[str, Any] = {
+        "measured": f"no answer within {experiment.budget_s:.0f} s",
+        "passed": False,
+    }
+    try:
+        if ours.poll(experiment.budget_s):
+            found = json.loads(ours.recv_bytes())
+    except EOFError:
+        found = {"measured": "the process ended without an answer", "passed": False}
+    finally:
+        _end(pid)
+    verdict = {True: "yes", False: "NO", None: "-"}[found["passed"]]
+    return Row(
+        experiment.name,
+        experiment.what,
+        experiment.expected,
+        found["measured"],
+        verdict,
+        round(time.monotonic() - began, 2),
+        found.get("data", {}),
+    )
+
+
+def skipped(experiment: Experiment, reason: str) -> Row:
+    """The line of an experiment that nobody ran."""
+    measured = f"skipped: {reason}"
+    return Row(experiment.name, experiment.what, experiment.expected, measured, "-", 0.0, {})
+
+
+def print_row(row: Row) -> None:
+    """One line for people, at once, so that a table cut short is of use."""
+    print(
+        f"{row.name:<4} | {row.what:<46} | {row.expected:<44} | {row.measured} | {row.passed}"
+        f" | {row.took_s:.1f} s",
+        flush=True,
+    )
+
+
+def write(rows: Sequence[Row], about: dict[str, Any], path: Path) -> None:
+    """Everything, as JSON, after each experiment anew."""
+    body = {"about": about, "rows": [asdict(row) for row in rows]}
+    path.write_text(json.dumps(body, indent=1, default=str) + "\n", encoding="utf-8")
+
+
+def alone(run: Callable[[], Any], within_s: float = 60.0) -> Any:
+    """The result of a function in a fresh fork: a guest's fork must come before the context's.
+
+    Errors: RuntimeError, with what became of the process.
+    """
+    ours, theirs = multiprocessing.Pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            theirs.send((True, run()))
+        except BaseException as error:  # noqa: BLE001  (told to whoever forked)
+            theirs.send((False, f"{type(error).__name__}: {error}"))
+        finally:
+            os._exit(0)
+    theirs.close()
+    try:
+        is_well, said = ours.recv() if ours.poll(within_s) else (False, "no answer in time")
+    except EOFError:
+        is_well, said = False, "the process ended without an answer"
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    if not is_well:
+        raise RuntimeError(said)
+    return said
+
+
+def _run_alone(experiment: Experiment, bench: Bench, pipe: Connection) -> None:
+    """In a process group of its own, whose end takes every guest with it."""
+    os.setpgid(0, 0)
+    try:
+        found = experiment.run(bench)
+    except Skipped as reason:
+        found = Found(f"skipped: {reason}")
+    except BaseException as error:  # noqa: BLE001  (a line of the table, and the next experiment)
+        said = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
+        found = Found(said, passed=False, data={"traceback": traceback.format_exc()[-4000:]})
+    pipe.send_bytes(json.dumps(asdict(found), default=str).encode())
+    pipe.close()
+    os._exit(0)
+
+
+def _end(pid: int) -> None:
+    """Kills the experiment's processes, the frozen ones too."""
+    for what in (signal.SIGKILL, signal.SIGCONT):
+        try:
+            os.killpg(pid, what)
+        except ProcessLookupError:
+            break
+    until = time.monotonic() + END_S_MAX
+    while time.monotonic() < until:
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            return
+        time.sleep(0.01)

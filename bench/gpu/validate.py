@@ -1,0 +1,151 @@
+"""`python -m bench.gpu.validate`: every experiment of the GPU's clock and gate, in one call.
+
+It changes no setting of the device, and stops the MPS daemon that it started. Each experiment is
+a process with a time of its own; the table is printed, and the JSON written, as they end.
+"""
+
+import argparse
+import contextlib
+import importlib
+import platform
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.gpu import aftermath, clocks, gates, launches, others, runs
+from bench.gpu.table import Bench, Experiment, Row, print_row, row_of, skipped, write
+from harness.devices.cuda import mps
+from harness.devices.device import DeviceFault
+
+TOTAL_S = 560.0
+QUICK = 0.2
+
+# What the rest hangs on comes first: if time runs out, the last ones are skipped by name.
+EXPERIMENTS = (
+    Experiment("V1", "a context in a fork", "sum 1000", 40, gates.fork_then_open),
+    Experiment("V2", "legacy stream, raw launches", "nothing while shut", 30, gates.legacy_stream),
+    Experiment("V3", "descriptors across users", "5 of 5 right", 30, gates.across_users),
+    Experiment("E1", "step of the timer", "32 ns", 20, clocks.timer_step),
+    Experiment("E2", "empty pair, empty kernel", "0.5-3 us; +1-3 us", 20, clocks.empty_pair),
+    Experiment("V9", "stamps against events", "within 0.1 us", 30, gates.two_clocks),
+    Experiment("V8", "waits make progress, sliced", "all calls end", 40, gates.progress),
+    Experiment("V6", "handshake, sliced", "<= 5 us, +-0.5", 40, gates.handshake),
+    Experiment("V7", "done early, second stream", "none accepted", 60, gates.wrong_order),
+    Experiment("V5", "peeking, sliced", "strict holds", 90, gates.peeking),
+    Experiment("V6m", "handshake beside", "<= 5 us, +-0.5", 40, gates.handshake, beside=True),
+    Experiment(
+        "V5m", "peeking beside", "plain loses, others hold", 120, gates.peeking, beside=True
+    ),
+    Experiment("V4", "two at once, a fault", "G1; well again", 60, gates.two_at_once, beside=True),
+    Experiment("V10", "memory of an ended process", "all zero", 40, aftermath.leftovers),
+    Experiment("V12", "nodes that a box needs", "none missing", 20, aftermath.box),
+    Experiment("E3", "known spins", "slope 1 +- 0.0005", 40, clocks.known_spins),
+    Experiment("E4", "known cycles", "100.0 us at 1980 MHz", 20, clocks.known_cycles),
+    Experiment("E5", "copies", "4.2-4.4 TB/s", 30, clocks.bandwidth),
+    Experiment(
+        "E6", "matmul, zeros and random", "1.23 and 1.38-1.43 ms", 30, clocks.data_and_power
+    ),
+    Experiment("E8", "3 us kernel, launches hidden", "3 us + E2", 40, launches.short_kernels),
+    Experiment("E9", "kernel and .item()", "late, no hang", 30, launches.host_sync),
+    Experiment("E10", "1 ms on a second stream", "20 of 20 seen", 30, launches.second_stream),
+    Experiment("E7", "ways to flush", "two sweeps <= fill", 60, clocks.flushes),
+    Experiment("E16", "costs of a job", "fills the table", 30, others.costs),
+    Experiment("E14", "two speeds, drift", "bimodal, trend", 40, runs.classes),
+    Experiment("E15", "other people's clocks", "gated - null = local", 120, others.comparison),
+    Experiment("E12", "true differences", "1 %: all right", 80, runs.resolution),
+    Experiment("E13", "neighbours", "< 0.2 %", 60, runs.neighbours),
+    Experiment("E11", "repeatability", "CV 1.5 0.5 0.2 0.15 %", 120, runs.repeatability),
+    # Last, for it kills and faults on purpose.
+    Experiment("V11", "killed, faulting: well again", "seconds", 90, aftermath.recovery),
+)
+
+
+def main() -> None:
+    """Runs what was asked for, in order, as far as the time goes."""
+    options = _options()
+    until = time.monotonic() + options.seconds
+    scale = QUICK if options.quick else 1.0
+    torch: Any = importlib.import_module("torch")  # once: every experiment is a fork of this
+    about = _about(torch)
+    rows: list[Row] = []
+    chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
+    with contextlib.ExitStack() as daemons:
+        environment: dict[str, str] = {}
+        for experiment in chosen:
+            bench, reason = Bench(scale, {}, experiment.budget_s), ""
+            if experiment.beside:
+                reason = _start(daemons, environment)
+                bench = Bench(scale, environment, experiment.budget_s)
+            elif environment:
+                daemons.close()
+                environment = {}
+            left_s = until - time.monotonic()
+            if left_s < min(experiment.budget_s, 20):
+                reason = f"{left_s:.0f} s are left"
+            row = skipped(experiment, reason) if reason else row_of(experiment, bench)
+            print_row(row)
+            rows.append(row)
+            write(rows, about, options.out)
+    failed = [row.name for row in rows if row.passed == "NO"]
+    print(f"{len(rows)} experiments, not passed: {' '.join(failed) or 'none'}; {options.out}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a fifth of the repetitions")
+    parser.add_argument("--only", nargs="*", default=[], help="names, such as V5 E7")
+    parser.add_argument("--seconds", type=float, default=TOTAL_S, help="for everything")
+    parser.add_argument("--out", type=Path, default=Path("validate.json"))
+    return parser.parse_args()
+
+
+def _start(daemons: contextlib.ExitStack, environment: dict[str, str]) -> str:
+    """Starts our daemon unless it runs; why it cannot be had, or nothing."""
+    if environment:
+        return ""
+    if mps.is_running():
+        return "a daemon that is not ours runs here: it is left alone"
+    try:
+        folder = Path(daemons.enter_context(_folder()))
+        environment |= daemons.enter_context(mps.Mps(folder)).environment
+    except DeviceFault as fault:
+        return str(fault)
+    return ""
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="mps-") as folder:
+        Path(folder).chmod(0o755)
+        yield folder
+
+
+def _about(torch: Any) -> dict[str, Any]:
+    """The machine, in words, without opening the device in this process."""
+    fields = "name,uuid,driver_version,compute_mode,mig.mode.current,clocks.sm,temperature.gpu"
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"],  # noqa: S607  (found on the PATH)
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+        said = (done.stdout or done.stderr).strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        said = str(error)
+    return {
+        "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "gpu": said,
+        "torch": str(torch.__version__),
+        "cuda": str(torch.version.cuda),
+        "python": platform.python_version(),
+        "kernel": platform.platform(),
+    }
+
+
+if __name__ == "__main__":
+    main()
