@@ -145,6 +145,7 @@ class Harness:
     ) -> RunReport:
         limit = asyncio.timeout(limit_s)
         report: RunReport | None = None
+        reason = ""
         try:
             async with limit:
                 await self.warm()
