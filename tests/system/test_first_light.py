@@ -1,5 +1,8 @@
 """The whole path on a healthy platform."""
 
+import gzip
+import json
+
 import pytest
 
 from tests.system.people import HONEST, Person
@@ -15,7 +18,23 @@ def test_a_ranked_kernel_stands_on_the_leaderboard(ada: Person) -> None:
     (entry,) = [one for one in ada.board() if one["participant"] == "ada"]
     assert entry["number"] <= number
     assert entry["low_us"] <= entry["score_us"] <= entry["high_us"]
-    assert (entry["tier"], entry["level"]) == ("C2", "none")
+    (agent,) = ada.http.get("/v1/agents").json()["items"]
+    assert (entry["tier"], entry["level"]) == (agent["tier"], agent["level"])
+    is_best = (agent["tier"], agent["level"]) == ("C1", "strong")
+    assert entry["is_provisional"] is not is_best
+
+
+def test_what_a_run_left_can_be_downloaded(ada: Person) -> None:
+    found = ada.end(ada.submit(f"{HONEST}\nprint('hello')\n", mode="benchmark"))
+    names = [one["name"] for one in found["files"]]
+    assert {"log.txt", "samples.json.gz"} <= set(names)
+    log, samples = (
+        ada.http.get(f"/v1/submissions/{found['number']}/files/{name}")
+        for name in ("log.txt", "samples.json.gz")
+    )
+    assert b"hello" in log.content
+    assert json.loads(gzip.decompress(samples.content))
+    assert ada.http.get(f"/v1/submissions/{found['number']}/files/nope").status_code == 404
 
 
 def test_a_submissions_history_tells_its_life_in_order(ada: Person) -> None:

@@ -12,6 +12,12 @@ from tests.system.running import Running
 
 pytestmark = pytest.mark.server
 
+# Which of the processes with a word in their command, the oldest first: forks keep the command
+# of their parent, and the newest of the zygote's is the worker, last in its box.
+SUPERVISOR = ("harness.supervisor", 0)
+RUN = ("harness.supervisor", 1)
+ZYGOTE = ("harness.zygote", 0)
+WORKER = ("harness.zygote", -1)
 UNHURRIED = """
 import time
 
@@ -48,8 +54,10 @@ def _command(pid: int) -> str:
         return ""
 
 
-def kill_in_the_middle(platform: Running, ada: Person, number: int, word: str) -> None:
-    """Wait until the run is being checked, then SIGKILL what has the word in its command."""
+def kill_in_the_middle(
+    platform: Running, ada: Person, number: int, victim: tuple[str, int]
+) -> None:
+    """Wait until the run is being checked, then SIGKILL the nth with a word in its command."""
     agent = platform.pid("gpu-agent")
     assert agent is not None
     until = time.monotonic() + 30
@@ -59,16 +67,18 @@ def kill_in_the_middle(platform: Running, ada: Person, number: int, word: str) -
             break
         assert time.monotonic() < until, seen
         time.sleep(0.05)
+    word, place = victim
     victims = descendants(agent, word)
     assert victims, f"no process with {word} below the agent"
-    os.kill(victims[0], signal.SIGKILL)
+    os.kill(victims[place], signal.SIGKILL)
 
 
-def test_a_killed_supervisor_is_our_failure_and_the_job_is_run_again(
-    platform: Running, ada: Person
+@pytest.mark.parametrize("victim", [SUPERVISOR, RUN, ZYGOTE], ids=["supervisor", "run", "zygote"])
+def test_a_killed_part_of_the_harness_is_our_failure_and_the_job_is_run_again(
+    platform: Running, ada: Person, victim: tuple[str, int]
 ) -> None:
     number = ada.submit(UNHURRIED)
-    kill_in_the_middle(platform, ada, number, "harness.supervisor")
+    kill_in_the_middle(platform, ada, number, victim)
     found = ada.end(number)
     types = [one["type"] for one in found["timeline"]]
     assert found["outcome"] == "passed"
@@ -78,6 +88,6 @@ def test_a_killed_supervisor_is_our_failure_and_the_job_is_run_again(
 
 def test_a_killed_worker_is_the_submissions_own_crash(platform: Running, ada: Person) -> None:
     number = ada.submit(UNHURRIED)
-    kill_in_the_middle(platform, ada, number, "harness.worker")
+    kill_in_the_middle(platform, ada, number, WORKER)
     found = ada.end(number)
     assert (found["verdict"], found["attempt"]) == ("crashed", 1)
