@@ -6,7 +6,7 @@ import pytest
 
 from harness.devices.fake import Fake, Kernel, Machine
 from harness.timing.procedure import measure
-from harness.timing.process import Process
+from harness.timing.process import Process, block_of, is_bimodal
 from harness.timing.source import Sample
 from tests.timing.measuring import QUIET, known, one_pass, plan_for
 
@@ -118,6 +118,23 @@ def test_launches_that_outlast_the_gate_are_launch_bound() -> None:
 
 def test_rare_slow_calls_are_bimodal() -> None:
     assert one_pass(Kernel(slow_share=0.15, slow_by=0.4)).grade == "bimodal"
+
+
+def test_slow_calls_must_be_spread_to_be_bimodal() -> None:
+    quiet, slow = ([Sample(100.0)] * 25, [Sample(100.0)] * 20 + [Sample(900.0)] * 5)
+    burst, spread = (
+        [block_of(tuple(samples), (), 0.1, 0.032) for samples in series]
+        for series in ([quiet] * 6 + [slow] * 2, [slow] * 8)
+    )
+    assert not is_bimodal(burst, ())
+    assert is_bimodal(spread, ())
+
+
+def test_slow_calls_on_a_noisy_machine_accuse_nobody() -> None:
+    plan = known(plan_for("cpu"))
+    slow = Kernel(slow_share=0.15, slow_by=0.4)
+    assert one_pass(slow, plan=plan).grade == "bimodal"
+    assert one_pass(slow, replace(QUIET, factor=1.1), plan).grade == "noisy"
 
 
 def test_what_the_machine_does_to_all_is_not_bimodal() -> None:

@@ -18,6 +18,7 @@ from harness.timing.process import Plan, Process, kept_us
 # A machine's own deviation counts as known with so many degrees of freedom.
 HISTORY_FREEDOM = 20
 _NULL_MAX = 0.05
+_REST_MIN = 0.05
 _REACH_MAX = 50.0
 # The gravest first. What any process shows, the case shows; but chance lets one process of
 # several be noisy, so that takes most of them.
@@ -97,18 +98,17 @@ def figures(times: Sequence[CaseTime]) -> tuple[float, float]:
 
 
 def _shares(processes: Sequence[Process], plan: Plan) -> list[_Share]:
-    """Each process without its handshake, but with no less than null calls differ by themselves.
+    """Each process without its handshake, but with no less than a share of its raw value.
 
-    A smaller rest cannot be told from an empty call, and might be negative.
+    A smaller rest cannot be told from an empty call, and might be negative. The spread of the null
+    calls would be no floor: on a crowded machine it is longer than the calls that are timed.
     """
-    null_us = _null_us(processes)
-    spread_us = null_us[2] - null_us[0] if null_us else 0.0
-    least_us = max(plan.policy.timer_step_us, spread_us)
-    is_plain = any(process.is_bimodal for process in processes)
+    is_plain = any(process.grade == "bimodal" for process in processes)
     shares = []
     for process in processes:
         value_us = fmean(process.samples_us) if is_plain else process.value_us
         handshake_us = _handshake_us(process, plan)
+        least_us = max(plan.policy.timer_step_us, _REST_MIN * value_us)
         shares.append(_Share(value_us, handshake_us, max(least_us, value_us - handshake_us)))
     return shares
 

@@ -181,16 +181,16 @@ class _Pass:
         return abs(stdev(values) - before) < _FUTILE_CHANGE * before
 
     def _grade(self, blocks: list[Block]) -> str:
-        """The gravest of what can be said of this pass alone."""
+        """The gravest of what can be said; on a noisy machine slow calls accuse nobody."""
         is_near = self._is_within(self._policy.flag_at, blocks)
-        is_noisy = any(block.is_contaminated for block in blocks) or not is_near
+        is_quiet = is_near and not any(block.is_contaminated for block in blocks)
         found = {
             "in_process": not self._plan.is_gated,
             "host_sync": any(block.is_dry for block in blocks),
             "launch_bound": is_late(blocks),
-            "bimodal": is_bimodal(blocks, tuple(self._nulls)),
-            "trend": self._has_own_trend(blocks),
-            "noisy": is_noisy or self._looks[-1].action == "give up",
+            "bimodal": is_quiet and is_bimodal(blocks, tuple(self._nulls)),
+            "trend": is_quiet and self._has_own_trend(blocks),
+            "noisy": not is_quiet or self._looks[-1].action == "give up",
         }
         return next((grade for grade, is_so in found.items() if is_so), "ok")
 
