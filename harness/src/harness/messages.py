@@ -54,7 +54,7 @@ class RunRequest:
     """One submission, one problem, one mode.
 
     `problem` is a folder with manifest.json and its files, `source` the submitted file's path,
-    `out` an existing empty folder that receives samples.json.gz, log.txt and the report's artefacts.
+    `out` an existing empty folder that receives samples.json.gz, log.txt and the artefacts.
     `key` (64 hex digits) repeats an earlier run with the same inputs; None draws a new one.
     `level_min` refuses, as a failure `sandbox`, to run on a machine that isolates less.
     """

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+_BUDGETS = {"build": "build", "check": "test", "hidden_check": "test", "profile": "benchmark"}
 BUDGETS_S = {"build": 60.0, "test": 180.0, "benchmark": 180.0, "ranked": 180.0}
 
 
@@ -58,13 +59,13 @@ class Problem:
     def cases(self, stage: str, mode: str) -> tuple[Case, ...]:
         """The cases that a stage of a mode runs, in order."""
         timed = self.benchmarks[-1:] if self.ranking_by == "last" else self.benchmarks
-        if stage == "time" or mode == "benchmark":
+        if stage in ("time", "profile") or mode == "benchmark":
             return timed
         return self.tests or timed
 
     def budget_s(self, stage: str, mode: str) -> float:
         """How long a stage may take, in seconds."""
-        key = {"build": "build", "check": "test", "hidden_check": "test"}.get(stage, mode)
+        key = _BUDGETS.get(stage, mode)
         return self.budgets_s[key]
 
 

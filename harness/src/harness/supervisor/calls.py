@@ -55,6 +55,7 @@ class Gate:
         self._seats: list[Seat] = []
         self._nonce = b""
         self._messages: list[bytes] = []
+        self._descriptors: Sequence[int] = ()
         self._until = 0.0
         self._limit = ""
 
@@ -81,8 +82,15 @@ class Gate:
             self._judge(rank, seat)
         return time_us
 
-    def run(self, seed: int, deadline: float, order: bytes = protocol.GO) -> float:
+    def run(
+        self,
+        seed: int,
+        deadline: float,
+        order: bytes = protocol.GO,
+        descriptors: Sequence[int] = (),
+    ) -> float:
         """One call that nobody judges: that of a null worker, or under a profiler."""
+        self._descriptors = descriptors
         self._freeze()
         for rank, seat in enumerate(self._seats):
             seat.prepare(self._author.data(self._case, seed, rank))
@@ -104,7 +112,7 @@ class Gate:
         """Thaws the workers, tells each the nonce of this call, and leaves their core to them."""
         self._team.thaw()
         for rank, message in enumerate(self._messages):
-            self._team.send(rank, message)
+            self._team.send(rank, message, self._descriptors)
         self._warmer.release()
 
     def wait(self) -> None:

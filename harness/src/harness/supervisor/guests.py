@@ -2,63 +2,86 @@
 
 import json
 import os
-import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.messages import STAGES
 from harness.sandbox.box import Launcher, SandboxFault
-from harness.sandbox.spec import Limits, Spec
+from harness.sandbox.spec import SCRATCH, SUBMISSION, Limits, Spec
 from harness.supervisor.home import Home
 from harness.supervisor.output import Log
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
+from harness.toolchains.command import BUILD_MEMORY_BYTES, BUILD_PROCESSES_MAX, BUILD_S_MAX
+from harness.toolchains.plan import Workshop, cache_folder, environment
 from harness.worker import protocol
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-_CACHES = ("XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
-_HOMES = ("HOME", "TMPDIR", "TORCHINDUCTOR_CACHE_DIR")
-_SCRATCH = "/scratch"
-_IMPORT_S_MAX = 60.0
 _LAST_CHANCE_S = 1.0
 
 
-@dataclass
-class Guests:
-    """Every team of a run, so that none is forgotten, and what all of them printed.
+@dataclass(frozen=True)
+class Place:
+    """Where the workers of this machine live: the launcher, the walls, the tools, the cores.
 
     `cores` are the workers' own, none where they share the supervisor's.
     """
 
     launcher: Launcher
     walls: tuple[str, ...]
+    workshop: Workshop
+    cores: list[int]
+
+    @property
+    def has_namespaces(self) -> bool:
+        """Whether a box has a file system of its own."""
+        return "namespaces" in self.walls
+
+
+@dataclass
+class Guests:
+    """Every team of a run, so that none is forgotten, and what all of them printed.
+
+    `given` is what every worker of the submission is told besides, and `built` the descriptor of
+    what was built for it, if anything was.
+    """
+
+    place: Place
     home: Home
     mode: str
     ranks: int
-    cores: list[int]
+    given: dict[str, Any] = field(default_factory=dict)
+    built: tuple[int, ...] = ()
     log: Log = field(default_factory=Log)
     teams: list[Team] = field(default_factory=list)
 
-    def start(self, *, is_null: bool = False) -> Team:
-        """A team on its way to READY; a null team has no submission. Errors: SandboxFault."""
-        log = Log() if is_null else self.log
-        team = Team(self.launcher, self._spec(), log, may_spin=bool(self.cores))
-        self.teams.append(team)
-        for rank in range(self.ranks):
-            wish = {
-                "is_null": is_null,
-                "environment": self._group(rank),
-                "cores": self.cores[: self.ranks],
-            }
-            team.send(rank, protocol.SETUP + json.dumps(wish).encode())
-        return team
+    def start(self) -> Team:
+        """A team of workers on their way to READY. Errors: SandboxFault, CaseFailed."""
+        return self._team(self.given, self.built, self._spec(self._limits(), self.ranks), self.log)
+
+    def start_null(self) -> Team:
+        """The same without a submission, to show what a call costs with nothing in it."""
+        return self._team({"is_null": True}, (), self._spec(self._limits(), self.ranks), Log())
+
+    def start_builder(self, wish: dict[str, Any], descriptors: Sequence[int]) -> Team:
+        """One worker with a compiler's limits."""
+        limits = Limits(
+            memory_bytes=BUILD_MEMORY_BYTES,
+            processes_max=BUILD_PROCESSES_MAX,
+            scratch_bytes=BUILD_MEMORY_BYTES // 4,
+            file_bytes_max=BUILD_MEMORY_BYTES // 4,
+            cpu_s=BUILD_S_MAX * max(1, len(self.place.cores)),
+        )
+        return self._team(wish, descriptors, self._spec(limits, 1), self.log)
 
     def welcome(self, team: Team, deadline: float) -> None:
         """Waits until every worker is ready. Errors: CaseFailed, with how the import ended."""
         # A worker that was ready in time is not late because the supervisor was slow.
         until = max(deadline, time.monotonic() + _LAST_CHANCE_S)
-        for rank in range(self.ranks):
+        for rank in range(team.ranks):
             if team.receive(rank, until, "the import used up its budget") != protocol.READY:
                 raise CaseFailed("protocol", "the worker did not say that it is ready")
 
@@ -71,6 +94,9 @@ class Guests:
     def end(self) -> None:
         """Nothing of any team is left after this. Errors: SandboxFault."""
         are_empty = [team.end() for team in self.teams]
+        for descriptor in self.built:
+            os.close(descriptor)
+        self.built = ()
         if not all(are_empty):
             raise SandboxFault("a process of the submission could not be killed")
 
@@ -82,25 +108,45 @@ class Guests:
             "peak_memory_mib": max((one.get("peak_memory_mib", 0.0) for one in found), default=0.0),
         }
 
-    def _spec(self) -> Spec:
+    def path(self) -> str:
+        """The submitted file, as workers see it."""
+        folder = SUBMISSION if self.place.has_namespaces else str(self.home.submission)
+        return f"{folder}/{self.home.problem.submission}"
+
+    def scratch(self) -> str:
+        """The folder that the next team will live in, as it sees it."""
+        if self.place.has_namespaces:
+            return SCRATCH
+        return str(self.home.scratch / str(len(self.teams)))
+
+    def _team(self, wish: dict[str, Any], descriptors: Sequence[int], spec: Spec, log: Log) -> Team:
+        team = Team(self.place.launcher, spec, log, may_spin=bool(self.place.cores))
+        self.teams.append(team)
+        is_builder = spec.limits.memory_bytes == BUILD_MEMORY_BYTES
+        cores = [] if is_builder else self.place.cores[: self.ranks]
+        shared = {"cache": cache_folder(spec.home), "cores": cores}
+        for rank in range(spec.ranks):
+            said = wish | shared | {"environment": self._group(rank)}
+            team.send(rank, protocol.SETUP + json.dumps(said).encode(), descriptors)
+        return team
+
+    def _limits(self) -> Limits:
         budgets = [self.home.problem.budget_s(stage, self.mode) for stage in STAGES[self.mode]]
-        scratch = "" if "namespaces" in self.walls else self._scratch()
+        return Limits(cpu_s=int(sum(budgets)) + 1)
+
+    def _spec(self, limits: Limits, ranks: int) -> Spec:
+        scratch = self.scratch()
+        if not self.place.has_namespaces:
+            Path(scratch).mkdir()
         return Spec(
-            walls=self.walls,
-            limits=Limits(cpu_s=int(sum(budgets)) + 1),
+            walls=self.place.walls,
+            limits=limits,
             submission=str(self.home.submission),
             main=self.home.problem.submission,
-            environment=_environment(scratch or _SCRATCH),
-            ranks=self.ranks,
-            scratch=scratch,
+            environment=_environment(self.place.workshop, scratch),
+            ranks=ranks,
+            scratch="" if self.place.has_namespaces else scratch,
         )
-
-    def _scratch(self) -> str:
-        """A fresh folder for a team that has no file system of its own."""
-        folder = self.home.scratch / str(len(self.teams))
-        folder.mkdir()
-        folder.chmod(0o777)
-        return str(folder)
 
     def _group(self, rank: int) -> dict[str, str]:
         """Where the ranks of a team find each other, on the loopback of their own network."""
@@ -110,12 +156,12 @@ class Guests:
         return where | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.ranks)}
 
 
-def _environment(scratch: str) -> dict[str, str]:
+def _environment(workshop: Workshop, scratch: str) -> dict[str, str]:
     return {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}",
+        **environment(workshop, scratch),
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": scratch,
+        "TMPDIR": scratch,
         **dict.fromkeys(_THREADS, "1"),
-        **dict.fromkeys(_HOMES, scratch),
-        **dict.fromkeys(_CACHES, f"{scratch}/cache"),
     }

@@ -11,12 +11,12 @@ from pathlib import Path
 from harness.messages import RunRequest
 from harness.problem import Problem, load
 from harness.timing.history import History
+from harness.toolchains.command import HEADER, LANGUAGES
 
 # A run, and a worker, where the supervisor is root: accounts that own nothing else here.
 RUN_UID = 64000
 _HISTORY = "history.json"
 _HISTORY_BYTES_MAX = 1024 * 1024
-_NATIVE = (".cpp", ".cu")
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,9 @@ def _furnish(folder: Path, problem: Problem, request: RunRequest) -> Home:
             shutil.copyfile(ours / name, shown / name)
     source = Path(request.source)
     main = problem.submission
-    if source.suffix in _NATIVE:
+    if source.suffix in LANGUAGES:
         main = Path(main).with_suffix(source.suffix).name
+        shutil.copyfile(HEADER, shown / HEADER.name)
     shutil.copyfile(source, shown / main)
     out = os.open(request.out, os.O_RDONLY | os.O_DIRECTORY)
     return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out)

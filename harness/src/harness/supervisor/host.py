@@ -38,6 +38,8 @@ from harness.supervisor.defences import Defences
 from harness.supervisor.home import Home, prepare
 from harness.supervisor.run import Machine
 from harness.supervisor.state import State
+from harness.toolchains.cache import Cache
+from harness.toolchains.plan import survey
 
 
 @dataclass
@@ -135,8 +137,8 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     linux.become_reaper()
     linux.become_unreadable()
     channel = _channel()
-    machine = _machine(options)
-    state = State(Path(options["state"]) if options.get("state") else None)
+    state = State(Path(options.get("state") or options["folder"]))
+    machine = _machine(options, state.cache)
     host = Host(machine, channel, Path(options["folder"]), state)
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
@@ -151,14 +153,14 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     host.leave()
 
 
-def _machine(options: dict[str, Any]) -> Machine:
+def _machine(options: dict[str, Any], cache: Cache) -> Machine:
     found = probe()
     if level := options.get("level"):
         found = found.lowered(level)
     walls = found.minus(options.get("without", ())).walls
     kinds: dict[str, Callable[[], Launcher]] = {"zygote": Forked, "bubblewrap": Executed}
     launcher = kinds[options.get("launcher", "zygote")]()
-    return Machine(launcher, walls, Defences(**options.get("defences", {})))
+    return Machine(launcher, walls, survey(), cache, Defences(**options.get("defences", {})))
 
 
 def _channel() -> IO[str]:

@@ -14,6 +14,7 @@ from harness.devices.device import Device, DeviceFault
 from harness.messages import (
     STAGES,
     VERSION,
+    Artefact,
     CaseReport,
     Progress,
     RunReport,
@@ -25,18 +26,21 @@ from harness.messages import (
 from harness.problem import Case, ProblemFault
 from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.spec import WALLS, level_of
-from harness.supervisor import verdict
+from harness.supervisor import building, verdict
 from harness.supervisor.author import Author
 from harness.supervisor.calls import Court, Gate
 from harness.supervisor.defences import ALL, Defences
-from harness.supervisor.guests import Guests
+from harness.supervisor.guests import Guests, Place
 from harness.supervisor.home import Home
 from harness.supervisor.inputs import KEY_BYTES, Shape, probe, seed_of
-from harness.supervisor.team import Team
+from harness.supervisor.profiled import Profiler
 from harness.supervisor.timed import Clock, Timer
 from harness.supervisor.verdict import CaseFailed
 from harness.supervisor.warmth import Warmer
 from harness.timing.gates import Noisy
+from harness.toolchains.cache import Cache
+from harness.toolchains.command import BUILD_S_MAX
+from harness.toolchains.plan import Workshop
 
 Tell = Callable[[Started | Progress | StageFinished], None]
 
@@ -49,6 +53,8 @@ class Machine:
 
     launcher: Launcher
     walls: tuple[str, ...]
+    workshop: Workshop
+    cache: Cache
     defences: Defences = ALL
 
     @property
@@ -98,20 +104,27 @@ class _Run:
         self._shapes: dict[str, list[Shape]] = {}
         self._cases: list[CaseReport] = []
         self._figures = 0.0, 0.0
+        self._artefacts: list[Artefact] = []
+        self._steps = {
+            "build": self._build,
+            "check": self._judge_all,
+            "hidden_check": self._judge_all,
+            "time": self._time,
+            "profile": self._profile,
+        }
         self._stage = ""
         self._first_failed: CaseReport | None = None
         ranks = max((case.ranks for case in self._every_case()), default=1)
         cores = _share_cores()
         self._warmer = Warmer(cores[0] if cores else None)
-        self.guests = Guests(machine.launcher, machine.walls, home, request.mode, ranks, cores)
+        place = Place(machine.launcher, machine.walls, machine.workshop, cores)
+        self.guests = Guests(place, home, request.mode, ranks)
 
     def execute(self) -> RunReport:
         """The stages in order, until one does not pass. Errors: those of problem and machine."""
-        # The worker goes first, so that its imports run beside the supervisor's.
-        team = self.guests.start()
         try:
             self._tell(self._started())
-            self._run_stages(team)
+            self._run_stages()
         finally:
             self.guests.end()
             self._device.close()
@@ -134,27 +147,32 @@ class _Run:
             missing=self._machine.missing,
         )
 
-    def _run_stages(self, team: Team) -> None:
+    def _run_stages(self) -> None:
         for stage in STAGES[self._request.mode]:
             began = time.monotonic()
             self._stage = stage
             deadline = began + self._problem.budget_s(stage, self._request.mode)
-            if stage == "build":
-                cases = self._build(team, deadline)
-            elif stage == "time":
-                cases = self._time(team, deadline)
-                self._cases += cases
-            else:
-                cases = self._judge_all(team, stage, deadline)
-                self._cases += cases
+            cases = self._steps[stage](stage, deadline)
+            self._cases += [case for case in cases if stage != "build"]
             self._first_failed = verdict.first_failed(cases)
             ended = self._first_failed.verdict if self._first_failed else "passed"
             self._tell(StageFinished(stage, ended, time.monotonic() - began, len(cases)))
             if self._first_failed:
                 return
 
-    def _build(self, team: Team, deadline: float) -> list[CaseReport]:
+    def _build(self, _: str, deadline: float) -> list[CaseReport]:
         """While the worker loads the submission, the shapes of all cases are found out."""
+        try:
+            deadline = max(deadline, time.monotonic() + BUILD_S_MAX)
+            building.prepare(self.guests, self._machine.cache, deadline)
+            self._team = self.guests.start()
+            self._look_around()
+            self.guests.welcome(self._team, deadline)
+        except CaseFailed as failure:
+            return [verdict.report("", "build", failure)]
+        return []
+
+    def _look_around(self) -> None:
         self._device.prepare()
         author = Author(self._problem)
         self._court = Court(author, self._device, self._warmer, self._machine.defences)
@@ -162,13 +180,8 @@ class _Run:
             if case.name not in self._shapes:
                 ranks = range(case.ranks)
                 self._shapes[case.name] = [probe(author, case, self._key, rank) for rank in ranks]
-        try:
-            self.guests.welcome(team, deadline)
-        except CaseFailed as failure:
-            return [CaseReport("", "build", failure.verdict, failure.message)]
-        return []
 
-    def _judge_all(self, team: Team, stage: str, deadline: float) -> list[CaseReport]:
+    def _judge_all(self, stage: str, deadline: float) -> list[CaseReport]:
         """Every case of a stage; those after the worker's end are skipped."""
         cases = self._problem.cases(stage, self._request.mode)
         reports: list[CaseReport] = []
@@ -177,34 +190,47 @@ class _Run:
             report = CaseReport(case.name, stage, "skipped")
             if not is_over:
                 self._tell(Progress(stage, case.name, done, len(cases)))
-                report, is_over = self._judge(team, stage, case, deadline)
+                report, is_over = self._judge(stage, case, deadline)
             reports.append(verdict.hidden(report) if stage == "hidden_check" else report)
         return reports
 
-    def _judge(
-        self, team: Team, stage: str, case: Case, deadline: float
-    ) -> tuple[CaseReport, bool]:
+    def _judge(self, stage: str, case: Case, deadline: float) -> tuple[CaseReport, bool]:
         """One case, and whether the worker is of no more use."""
         seeds = self._seeds(stage, case)
         try:
-            with Gate(self._court, team, case, self._shapes[case.name]) as gate:
+            with Gate(self._court, self._team, case, self._shapes[case.name]) as gate:
                 for _ in range(_CALLS_PER_CHECK):
                     gate.call(next(seeds), deadline)
         except CaseFailed as failure:
             return verdict.report(case.name, stage, failure), failure.is_last
         return CaseReport(case.name, stage, "passed"), False
 
-    def _time(self, team: Team, deadline: float) -> list[CaseReport]:
+    def _time(self, _: str, deadline: float) -> list[CaseReport]:
         cases = self._problem.cases("time", self._request.mode)
         seeds = functools.partial(self._seeds, "time")
         clock = Clock(self._court, self._shapes, seeds, self._home.history())
         timer = Timer(self.guests, clock, self._request.mode, self._tell)
         try:
-            return timer.run(team, cases, deadline)
+            return timer.run(self._team, cases, deadline)
         finally:
             self._figures = timer.sigma_run, timer.tie_us
             self._home.keep("samples.json.gz", timer.record())
             self._home.leave_history(timer.history)
+
+    def _profile(self, stage: str, deadline: float) -> list[CaseReport]:
+        """Every timed case once more under the profiler, in the worker that was checked."""
+        reports: list[CaseReport] = []
+        for number, case in enumerate(self._problem.cases(stage, self._request.mode)):
+            profiler = Profiler(self._court, self._team, self._home)
+            seeds = self._seeds(stage, case)
+            try:
+                self._artefacts += profiler.run(
+                    case, number, (self._shapes[case.name], seeds), deadline
+                )
+            except CaseFailed as failure:
+                return [*reports, verdict.report(case.name, stage, failure)]
+            reports.append(CaseReport(case.name, stage, "passed"))
+        return reports
 
     def _seeds(self, stage: str, case: Case) -> Iterator[int]:
         """A seed for each call; a checked case begins with the published one, to be repeated."""
@@ -229,6 +255,7 @@ class _Run:
             log_head=head,
             log_tail=tail,
             log_bytes=self.guests.log.bytes,
+            artefacts=self._artefacts,
             sigma_run=self._figures[0],
             tie_us=self._figures[1],
         )

@@ -24,6 +24,7 @@ class Team:
 
     def __init__(self, launcher: Launcher, spec: Spec, log: Log, *, may_spin: bool) -> None:
         self.log = log
+        self.ranks = spec.ranks
         pairs = [_socket_pair() for _ in range(spec.ranks)]
         self._controls = [ours for ours, _ in pairs]
         theirs = [other for _, other in pairs]

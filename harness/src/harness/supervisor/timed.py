@@ -99,7 +99,7 @@ class Timer:
         Errors: Noisy, SandboxFault, ProblemFault, DeviceFault.
         """
         self._found = {case.name: [] for case in cases}
-        null = self._guests.start(is_null=True)
+        null = self._guests.start_null()
         self._guests.welcome(null, deadline)
         count = policy_for(self._clock.court.device.name, self._mode).processes
         for number in range(count):

@@ -12,11 +12,14 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.worker import builder, cache, native, profiling
 from harness.worker.build import Kernel, Unusable, failure, load
 from harness.worker.memory import Mismatch, SharedCase
+from harness.worker.nvrtc import Launched
 from harness.worker.protocol import (
     CASE,
     DONE,
@@ -24,11 +27,14 @@ from harness.worker.protocol import (
     GO,
     LAYOUT_BYTES_MAX,
     NONCE_BYTES,
+    PACK,
+    PROFILE,
     READY,
     SETUP,
 )
 
 _ANCILLARY_BYTES = 64
+_HEAD_BYTES = 1 + NONCE_BYTES
 
 
 def serve(descriptor: int, path: str) -> None:
@@ -46,24 +52,36 @@ class Guest:
     def __init__(self, control: socket.socket, path: Path) -> None:
         self._control = control
         self._path = path
+        self._cache = ""
         # One buffer for all messages: a fresh one of this size costs more than a call's message.
         self._buffer = bytearray(LAYOUT_BYTES_MAX)
-        self._kernel: Kernel | None = None
         self._case: SharedCase | None = None
+        self._load: Callable[[SharedCase], Callable[[bytes], None]] | None = None
+        self._call: Callable[[bytes], None] | None = None
 
     def serve(self) -> None:
         """One message after another. A call is recognised first: its time counts."""
         while True:
             message, descriptors = self._receive()
-            kind = message[:1]
-            if kind == GO:
-                self._control.send(self._answer(message))
-            elif kind == CASE:
-                self._case = SharedCase(message[1:], descriptors)
-            elif kind == SETUP:
-                self._set_up(json.loads(message[1:]))
-            else:
+            if message[:1] == GO:
+                self._control.send(self._answer(message, self._run))
+            elif not self._handle(message, descriptors):
                 return
+
+    def _handle(self, message: bytes, descriptors: list[int]) -> bool:
+        """A message that is no plain call; False for the end."""
+        kind = message[:1]
+        if kind == CASE:
+            self._open(SharedCase(message[1:], descriptors))
+        elif kind == SETUP:
+            self._tell(lambda: self._set_up(json.loads(message[1:]), descriptors))
+        elif kind == PACK:
+            self._tell(lambda: cache.pack(self._cache, descriptors[0]))
+        elif kind == PROFILE:
+            self._control.send(self._answer(message, self._profiled(descriptors)))
+        else:
+            return False
+        return True
 
     def _receive(self) -> tuple[bytes, list[int]]:
         size, ancillary, _, _ = self._control.recvmsg_into([self._buffer], _ANCILLARY_BYTES)
@@ -72,38 +90,82 @@ class Guest:
             descriptors.frombytes(data)
         return bytes(memoryview(self._buffer)[:size]), descriptors.tolist()
 
-    def _set_up(self, wish: dict[str, Any]) -> None:
-        """Loads the submission; a null worker has none, and shows what a call costs without."""
+    def _tell(self, work: Callable[[], object]) -> None:
+        """Does what was asked, and says so, or why it could not be done."""
+        try:
+            work()
+        except Unusable as reason:
+            self._control.send(_failed(reason))
+        else:
+            self._control.send(READY)
+
+    def _set_up(self, wish: dict[str, Any], descriptors: list[int]) -> None:
+        """Becomes a builder, a worker of one submission, or a null worker, which has none.
+
+        Errors: Unusable.
+        """
         os.environ.update(wish.get("environment", {}))
         if cores := wish.get("cores"):
             os.sched_setaffinity(0, cores)
+        self._cache = wish.get("cache", "")
+        if order := wish.get("order"):
+            builder.build(order, descriptors[0])
+            return
         _import_torch(wish.get("threads", 1))
         if wish.get("is_null"):
-            self._kernel = self._null
+            self._load = _null
+        elif "launch" in wish:
+            built = native.built(descriptors[0], wish["launch"])
+            self._load = lambda case: _bound(built, case)
         else:
+            if descriptors:
+                # A pack that cannot be laid out again costs no more than its compilation.
+                with contextlib.suppress(cache.Unpackable, OSError):
+                    cache.unpack(descriptors[0], self._cache)
             sys.path.insert(0, str(self._path.parent))
-            try:
-                self._kernel = load(self._path)
-            except Unusable as reason:
-                self._control.send(_failed(reason))
-                return
-        self._control.send(READY)
+            kernel = load(self._path)
+            self._load = lambda case: _called(kernel, case)
 
-    def _null(self, _: Any) -> Any:
-        """What costs nothing but the copy of an answer, which every call pays."""
-        return self._case.blank if self._case else None
+    def _open(self, case: SharedCase) -> None:
+        assert self._load is not None
+        self._case = case
+        self._call = self._load(case)
 
-    def _answer(self, message: bytes) -> bytes:
-        end = 1 + NONCE_BYTES
-        assert self._case is not None
-        assert self._kernel is not None
+    def _run(self, scalars: bytes) -> None:
+        assert self._call is not None
+        self._call(scalars)
+
+    def _profiled(self, descriptors: list[int]) -> Callable[[bytes], None]:
+        return lambda scalars: profiling.profile(lambda: self._run(scalars), *descriptors)
+
+    def _answer(self, message: bytes, run: Callable[[bytes], None]) -> bytes:
         try:
-            self._case.commit(self._kernel(self._case.data(message[end:])))
+            run(message[_HEAD_BYTES:])
         except Mismatch as mismatch:
             return _failed(Unusable("output", str(mismatch)))
+        except Unusable as reason:
+            return _failed(reason)
         except BaseException as error:  # noqa: BLE001  (whatever it was, the supervisor must hear it)
             return _failed(failure(error, self._path, "exception"))
-        return DONE + message[1:end]
+        return DONE + message[1:_HEAD_BYTES]
+
+
+def _called(kernel: Kernel, case: SharedCase) -> Callable[[bytes], None]:
+    return lambda scalars: case.commit(kernel(case.data(scalars)))
+
+
+def _bound(built: native.Native | Launched, case: SharedCase) -> Callable[[bytes], None]:
+    return built.bind(*case.tensors())
+
+
+def _null(case: SharedCase) -> Callable[[bytes], None]:
+    """What costs nothing but the data's tensors and the copy of an answer, which all calls pay."""
+
+    def call(scalars: bytes) -> None:
+        case.data(scalars)
+        case.commit(case.blank)
+
+    return call
 
 
 def _import_torch(threads: int) -> None:

@@ -36,6 +36,10 @@ class SharedCase:
         """The data of one call: new tensor objects every time, on the shared memory."""
         return self._build(self._data, json.loads(scalars) if scalars else [])
 
+    def tensors(self) -> tuple[list[Any], list[Any]]:
+        """The inputs and the outputs, for a native submission that is given both."""
+        return [_tensor(one) for one in self._inputs], [_tensor(one) for one in self._outputs]
+
     def commit(self, value: Any) -> None:
         """Copies what was returned into the answer's memory. Errors: Mismatch."""
         if value is None and self._is_written(self._answer):

@@ -1,11 +1,11 @@
 """What is said on the control socket, a message a packet: constants alone.
 
-Supervisor to worker: SETUP + what it is to be, as JSON, with at most one descriptor, the packed
-compile cache; CASE + the layout of two shared memories as JSON, with their two descriptors; GO +
-nonce + the leaves that are no tensors as JSON; PACK with one descriptor, to pack the compile cache
-into; PROFILE + nonce + leaves with two descriptors, for a trace and a table. Worker to supervisor:
-READY; DONE + nonce; ARMED + nonce, from a GPU alone; FAILED + {"kind", "text"} as JSON. Anything
-else ends the run with the verdict `protocol`.
+Supervisor to worker: SETUP + what it is to be, as JSON, with at most one descriptor, which a
+builder writes to and a worker reads what was built from; CASE + the layout of two shared memories
+as JSON, with their two descriptors; GO + nonce + the leaves that are no tensors as JSON; PACK with
+one descriptor, to pack the compile cache into; PROFILE + nonce + leaves with two descriptors, for a
+trace and a table. Worker to supervisor: READY; DONE + nonce; ARMED + nonce, from a GPU alone;
+FAILED + {"kind", "text"} as JSON. Anything else ends the run with the verdict `protocol`.
 """
 
 READY = b"R"

@@ -1,0 +1,52 @@
+"""Before a submission's workers start: what its source needs compiled, from the cache or anew."""
+
+import os
+
+from harness.devices.device import DeviceFault
+from harness.supervisor.guests import Guests
+from harness.supervisor.verdict import CaseFailed
+from harness.toolchains.cache import Cache, sealed, taken
+from harness.toolchains.command import BuildRefused
+from harness.toolchains.plan import Plan, ToolMissing, plan
+from harness.worker import protocol
+
+
+def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
+    """Leaves in `guests` what every worker is to be given.
+
+    Errors: CaseFailed, if the submission cannot be built; DeviceFault, if nothing could be here.
+    """
+    source = (guests.home.submission / guests.home.problem.submission).read_bytes()
+    try:
+        made = plan(guests.place.workshop, source, guests.path(), guests.scratch())
+    except BuildRefused as refused:
+        raise CaseFailed("compile_error", str(refused)) from refused
+    except ToolMissing as missing:
+        raise DeviceFault(str(missing)) from missing
+    data = cache.get(made.key)
+    if data is None and (made.is_native or made.is_heavy):
+        data = _built(guests, made, deadline)
+        if data:
+            cache.put(made.key, data)
+    if made.is_native:
+        guests.given = {"launch": made.launch}
+    if data:
+        guests.built = (sealed(data),)
+
+
+def _built(guests: Guests, made: Plan, deadline: float) -> bytes:
+    """What a builder hands over; nobody but workers of the same source ever looks into it."""
+    memory = os.memfd_create("built", os.MFD_CLOEXEC)
+    try:
+        if made.order is not None:
+            team = guests.start_builder({"order": made.order.to_json()}, (memory,))
+            guests.welcome(team, deadline)
+        else:
+            team = guests.start_builder({}, ())
+            guests.welcome(team, deadline)
+            team.send(0, protocol.PACK, (memory,))
+            guests.welcome(team, deadline)
+        team.end()
+        return taken(memory)
+    finally:
+        os.close(memory)
