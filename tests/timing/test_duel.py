@@ -26,6 +26,11 @@ def test_a_steady_hairs_breadth_is_equal() -> None:
     assert decide([(100.0, 100.1)] * PAIRS) == "equal"
 
 
+def test_pairs_that_disagree_are_equal() -> None:
+    pairs = [(100.0, 101.0 if at % 2 else 99.6) for at in range(8)]
+    assert decide(pairs) == "equal"
+
+
 def test_a_single_pair_decides_nothing() -> None:
     with pytest.raises(ValueError, match="got 1"):
         decide([(1.0, 2.0)])

@@ -25,7 +25,6 @@ _TREND_P = 0.01
 _NULLS_MIN = 5
 # Null calls, before and after, may each take this share of the wall budget.
 _NULL_SHARE = 0.05
-_RESIZES_MAX = 2
 _RESIZE_FACTOR = 2
 _FUTILE_BLOCKS = 8
 _FUTILE_CHANGE = 0.05
@@ -54,7 +53,7 @@ class _Pass:
         self._looks: list[Look] = []
         self._nulls: list[Sample] = []
         self._turn = count()
-        self._repeats = self._resizes = 0
+        self._repeats = 0
         self._device_us = 0.0
 
     def run(self, below: Callable[[int], int]) -> Process:
@@ -132,9 +131,9 @@ class _Pass:
         Otherwise a submission that is slow at first would be checked less often than others.
         """
         calls = self._policy.calls(block.value_us, block.wall_s / len(block.samples))
-        if calls < _RESIZE_FACTOR * self._calls or self._resizes == _RESIZES_MAX:
+        # As each doubles the size at least, there are few.
+        if calls < _RESIZE_FACTOR * self._calls:
             return
-        self._resizes += 1
         self._calls = calls
         self._blocks = [replace(block, is_counted=False) for block in self._blocks]
 

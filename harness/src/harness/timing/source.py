@@ -6,7 +6,6 @@ from typing import Protocol
 CONTAMINATED = "contaminated"
 DRY = "dry"
 LATE = "late"
-STRICT = "strict"
 # These samples say nothing of the submission, and do not count.
 DROPPED = frozenset({CONTAMINATED, DRY})
 
