@@ -59,6 +59,13 @@ def test_an_error_of_the_call_is_its_own(pages: tuple[int, int]) -> None:
     assert contents(pages[0]) == contents(pages[1]) == b""
 
 
+def test_warming_up_leaves_nothing_in_the_next_profile(torch: Any, pages: tuple[int, int]) -> None:
+    profiling.warm()
+    profile(torch.randn(4).exp, *pages)
+    rows = contents(pages[1]).decode().splitlines()
+    assert len([row for row in rows if "custom_kernel" in row]) == 1
+
+
 def test_profiles_of_one_process_are_apart(torch: Any, pages: tuple[int, int]) -> None:
     x = torch.randn(4)
     profile(x.exp, *pages)

@@ -94,7 +94,8 @@ def environment(architecture: str = "") -> dict[str, str]:
     >>> environment("sm_90a").get("TORCH_CUDA_ARCH_LIST", "9.0a")
     '9.0a'
     """
-    told = {"PATH": search_path(), "MAX_JOBS": "4"}
+    # Without the last, torch's profiler writes into the submission's log.
+    told = {"PATH": search_path(), "MAX_JOBS": "4", "KINETO_LOG_LEVEL": "6"}
     if cuda := _first(one for one in _CUDA_FOLDERS if Path(one, "bin/nvcc").is_file()):
         told["CUDA_HOME"] = cuda
         if number := re.fullmatch(r"sm_(\d+)(\d[af]?)", architecture):

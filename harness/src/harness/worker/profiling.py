@@ -21,29 +21,23 @@ class EmptyProfile(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, 
     """Nothing was captured: a page without a measurement helps nobody."""
 
 
+def warm() -> None:
+    """Imports and starts what the first profile of a process needs, which takes seconds."""
+    _recorded(lambda: None).key_averages().table()
+
+
 def profile(call: Callable[[], object], trace: int, table: int) -> None:
     """Makes the call once; the trace (gzipped JSON) and the table go into two memories.
 
     A trace of more than 16 MiB is left out, and the table says so.
     Errors: EmptyProfile; whatever the call raises.
     """
-    torch: Any = importlib.import_module("torch")
-    profiler = torch.profiler
-    has_gpu = bool(torch.cuda.is_available())
-    activities = [profiler.ProfilerActivity.CPU]
-    if has_gpu:
-        activities.append(profiler.ProfilerActivity.CUDA)
-    with profiler.profile(activities=activities, record_shapes=True) as recorded:
-        with profiler.record_function(_LABEL):
-            call()
-        if has_gpu:
-            torch.cuda.synchronize()
-    rows = recorded.key_averages()
+    recorded = _recorded(call)
+    rows, has_gpu = recorded.key_averages(), _has_gpu()
     require_some(rows, has_gpu=has_gpu)
     packed = _trace(recorded)
-    text = rows.table(
-        sort_by=f"self_{'device' if has_gpu else 'cpu'}_time_total", row_limit=_ROWS_MAX
-    )
+    order = f"self_{'device' if has_gpu else 'cpu'}_time_total"
+    text = rows.table(sort_by=order, row_limit=_ROWS_MAX)
     if packed:
         _write(trace, packed)
     else:
@@ -57,6 +51,25 @@ def require_some(rows: Any, *, has_gpu: bool) -> None:
     if not any(time > 0 for time in times):
         what = "no kernel ran on the GPU" if has_gpu else "no call was seen"
         raise EmptyProfile(f"the profile is empty: {what}")
+
+
+def _recorded(call: Callable[[], object]) -> Any:
+    torch: Any = importlib.import_module("torch")
+    profiler = torch.profiler
+    activities = [profiler.ProfilerActivity.CPU]
+    if _has_gpu():
+        activities.append(profiler.ProfilerActivity.CUDA)
+    with profiler.profile(activities=activities, record_shapes=True) as recorded:
+        with profiler.record_function(_LABEL):
+            call()
+        if _has_gpu():
+            torch.cuda.synchronize()
+    return recorded
+
+
+def _has_gpu() -> bool:
+    torch: Any = importlib.import_module("torch")
+    return bool(torch.cuda.is_available())
 
 
 def _trace(recorded: Any) -> bytes:
