@@ -124,6 +124,8 @@ def test_a_freeze_after_the_end_is_of_no_harm(inn: Lodge, isolation: Isolation) 
     visit.box.freeze()
     visit.box.thaw()
     assert visit.end()
+    visit.box.freeze()
+    visit.box.thaw()
 
 
 def test_memory_beyond_the_limit_is_told(lodge: Lodge, isolation: Isolation) -> None:

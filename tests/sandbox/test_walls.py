@@ -94,6 +94,10 @@ def _calls() -> dict[str, int]:
     return {name: number for name, number in every.items() if number >= 0}
 
 
+def test_the_level_is_the_expected_one(isolation: Isolation) -> None:
+    assert isolation.level == os.environ.get("TEST_LEVEL", isolation.level)
+
+
 def test_the_worker_works_within_its_walls(inspected: Inspected) -> None:
     assert inspected.facts["works"]
     assert inspected.facts["scratch"] == "done"

@@ -25,8 +25,14 @@ _REFUSED = (
     "userfaultfd",
 )
 
-if __name__ == "__main__":
-    open_the_way()
+
+def refuse() -> None:
+    """Loads the filter."""
     linux.forbid_new_privileges()
     linux.install_filter(seccomp.refusing(_REFUSED))
+
+
+if __name__ == "__main__":
+    open_the_way()
+    refuse()
     os.execv(sys.argv[1], sys.argv[1:])  # noqa: S606  (arguments of our own tests)

@@ -3,25 +3,16 @@
 import contextlib
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.sandbox import processes
 from harness.sandbox.cgroup_places import PREFIX, Places
+from harness.sandbox.freezer import Switch
 from harness.sandbox.spec import Limits
 
 _REMOVE_S_MAX = 5.0
 _PAUSE_S = 0.001
 _MIB = 1024**2
-
-
-@dataclass(frozen=True)
-class Switch:
-    """The open files of a freezer: where to write, where to read, and which version it is."""
-
-    version: int
-    write: int
-    read: int
 
 
 class Group:
@@ -49,15 +40,13 @@ class Group:
         if "freezer" not in self._walls:
             return None
         if "" in self._folder:
-            folder = self._folder[""]
+            version, folder = 2, self._folder[""]
             names = ("cgroup.freeze", "cgroup.events")
         else:
-            folder = self._folder["freezer"]
+            version, folder = 1, self._folder["freezer"]
             names = ("freezer.state", "freezer.state")
         write = os.open(folder / names[0], os.O_WRONLY | os.O_CLOEXEC)
-        return Switch(
-            2 if "" in self._folder else 1, write, os.open(folder / names[1], os.O_RDONLY)
-        )
+        return Switch(version, write, os.open(folder / names[1], os.O_RDONLY | os.O_CLOEXEC))
 
     def join(self) -> None:
         """Puts this process, and all it will start, into the groups."""

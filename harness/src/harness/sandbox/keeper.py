@@ -142,9 +142,8 @@ class _Keeper:
         if switch is None:
             channel.tell(self._client, {"group": 0})
             return
-        descriptors = (switch.write, switch.read)
-        channel.tell(self._client, {"group": switch.version}, descriptors)
-        channel.close_all(descriptors)
+        channel.tell(self._client, {"group": switch.version}, (switch.write, switch.read))
+        switch.close()
 
     def _answer(self) -> bool:
         """One message of the client; False when it is gone, and the box with it."""

@@ -10,15 +10,13 @@ from typing import Any
 
 from harness.sandbox import channel
 from harness.sandbox.box import SandboxFault
-from harness.sandbox.cgroup import Switch
+from harness.sandbox.freezer import FREEZE_S_MAX, Switch
 from harness.sandbox.processes import END_S_MAX
 
-_FREEZE_S_MAX = 5.0
 _ANSWER_S_MAX = 5.0
 _START_S_MAX = 30.0
 # Above this a shell, or bubblewrap, tells the number of a signal.
 _SIGNALLED = 128
-_WORDS = {2: (b"1", b"0", b"frozen 1"), 1: (b"FROZEN", b"THAWED", b"FROZEN\n")}
 
 
 class KeptBox:
@@ -49,20 +47,18 @@ class KeptBox:
 
     def freeze(self) -> None:
         """Stops everything in the box where it is. Errors: SandboxFault, if it does not stop."""
+        if self._ended is not None:
+            return
         assert self._switch is not None, "this box has no freezer"
-        frozen, _, wanted = _WORDS[self._switch.version]
-        self._turn(frozen)
-        until = 0.0
-        while not self._is_in(wanted):
-            now = time.monotonic()
-            until = until or now + _FREEZE_S_MAX
-            if now > until:
-                raise SandboxFault(f"the box did not freeze within {_FREEZE_S_MAX} s")
+        if not self._switch.freeze():
+            raise SandboxFault(f"the box did not freeze within {FREEZE_S_MAX} s")
 
     def thaw(self) -> None:
         """Lets everything in the box run on."""
+        if self._ended is not None:
+            return
         assert self._switch is not None, "this box has no freezer"
-        self._turn(_WORDS[self._switch.version][1])
+        self._switch.thaw()
 
     def status(self, within_s: float) -> int | None:
         """How the ranks ended, None if they run on. Errors: SandboxFault, if the box broke."""
@@ -106,7 +102,7 @@ class KeptBox:
         self._is_closed = True
         os.close(self.pidfd)
         if self._switch is not None:
-            channel.close_all((self._switch.write, self._switch.read))
+            self._switch.close()
 
     def _refresh(self) -> None:
         """Asks for the present numbers; those of a box that is over are known already."""
@@ -141,19 +137,6 @@ class KeptBox:
     def _raise_fault(self) -> None:
         if "fault" in self._heard:
             raise SandboxFault(self._heard["fault"])
-
-    def _turn(self, word: bytes) -> None:
-        assert self._switch is not None
-        # A box that is over has no freezer any more, and nothing in it runs.
-        with contextlib.suppress(OSError):
-            os.pwrite(self._switch.write, word, 0)
-
-    def _is_in(self, state: bytes) -> bool:
-        assert self._switch is not None
-        try:
-            return state in os.pread(self._switch.read, 128, 0)
-        except OSError:
-            return True
 
 
 def _status(code: int) -> int:

@@ -1,6 +1,5 @@
 """Why a wall cannot be built here, and what an operator can do about it."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,18 +15,20 @@ _GROUPS_IN_CONTAINER = "docker run --cgroupns private -v /sys/fs/cgroup:/sys/fs/
 _DELEGATE = "systemd: set Delegate=yes in the agent's unit and start the agent in a unit of its own"
 _CGROUP_KERNEL = "boot a kernel with control groups (cgroup_enable=memory on some boards)"
 _USER_NAMESPACES = (
-    ("/proc/sys/user/max_user_namespaces", "0", "sysctl -w user.max_user_namespaces=15000"),
+    ("proc/sys/user/max_user_namespaces", "0", "sysctl -w user.max_user_namespaces=15000"),
     (
-        "/proc/sys/kernel/unprivileged_userns_clone",
+        "proc/sys/kernel/unprivileged_userns_clone",
         "0",
         "sysctl -w kernel.unprivileged_userns_clone=1",
     ),
     (
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "proc/sys/kernel/apparmor_restrict_unprivileged_userns",
         "1",
         "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run the agent as root",
     ),
 )
+_CONTAINERS = (".dockerenv", "run/.containerenv", "var/run/secrets/kubernetes.io")
+_GROUPS = "sys/fs/cgroup"
 
 
 @dataclass(frozen=True)
@@ -39,26 +40,51 @@ class Missing:
     mend: str
 
 
-def of_namespaces(reason: str) -> Missing:
+@dataclass(frozen=True)
+class Host:
+    """The machine that is asked about: by which user, and below which folder its files lie."""
+
+    uid: int
+    root: Path = Path("/")
+
+    @property
+    def is_root(self) -> bool:
+        """Whether more could be had than is."""
+        return self.uid == 0
+
+    def says(self, file: str) -> str:
+        """What is in a small file; "" if it is not there."""
+        try:
+            return (self.root / file).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return ""
+
+    def is_contained(self) -> bool:
+        """Whether this looks like a container, whose runtime takes rights away."""
+        is_filtered = "Seccomp:\t2" in self.says("proc/self/status")
+        return is_filtered or any((self.root / mark).exists() for mark in _CONTAINERS)
+
+
+def of_namespaces(host: Host, reason: str) -> Missing:
     """What keeps a box from having namespaces of its own."""
-    if os.geteuid() != 0:
+    if not host.is_root:
         for file, bad, mend in _USER_NAMESPACES:
-            if _read(file) == bad:
-                return Missing("namespaces", f"{reason} ({file} is {bad})", mend)
-    if "proc" in reason and os.geteuid() != 0:
-        mend = "docker run --security-opt systempaths=unconfined, or run the agent as root"
-        return Missing("namespaces", f"{reason} (something lies over parts of /proc)", mend)
-    if is_contained():
-        return Missing("namespaces", f"{reason} (a container without the right)", _CONTAINER)
+            if host.says(file) == bad:
+                return Missing("namespaces", f"{reason} (/{file} is {bad})", mend)
+        if "proc" in reason:
+            mend = "docker run --security-opt systempaths=unconfined, or run the agent as root"
+            return Missing("namespaces", f"{reason} (something lies over parts of /proc)", mend)
     if "5.12" in reason:
         return Missing("namespaces", reason, "boot Linux 5.12 or later")
+    if host.is_contained():
+        return Missing("namespaces", f"{reason} (a container without the right)", _CONTAINER)
     return Missing("namespaces", reason, _AS_ROOT)
 
 
-def of_uid(reason: str) -> Missing:
+def of_uid(host: Host, reason: str) -> Missing:
     """What keeps a worker from being another user."""
-    if os.geteuid() != 0:
-        return Missing("uid", f"uid {os.geteuid()} cannot become another user", _AS_ROOT)
+    if not host.is_root:
+        return Missing("uid", f"uid {host.uid} cannot become another user", _AS_ROOT)
     mend = "docker run --cap-add SETUID --cap-add SETGID --cap-add SETPCAP"
     return Missing("uid", reason, mend)
 
@@ -86,37 +112,23 @@ def of_landlock(abi: int, needed: int) -> Missing:
     return Missing("landlock", f"Landlock {abi} is too old, at least {needed} is needed", mend)
 
 
-def of_group(wall: str) -> Missing:
+def of_group(host: Host, wall: str) -> Missing:
     """What keeps memory, pids or the freezer of a box from being held by a control group."""
-    controller = "cgroup" if wall == "freezer" else f"{wall} controller"
-    reason = f"no {controller} can be made or written to here"
-    if not Path("/sys/fs/cgroup").is_dir() or not os.listdir("/sys/fs/cgroup"):  # noqa: PTH208
+    controller = "control group" if wall == "freezer" else f"{wall} controller"
+    reason = f"no {controller} can be made and written to here"
+    groups = host.root / _GROUPS
+    if not groups.is_dir() or not any(groups.iterdir()):
         return Missing(wall, "no control groups are mounted", _CGROUP_KERNEL)
-    if is_contained():
+    if not host.is_root:
+        return Missing(wall, reason, f"{_DELEGATE}; or {_AS_ROOT}")
+    if host.is_contained():
         return Missing(wall, reason, _GROUPS_IN_CONTAINER)
-    if os.geteuid() != 0:
-        return Missing(wall, reason, f"{_DELEGATE}, or {_AS_ROOT}")
-    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+    if (groups / "cgroup.controllers").exists():
         return Missing(wall, f"{reason} (pure v2)", _DELEGATE)
     return Missing(wall, reason, _CGROUP_KERNEL)
 
 
-def of_tool(tool: str) -> Missing:
-    """What the second launcher needs and does not find."""
-    package = "bubblewrap" if tool == "bwrap" else "util-linux"
-    return Missing("bubblewrap", f"{tool} is not installed", f"apt install {package}")
-
-
-def is_contained() -> bool:
-    """Whether this looks like a container, whose runtime takes rights away."""
-    marks = ("/.dockerenv", "/run/.containerenv", "/var/run/secrets/kubernetes.io")
-    status = _read("/proc/self/status")
-    is_filtered = "Seccomp:\t2" in status
-    return is_filtered or any(Path(mark).exists() for mark in marks)
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
+def of_launcher(reason: str) -> Missing:
+    """What keeps the second launcher from building the walls that the first one can."""
+    package = "util-linux" if reason.startswith("setpriv") else "bubblewrap"
+    return Missing("bubblewrap", reason, f"apt install {package} (bubblewrap 0.8 or later)")

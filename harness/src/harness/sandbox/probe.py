@@ -4,8 +4,9 @@ import json
 import os
 import platform
 import select
-import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -13,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from harness.sandbox import (
+    bubblewrap,
     cgroup_places,
     channel,
     interpreter,
@@ -23,11 +25,12 @@ from harness.sandbox import (
     root,
     seccomp,
 )
-from harness.sandbox.mends import Missing
+from harness.sandbox.mends import Host, Missing
 from harness.sandbox.spec import WALLS, WORKER_UID, Limits, Spec, level_of, walls_at
 
 _TRIAL_S_MAX = 10.0
 _REASON_BYTES_MAX = 2000
+_NOWHERE = 2
 
 
 @dataclass(frozen=True)
@@ -86,13 +89,13 @@ def probe() -> Isolation:
 
 
 def _found() -> Iterator[Missing]:
-    is_root = os.geteuid() == 0
+    host = Host(os.geteuid())
     namespaces = _trial(_enter_namespaces)
     if namespaces:
-        yield mends.of_namespaces(namespaces)
-    uid = _trial(_become_worker) if is_root else "not root"
+        yield mends.of_namespaces(host, namespaces)
+    uid = _trial(_become_worker) if host.is_root else "not root"
     if uid:
-        yield mends.of_uid(uid)
+        yield mends.of_uid(host, uid)
     elif namespaces and (path := _trial(_reach_interpreter)):
         yield mends.of_reach(path)
     if reason := _trial(seccomp.install):
@@ -102,7 +105,7 @@ def _found() -> Iterator[Missing]:
     held = cgroup_places.find().walls()
     for wall in ("memory", "pids", "freezer"):
         if wall not in held:
-            yield mends.of_group(wall)
+            yield mends.of_group(host, wall)
 
 
 def _enter_namespaces() -> None:
@@ -129,13 +132,23 @@ def _reach_interpreter() -> None:
 
 
 def _of_bubblewrap(walls: tuple[str, ...]) -> Iterator[Missing]:
-    if "namespaces" not in walls:
-        return
-    tools = ("bwrap", "prlimit", "setpriv") if "uid" in walls else ("bwrap", "prlimit")
-    for tool in tools:
-        if shutil.which(tool) is None:
-            yield mends.of_tool(tool)
-            return
+    if "namespaces" in walls and (reason := _trial(lambda: _wrap(walls))):
+        yield mends.of_launcher(reason)
+
+
+def _wrap(walls: tuple[str, ...]) -> None:
+    """Has bubblewrap build those of the walls that it builds, around a program that does nothing.
+
+    Errors: OSError, with the last that it said.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        spec = Spec(walls, Limits(), submission=folder, main="")
+        program = bubblewrap.command(spec, [sys.executable, "-I", "-c", ""], _NOWHERE)
+        done = subprocess.run(
+            program, close_fds=False, capture_output=True, timeout=_TRIAL_S_MAX, check=False
+        )
+    if done.returncode != 0:
+        raise OSError(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
 
 
 def _trial(step: Callable[[], object]) -> str:

@@ -16,6 +16,8 @@ from harness.sandbox.spec import Spec
 _SHIFT_BYTES_MAX = 64 * 1024
 _PAGES_MAX = 4096
 _PAGE_BYTES = 4096
+_STEP_BYTES = 64
+_BLOCKS_MAX = 8
 
 
 def serve(spec: Spec, control: int) -> NoReturn:
@@ -51,5 +53,8 @@ def _take_chances() -> None:
         torch.manual_seed(secrets.randbits(63))
     # Never freed: the next small and the next large block lie elsewhere in every worker.
     libc = ctypes.CDLL(None)
+    for size in range(_STEP_BYTES, _PAGE_BYTES, _STEP_BYTES):
+        for _ in range(secrets.randbelow(_BLOCKS_MAX)):
+            libc.malloc(ctypes.c_size_t(size))
     libc.malloc(ctypes.c_size_t(secrets.randbelow(_SHIFT_BYTES_MAX)))
     libc.malloc(ctypes.c_size_t(_SHIFT_BYTES_MAX * 4 + secrets.randbelow(_PAGES_MAX) * _PAGE_BYTES))

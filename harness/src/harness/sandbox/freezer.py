@@ -1,0 +1,68 @@
+"""Stops and resumes a control group by files that are open already: a few microseconds."""
+
+import os
+import time
+from dataclasses import dataclass
+
+FREEZE_S_MAX = 5.0
+
+
+@dataclass(frozen=True)
+class _Words:
+    freeze: bytes
+    thaw: bytes
+    frozen: bytes
+
+
+_WORDS = {
+    1: _Words(b"FROZEN", b"THAWED", b"FROZEN\n"),
+    2: _Words(b"1", b"0", b"frozen 1"),
+}
+_STATE_BYTES_MAX = 128
+
+
+@dataclass(frozen=True)
+class Switch:
+    """The open files of a freezer, of control groups v1 or v2: where to write, where to read.
+
+    A group that is gone holds nothing that could run, so it counts as frozen.
+    """
+
+    version: int
+    write: int
+    read: int
+
+    def freeze(self) -> bool:
+        """Stops everything in the group where it is; False if something still runs."""
+        words = _WORDS[self.version]
+        if not self._turn(words.freeze):
+            return True
+        until = 0.0
+        while not self._is_in(words.frozen):
+            now = time.monotonic()
+            until = until or now + FREEZE_S_MAX
+            if now > until:
+                return False
+        return True
+
+    def thaw(self) -> None:
+        """Lets everything in the group run on."""
+        self._turn(_WORDS[self.version].thaw)
+
+    def close(self) -> None:
+        """Closes the files, without a change to the group."""
+        os.close(self.write)
+        os.close(self.read)
+
+    def _turn(self, word: bytes) -> bool:
+        try:
+            os.pwrite(self.write, word, 0)
+        except OSError:
+            return False
+        return True
+
+    def _is_in(self, state: bytes) -> bool:
+        try:
+            return state in os.pread(self.read, _STATE_BYTES_MAX, 0)
+        except OSError:
+            return True

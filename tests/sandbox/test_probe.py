@@ -1,0 +1,89 @@
+"""What a machine can build is tried, and what it lacks comes with a reason and a mend."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.sandbox import mends
+from harness.sandbox.mends import Host, Missing
+from harness.sandbox.probe import Isolation
+from harness.sandbox.spec import LEVELS, WALLS
+
+from .test_levels import needs_root, seen
+
+
+def test_this_machine_is_strong(isolation: Isolation) -> None:
+    """Skips elsewhere must not hide that nothing was tested at all."""
+    if os.geteuid() != 0 and "CI" not in os.environ:
+        pytest.skip("neither root nor CI: strong cannot be expected")
+    assert isolation.level == "strong", isolation.missing
+
+
+def test_an_isolation_survives_its_json(isolation: Isolation) -> None:
+    assert Isolation.from_json(isolation.to_json()) == isolation
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_machine_can_be_lowered_to_every_level(isolation: Isolation, level: str) -> None:
+    if isolation.level != "strong":
+        pytest.skip(f"this machine is {isolation.level}")
+    lowered = isolation.lowered(level)
+    assert lowered.level == level
+    assert set(lowered.walls) <= set(isolation.walls)
+
+
+def test_a_wall_can_be_left_out(isolation: Isolation) -> None:
+    assert "seccomp" not in isolation.minus(("seccomp",)).walls
+    assert isolation.minus(WALLS).level == "none"
+
+
+@needs_root
+def test_forbidden_user_namespaces_are_named() -> None:
+    found = seen("walled_user")
+    (missing,) = [one for one in found.missing if one.wall == "namespaces"]
+    assert "max_user_namespaces is 0" in missing.reason
+    assert missing.mend.startswith("sysctl -w user.max_user_namespaces")
+
+
+def machine(root: Path, uid: int, files: dict[str, str]) -> Host:
+    """A machine that is nothing but these files."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return Host(uid, root)
+
+
+V2 = {"sys/fs/cgroup/cgroup.controllers": "cpu memory pids\n"}
+DOCKER = {".dockerenv": "", **V2}
+APPARMOR = {"proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1\n"}
+DEBIAN = {"proc/sys/kernel/unprivileged_userns_clone": "0\n"}
+
+
+@pytest.mark.parametrize(
+    ("uid", "files", "asked", "mend"),
+    [
+        (1000, APPARMOR, lambda host: mends.of_namespaces(host, "EPERM"), "apparmor_restrict"),
+        (1000, DEBIAN, lambda host: mends.of_namespaces(host, "EPERM"), "unprivileged_userns"),
+        (1000, {}, lambda host: mends.of_namespaces(host, "mount proc: EPERM"), "systempaths"),
+        (0, DOCKER, lambda host: mends.of_namespaces(host, "EPERM"), "--cap-add SYS_ADMIN"),
+        (0, {}, lambda host: mends.of_namespaces(host, "read-only (Linux 5.12 "), "boot Linux"),
+        (0, DOCKER, lambda host: mends.of_uid(host, "EPERM"), "--cap-add SETUID"),
+        (0, DOCKER, lambda host: mends.of_group(host, "memory"), "--cgroupns private"),
+        (0, V2, lambda host: mends.of_group(host, "memory"), "Delegate=yes"),
+        (1000, V2, lambda host: mends.of_group(host, "pids"), "Delegate=yes"),
+        (0, {}, lambda host: mends.of_group(host, "freezer"), "boot a kernel"),
+        (0, {}, lambda _: mends.of_landlock(0, 6), "boot Linux"),
+        (0, {}, lambda _: mends.of_landlock(4, 6), "boot Linux"),
+        (0, {}, lambda _: mends.of_seccomp("ENOSYS"), "CONFIG_SECCOMP"),
+        (0, {}, lambda _: mends.of_launcher("bwrap is not installed"), "apt install bubblewrap"),
+        (0, {}, lambda _: mends.of_launcher("setpriv is not installed"), "apt install util-linux"),
+    ],
+)
+def test_what_is_missing_comes_with_a_mend(
+    tmp_path: Path, uid: int, files: dict[str, str], asked: Callable[[Host], Missing], mend: str
+) -> None:
+    found = asked(machine(tmp_path, uid, files))
+    assert mend in found.mend
+    assert found.reason
