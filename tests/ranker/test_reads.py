@@ -1,4 +1,4 @@
-"""The read API over a real Postgres: ties, pools, why not, and what can be downloaded."""
+"""The read API over a real Postgres: ties, equal sources, why not, and what can be downloaded."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -124,7 +124,7 @@ async def test_a_source_pooled_by_another_participant_moves_both(reads: Reads) -
     assert {one["rank"] for one in board} == {1}
 
 
-async def test_a_pool_that_grows_slower_gives_way_to_ones_other_source(reads: Reads) -> None:
+async def test_a_source_that_turns_out_slower_gives_way_to_ones_other_source(reads: Reads) -> None:
     await reads.ended(Life("fast", source="x", time_us=100.0), Life("second", time_us=105.0))
     assert [one["score_us"] for one in await reads.board()] == pytest.approx([100.0])
     await reads.ended(Life("again", source="x", time_us=130.0))

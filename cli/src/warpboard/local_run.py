@@ -15,7 +15,7 @@ from harness import entry
 from harness.entry import RunReport, RunRequest, StageFinished, Started
 from shared.errors import Refused
 from shared.problems import compile_problem
-from shared.problems.languages import SUFFIXES, suffix
+from shared.problems.languages import suffix
 from warpboard.domain.answers import Answer, Progress
 from warpboard.domain.demo import Sample, Solutions
 from warpboard.domain.names import slug_of
@@ -94,7 +94,7 @@ def _replacing(folder: Path, name: str) -> Iterator[BinaryIO]:
 
 
 def _samples(folder: Path) -> tuple[Sample, ...]:
-    files = sorted(path for end in SUFFIXES.values() for path in folder.glob(f"*{end}"))
+    files = sorted(folder.glob("*.py"))
     return tuple(Sample(file.name, _bytes(file, SOURCE_BYTES_MAX)) for file in files)
 
 

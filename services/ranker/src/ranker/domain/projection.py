@@ -13,7 +13,7 @@ from shared.subjects import last_token
 
 NOTE_LENGTH_MAX = 2000
 # What an eligible end changes, in this order.
-RANKING = ("pool_grown", "pool_measured", "entries_chosen")
+RANKING = ("source_run_added", "source_scored", "entries_chosen")
 
 
 class Step(NamedTuple):

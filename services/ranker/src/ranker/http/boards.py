@@ -90,7 +90,7 @@ def _standings(ladder: Sequence[Row]) -> list[Standing]:
 
 
 def _item(place: Place, row: Row) -> Row:
-    """A row of a leaderboard; a pooled score has the interval of its pool."""
+    """A row of a leaderboard; a pooled score has an interval of its own."""
     low, high = _interval(row)
     shown = {"rank": place.rank, "is_tied": place.is_tied, "low_us": low, "high_us": high}
     return row | shown

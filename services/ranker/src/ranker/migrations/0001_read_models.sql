@@ -107,7 +107,7 @@ create index history_of_submission on history (submission, seq);
 -- The same source is one thing on one GPU type, whoever sends it and however often: the processes
 -- of its eligible runs are pooled, for the best of many tries is luck. `history` is what the
 -- machines add to the degrees of freedom.
-create table pool (
+create table source_score (
     problem text not null,
     problem_number int not null,
     gpu text not null,
@@ -123,7 +123,7 @@ create table pool (
     primary key (problem, problem_number, gpu, source)
 );
 
--- The best source of each participant, by its pool; of equals the earlier submission.
+-- The best source of each participant, by its score; of equals the earlier submission.
 create table entry (
     problem text not null,
     problem_number int not null,

@@ -74,10 +74,11 @@ set state = 'finished', version = %(seq)s, outcome = %(outcome)s, verdict = %(ve
     is_provisional = %(is_provisional)s, is_held = %(is_held)s, finished_at = %(at)s
 where id = %(submission)s and outcome is null;
 
--- name: pool_grown
+-- name: source_run_added
 -- An eligible run adds its processes to those of the same source; past 300 nothing is added.
-insert into pool (problem, problem_number, gpu, source, process_us, runs, history, sigma_run,
-                  score_us, error, freedom, delta)
+insert into source_score as known
+       (problem, problem_number, gpu, source, process_us, runs, history, sigma_run, score_us,
+        error, freedom, delta)
 select problem, problem_number, gpu, source,
        case when cardinality(process_us) = 0 then array[score_us] else process_us end,
        1, greatest(freedom - cardinality(process_us) + 1, 0), sigma_run, score_us, error, freedom,
@@ -85,41 +86,42 @@ select problem, problem_number, gpu, source,
 from submission
 where id = %(submission)s and is_eligible and version = %(seq)s and score_us is not null
 on conflict (problem, problem_number, gpu, source) do update
-set process_us = pool.process_us || excluded.process_us, runs = pool.runs + 1,
-    history = greatest(pool.history, excluded.history),
-    sigma_run = greatest(pool.sigma_run, excluded.sigma_run),
-    delta = greatest(pool.delta, excluded.delta)
-where cardinality(pool.process_us) < 300;
+set process_us = known.process_us || excluded.process_us, runs = known.runs + 1,
+    history = greatest(known.history, excluded.history),
+    sigma_run = greatest(known.sigma_run, excluded.sigma_run),
+    delta = greatest(known.delta, excluded.delta)
+where cardinality(known.process_us) < 300;
 
--- name: pool_measured
+-- name: source_scored
 -- What the processes of several runs say together; one run keeps its own score.
-update pool
-set score_us = (select exp(avg(ln(one))) from unnest(pool.process_us) as one),
-    error = (select greatest(stddev_samp(ln(one)), pool.sigma_run) / sqrt(count(one))
-             from unnest(pool.process_us) as one),
-    freedom = pool.history + cardinality(pool.process_us) - 1
-from submission
-where submission.id = %(submission)s and pool.source = submission.source
-  and pool.problem = submission.problem and pool.problem_number = submission.problem_number
-  and pool.gpu = submission.gpu and pool.runs > 1;
+update source_score as known
+set score_us = (select exp(avg(ln(one))) from unnest(known.process_us) as one),
+    error = (select greatest(stddev_samp(ln(one)), known.sigma_run) / sqrt(count(one))
+             from unnest(known.process_us) as one),
+    freedom = known.history + cardinality(known.process_us) - 1
+from submission as ended
+where ended.id = %(submission)s and known.source = ended.source
+  and known.problem = ended.problem and known.problem_number = ended.problem_number
+  and known.gpu = ended.gpu and known.runs > 1;
 
 -- name: entries_chosen
--- Everybody whose source this is has a new best: of their pools the fastest, of equals the earlier.
+-- Everybody whose source this is has a new best: the fastest of their sources, of equals the first.
 insert into entry (problem, problem_number, gpu, account, submission, number, source, runs,
                    score_us, error, freedom, delta, received_at)
 select distinct on (mine.account)
        mine.problem, mine.problem_number, mine.gpu, mine.account, mine.id, mine.number,
-       mine.source, pool.runs, pool.score_us, pool.error, pool.freedom, pool.delta,
+       mine.source, known.runs, known.score_us, known.error, known.freedom, known.delta,
        mine.received_at
 from submission as ended
 join submission as same on same.source = ended.source and same.problem = ended.problem
      and same.problem_number = ended.problem_number and same.gpu = ended.gpu and same.is_eligible
 join submission as mine on mine.account = same.account and mine.problem = ended.problem
      and mine.problem_number = ended.problem_number and mine.gpu = ended.gpu and mine.is_eligible
-join pool on pool.problem = mine.problem and pool.problem_number = mine.problem_number
-     and pool.gpu = mine.gpu and pool.source = mine.source
+join source_score as known on known.problem = mine.problem
+     and known.problem_number = mine.problem_number and known.gpu = mine.gpu
+     and known.source = mine.source
 where ended.id = %(submission)s
-order by mine.account, pool.score_us, mine.number
+order by mine.account, known.score_us, mine.number
 on conflict (problem, problem_number, gpu, account) do update
 set submission = excluded.submission, number = excluded.number, source = excluded.source,
     runs = excluded.runs, score_us = excluded.score_us, error = excluded.error,
