@@ -25,6 +25,7 @@ class Cpu:
 
     name = "cpu"
     place = "cpu"
+    flags: tuple[str, ...] = ()
 
     def __init__(self, *, is_frozen: bool, is_sealed: bool = True, is_early: bool = True) -> None:
         self.tier = "C1" if is_frozen else "C2"
@@ -43,8 +44,13 @@ class Cpu:
         self._line = torch.rand(_COPY_BYTES // 4)
         self._torch = torch
 
-    def allocate(self, size: int) -> SharedMemory:
-        """A memory of so many bytes that the worker may map."""
+    def describe(self) -> dict[str, str]:
+        """Versions, processor and cores."""
+        return describe()
+
+    def allocate(self, size: int, role: str) -> SharedMemory:
+        """A memory of so many bytes that the worker may map, whatever its role."""
+        del role
         return SharedMemory(size, is_sealed=self._is_sealed)
 
     def flush(self) -> None:

@@ -5,10 +5,14 @@ from typing import Any, Protocol
 
 
 class Memory(Protocol):
-    """A fixed piece of memory that supervisor and worker both reach."""
+    """A fixed piece of memory that supervisor and worker both reach.
+
+    `descriptor` goes to the worker, with what it is `told` of it; `bytes` is the supervisor's view.
+    """
 
     descriptor: int
     bytes: Any
+    told: dict[str, Any]
 
     def close(self) -> None:
         """Lets go of the memory; it lives on in whoever else maps it."""
@@ -17,11 +21,22 @@ class Memory(Protocol):
 class Window(Protocol):
     """The steps of one call; a device decides their order and reads its clock between them."""
 
+    @property
+    def nonce(self) -> bytes:
+        """What the worker is told when the call begins, and must say when it is done."""
+
+    @property
+    def memories(self) -> Sequence[tuple[Memory, Memory]]:
+        """Inputs and outputs of each rank."""
+
     def show(self) -> None:
         """Copies the private inputs to where the worker sees them."""
 
     def go(self) -> None:
         """Lets the worker run, and tells it the call's nonce."""
+
+    def armed(self, within_s: float) -> bool:
+        """Waits for the word that all is enqueued, and stops the worker; False if it is late."""
 
     def wait(self) -> None:
         """Waits for the worker's word that it is done. Errors: CaseFailed."""
@@ -34,24 +49,31 @@ class Device(Protocol):
     """One thing that runs kernels, and the trusted clock that its calls are timed by.
 
     `tier` says how its times are obtained, a tier of the timing policy such as C1; `place` is
-    where torch puts its tensors.
+    where torch puts its tensors; `flags` are what is to be known of the call that was timed last.
     """
 
     name: str
     tier: str
     place: str
+    flags: tuple[str, ...]
 
     def prepare(self) -> None:
         """Sets this process up so that references do not disturb what is timed."""
 
-    def allocate(self, size: int) -> Memory:
-        """A shared memory of so many bytes, at least one. Errors: DeviceFault."""
+    def describe(self) -> dict[str, str]:
+        """What results should say of it, once it is prepared."""
+
+    def allocate(self, size: int, role: str) -> Memory:
+        """A shared memory of so many bytes for `inputs` or `outputs`. Errors: DeviceFault."""
 
     def flush(self) -> None:
         """Empties the caches of what an earlier call left in them."""
 
     def timed(self, window: Window) -> float:
-        """One call from its reveal until its answer is held, in microseconds."""
+        """One call from its reveal until its answer is held, in microseconds.
+
+        Errors: DeviceFault, Foul, and those of the window.
+        """
 
     def reference(self, name: str) -> float:
         """One call of a reference kernel, `fma` or `copy`, in microseconds."""
@@ -61,6 +83,14 @@ class Device(Protocol):
 
     def close(self) -> None:
         """Lets go of the device."""
+
+
+class Foul(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """The submission broke a rule that the device watches: `verdict` is what that means."""
+
+    def __init__(self, verdict: str, reason: str) -> None:
+        super().__init__(reason)
+        self.verdict = verdict
 
 
 class DeviceFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)

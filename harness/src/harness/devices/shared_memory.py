@@ -21,6 +21,7 @@ class SharedMemory:
         os.ftruncate(self.descriptor, size)
         if is_sealed:
             fcntl.fcntl(self.descriptor, _F_ADD_SEALS, _SEALS)
+        self.told: dict[str, Any] = {}
         self.bytes: Any = torch.frombuffer(mmap.mmap(self.descriptor, size), dtype=torch.uint8)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from harness.devices.device import Device
+from harness.devices.device import Device, Foul, Memory
 from harness.problem import Case, ProblemFault
 from harness.supervisor import compare
 from harness.supervisor.author import Author
@@ -53,7 +53,8 @@ class Gate:
         self._case = case
         self._shapes = shapes
         self._seats: list[Seat] = []
-        self._nonce = b""
+        self.nonce = b""
+        self._is_armed = False
         self._messages: list[bytes] = []
         self._descriptors: Sequence[int] = ()
         self._until = 0.0
@@ -63,7 +64,8 @@ class Gate:
         """Hands the memories to the workers; they see no input in them yet."""
         self._seats = [Seat(self._device, shape) for shape in self._shapes]
         for rank, seat in enumerate(self._seats):
-            self._team.send(rank, protocol.CASE + seat.shape.layout(), seat.descriptors)
+            descriptors = [memory.descriptor for memory in seat.memories]
+            self._team.send(rank, protocol.CASE + seat.layout(), descriptors)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,7 +103,15 @@ class Gate:
         if self._defences.requires_silence:
             self._team.require_silence()
         self._warmer.wake()
-        return self._device.timed(self)
+        try:
+            return self._device.timed(self)
+        except Foul as foul:
+            raise CaseFailed(foul.verdict, str(foul)) from foul
+
+    @property
+    def memories(self) -> list[tuple[Memory, Memory]]:
+        """Inputs and outputs of each rank."""
+        return [seat.memories for seat in self._seats]
 
     def show(self) -> None:
         """Copies the private inputs to where the workers see them."""
@@ -115,11 +125,30 @@ class Gate:
             self._team.send(rank, message, self._descriptors)
         self._warmer.release()
 
+    def armed(self, within_s: float) -> bool:
+        """Waits until every worker has enqueued its work, and stops them; False if one is late."""
+        until = time.monotonic() + within_s
+        for rank in range(len(self._seats)):
+            said = self._team.heard(rank, until)
+            if said is None:
+                return False
+            if said != protocol.ARMED + self.nonce:
+                raise CaseFailed("protocol", "the worker answered what was not asked")
+        self._freeze()
+        self._is_armed = True
+        return True
+
     def wait(self) -> None:
         """Waits for every worker's answer. Errors: CaseFailed."""
-        done = protocol.DONE + self._nonce
+        done, armed = protocol.DONE + self.nonce, protocol.ARMED + self.nonce
+        if self._is_armed:
+            self._team.thaw()
         for rank in range(len(self._seats)):
-            if self._team.receive(rank, self._until, self._limit) != done:
+            said = self._team.receive(rank, self._until, self._limit)
+            # On a GPU, who was too late to be armed says so first.
+            if said == armed and self._device.name != "cpu" and not self._is_armed:
+                said = self._team.receive(rank, self._until, self._limit)
+            if said != done:
                 raise CaseFailed("protocol", "the worker answered what was not asked")
 
     def hold(self) -> None:
@@ -134,9 +163,10 @@ class Gate:
             self._team.freeze()
 
     def _order(self, order: bytes) -> None:
+        self._is_armed = False
         size = protocol.NONCE_BYTES
-        self._nonce = secrets.token_bytes(size) if self._defences.has_nonce else bytes(size)
-        self._messages = [order + self._nonce + seat.scalars() for seat in self._seats]
+        self.nonce = secrets.token_bytes(size) if self._defences.has_nonce else bytes(size)
+        self._messages = [order + self.nonce + seat.scalars() for seat in self._seats]
 
     def _set_limit(self, deadline: float) -> None:
         slowest_s = max(shape.reference_s for shape in self._shapes)

@@ -5,6 +5,7 @@ import hmac
 import importlib
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,13 +45,14 @@ class Shape:
     seed_bits: int
     reference_s: float
 
-    def layout(self) -> bytes:
-        """What the worker is told of the case."""
+    def layout(self, memories: Sequence[dict[str, Any]] = ()) -> bytes:
+        """What the worker is told of the case, and of the memories that it lies in."""
         leaves = {
             "inputs": [leaf.as_json() for leaf in self.inputs],
             "outputs": [leaf.as_json() for leaf in self.outputs],
         }
-        return json.dumps(leaves | {"data": self.data, "answer": self.answer}).encode()
+        forms = {"data": self.data, "answer": self.answer, "memories": list(memories)}
+        return json.dumps(leaves | forms).encode()
 
     def inputs_of(self, flat: Flat) -> list[Any]:
         """The input tensors of fresh data. Errors: ProblemFault, if they are not as laid out."""

@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
-from harness.devices.device import Device
+from harness.devices.device import Device, Memory
 from harness.problem import ProblemFault
 from harness.supervisor.inputs import Shape
 from harness.supervisor.structure import Flat, flatten, size_of
@@ -27,8 +27,8 @@ class Seat:
     def __init__(self, device: Device, shape: Shape) -> None:
         torch: Any = importlib.import_module("torch")
         self.shape = shape
-        self._inputs = device.allocate(size_of(shape.inputs))
-        self._outputs = device.allocate(size_of(shape.outputs))
+        self._inputs = device.allocate(size_of(shape.inputs), "inputs")
+        self._outputs = device.allocate(size_of(shape.outputs), "outputs")
         self.poison = _Poison(torch, shape, self._outputs.bytes)
         self.snapshot: Any = torch.empty_like(self._outputs.bytes)
         self._views = [leaf.view(self._inputs.bytes) for leaf in shape.inputs]
@@ -37,9 +37,13 @@ class Seat:
         self._equal = torch.equal
 
     @property
-    def descriptors(self) -> tuple[int, int]:
+    def memories(self) -> tuple[Memory, Memory]:
         """What the worker maps: inputs, outputs."""
-        return self._inputs.descriptor, self._outputs.descriptor
+        return self._inputs, self._outputs
+
+    def layout(self) -> bytes:
+        """What the worker is told of the case and of its memories."""
+        return self.shape.layout([memory.told for memory in self.memories])
 
     def prepare(self, data: Any) -> None:
         """Takes the next call's data apart. Errors: ProblemFault, if it is of another shape."""

@@ -125,7 +125,7 @@ def _twin(tensor: Any) -> Any:
 def _take(value: Any, parts: _Parts, source: str) -> Node:
     torch: Any = importlib.import_module("torch")
     if isinstance(value, torch.Tensor):
-        if value.layout is not torch.strided or value.device.type != "cpu":
+        if value.layout is not torch.strided or value.device.type not in ("cpu", "cuda"):
             raise ProblemFault(f"{source} made a {value.layout} tensor on {value.device}")
         parts.tensors.append(value)
         return ["tensor", len(parts.tensors) - 1]

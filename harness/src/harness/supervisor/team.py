@@ -117,6 +117,15 @@ class Team:
                 # Another rank spoke first; its word is read when it is asked for.
                 self._wait_for(control, left_s)
 
+    def heard(self, rank: int, until: float) -> bytes | None:
+        """A rank's next packet; None if none comes in time. Errors: CaseFailed."""
+        try:
+            return self.receive(rank, until, "")
+        except CaseFailed as failure:
+            if failure.verdict == "timed_out":
+                return None
+            raise
+
     def _spin(self, rank: int) -> None:
         """Looks for a short call's answer without sleeping: to be woken takes as long as the call.
 

@@ -18,9 +18,12 @@ from typing import Any
 
 from harness.worker import builder, cache, native, profiling
 from harness.worker.build import Kernel, Unusable, failure, load
+from harness.worker.cases import case_of
+from harness.worker.cuda import CudaBatch, CudaCase
 from harness.worker.memory import Mismatch, SharedCase
 from harness.worker.nvrtc import Launched
 from harness.worker.protocol import (
+    ARMED,
     CASE,
     DONE,
     FAILED,
@@ -35,6 +38,8 @@ from harness.worker.protocol import (
 
 _ANCILLARY_BYTES = 64
 _HEAD_BYTES = 1 + NONCE_BYTES
+
+Call = Callable[[bytes], None]
 
 
 def serve(descriptor: int, path: str) -> None:
@@ -55,9 +60,9 @@ class Guest:
         self._cache = ""
         # One buffer for all messages: a fresh one of this size costs more than a call's message.
         self._buffer = bytearray(LAYOUT_BYTES_MAX)
-        self._case: SharedCase | None = None
-        self._load: Callable[[SharedCase], Callable[[bytes], None]] | None = None
-        self._call: Callable[[bytes], None] | None = None
+        self._load: Callable[[Any], Call] | None = None
+        self._call: Call | None = None
+        self._nonce = b""
 
     def serve(self) -> None:
         """One message after another. A call is recognised first: its time counts."""
@@ -72,7 +77,7 @@ class Guest:
         """A message that is no plain call; False for the end."""
         kind = message[:1]
         if kind == CASE:
-            self._open(SharedCase(message[1:], descriptors))
+            self._open(case_of(message[1:], descriptors))
         elif kind == SETUP:
             self._tell(lambda: self._set_up(json.loads(message[1:]), descriptors))
         elif kind == PACK:
@@ -126,19 +131,34 @@ class Guest:
             kernel = load(self._path)
             self._load = lambda case: _called(kernel, case)
 
-    def _open(self, case: SharedCase) -> None:
+    def _open(self, case: SharedCase | CudaBatch) -> None:
         assert self._load is not None
-        self._case = case
-        self._call = self._load(case)
+        call = self._load(case)
+        if isinstance(case, CudaCase | CudaBatch):
+            call = self._gated(case, call)
+        self._call = call
+
+    def _gated(self, case: CudaCase | CudaBatch, call: Call) -> Call:
+        """On a GPU the work queues up behind a gate, which the referee opens when it is armed."""
+
+        def run(scalars: bytes) -> None:
+            case.gate(self._nonce)
+            call(scalars)
+            if case.release(self._nonce):
+                self._control.send(ARMED + self._nonce)
+            case.settle()
+
+        return run
 
     def _run(self, scalars: bytes) -> None:
         assert self._call is not None
         self._call(scalars)
 
-    def _profiled(self, descriptors: list[int]) -> Callable[[bytes], None]:
+    def _profiled(self, descriptors: list[int]) -> Call:
         return lambda scalars: profiling.profile(lambda: self._run(scalars), *descriptors)
 
-    def _answer(self, message: bytes, run: Callable[[bytes], None]) -> bytes:
+    def _answer(self, message: bytes, run: Call) -> bytes:
+        self._nonce = message[1:_HEAD_BYTES]
         try:
             run(message[_HEAD_BYTES:])
         except Mismatch as mismatch:
@@ -147,18 +167,20 @@ class Guest:
             return _failed(reason)
         except BaseException as error:  # noqa: BLE001  (whatever it was, the supervisor must hear it)
             return _failed(failure(error, self._path, "exception"))
-        return DONE + message[1:_HEAD_BYTES]
+        return DONE + self._nonce
 
 
-def _called(kernel: Kernel, case: SharedCase) -> Callable[[bytes], None]:
+def _called(kernel: Kernel, case: SharedCase | CudaBatch) -> Call:
+    if isinstance(case, CudaBatch):
+        return lambda scalars: case.answer(kernel, scalars)
     return lambda scalars: case.commit(kernel(case.data(scalars)))
 
 
-def _bound(built: native.Native | Launched, case: SharedCase) -> Callable[[bytes], None]:
+def _bound(built: native.Native | Launched, case: SharedCase) -> Call:
     return built.bind(*case.tensors())
 
 
-def _null(case: SharedCase) -> Callable[[bytes], None]:
+def _null(case: SharedCase) -> Call:
     """What costs nothing but the data's tensors and the copy of an answer, which all calls pay."""
 
     def call(scalars: bytes) -> None:

@@ -17,7 +17,7 @@ from harness.devices.cuda.driver import NON_BLOCKING, WAIT_EQUAL, Driver, Driver
 from harness.devices.cuda.kernels import Kernels
 from harness.devices.cuda.memory import DONE_AT, REVEAL_AT, Inputs, Outputs
 from harness.devices.cuda.rules import Shot
-from harness.devices.device import DeviceFault, Memory
+from harness.devices.device import DeviceFault, Foul, Memory
 
 ARMED_S_MAX = 0.005
 FROZEN_S_MAX = 2.5
@@ -33,14 +33,6 @@ _WORDS = 16
 _STATE_BYTES = 64
 _DECISION, _LATE = 1, 7
 _ALONE = 1
-
-
-class Foul(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
-    """The submission broke a rule that the device watches: `verdict` is what that means."""
-
-    def __init__(self, verdict: str, reason: str) -> None:
-        super().__init__(reason)
-        self.verdict = verdict
 
 
 class GatedWindow(Protocol):
