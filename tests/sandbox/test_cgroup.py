@@ -1,0 +1,151 @@
+"""Control groups: found by making them, limits that hold, a freezer of either version, a sweep."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from harness.sandbox import cgroup, cgroup_places, processes
+from harness.sandbox.cgroup import Group
+from harness.sandbox.cgroup_places import Places
+from harness.sandbox.spec import Limits
+
+from .visit import eventually
+
+MIB = 1024**2
+V1_FREEZER = Path("/sys/fs/cgroup/freezer")
+
+
+@pytest.fixture(scope="module")
+def places() -> Places:
+    """Where groups can be made here."""
+    found = cgroup_places.find()
+    if not found.walls():
+        pytest.skip("no control group can be made here")
+    return found
+
+
+def frozen_by(places: Places) -> Iterator[tuple[Group, int]]:
+    """A group with a child in it that counts."""
+    group = Group(places, ("freezer",), Limits())
+    pid = os.fork()
+    if pid == 0:
+        group.join()
+        while True:
+            pass
+    yield group, pid
+    group.kill()
+    processes.kill([pid])
+    os.waitpid(pid, 0)
+    assert group.remove()
+
+
+def stops_and_goes(group: Group, pid: int) -> bool:
+    """Whether a child is stopped by a freeze, and goes on after a thaw."""
+    switch = group.switch()
+    assert switch is not None
+    assert eventually(lambda: ticks(pid) > 1)
+    assert switch.freeze()
+    before = ticks(pid)
+    time.sleep(0.1)
+    is_still = ticks(pid) == before
+    switch.thaw()
+    goes_on = eventually(lambda: ticks(pid) > before)
+    switch.freeze()
+    switch.close()
+    return is_still and goes_on
+
+
+def has_run(pid: int) -> bool:
+    """Whether a process has had enough of the processor to be counted."""
+    return ticks(pid) > 5
+
+
+def ticks(pid: int) -> int:
+    """The processor time of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[11])
+
+
+def test_a_freeze_stops_and_a_thaw_resumes(places: Places) -> None:
+    if "freezer" not in places.walls():
+        pytest.skip("no freezer here")
+    for group, pid in frozen_by(places):
+        assert stops_and_goes(group, pid)
+
+
+def test_the_old_freezer_does_as_well() -> None:
+    if not os.access(V1_FREEZER, os.W_OK):
+        pytest.skip(f"{V1_FREEZER} cannot be written to: no freezer of v1")
+    for group, pid in frozen_by(Places(separate={"freezer": str(V1_FREEZER)})):
+        assert stops_and_goes(group, pid)
+
+
+def test_a_group_limits_what_it_is_asked_to(places: Places) -> None:
+    walls = places.walls()
+    group = Group(places, walls, Limits(memory_bytes=64 * MIB, processes_max=7))
+    found = {
+        file.name: file.read_text().strip()
+        for folder in group._folder.values()
+        for file in folder.glob("*")
+        if file.name in ("memory.max", "memory.limit_in_bytes", "pids.max")
+    }
+    assert group.remove()
+    assert ("pids" in walls) == (found.get("pids.max") == "7")
+    assert ("memory" in walls) == (str(64 * MIB) in found.values())
+
+
+def test_what_was_used_is_counted(places: Places) -> None:
+    if not places.unified:
+        pytest.skip("no control groups v2: nobody counts processor time")
+    for group, pid in frozen_by(places):
+        assert eventually(partial(has_run, pid))
+        assert group.usage()["cpu_s"] > 0.03
+        assert not group.out_of_memory()
+
+
+def test_a_wall_without_a_controller_is_an_error(places: Places) -> None:
+    bare = replace(places, controllers=(), separate={})
+    with pytest.raises(OSError, match="no control group can limit"):
+        Group(bare, ("pids",), Limits())
+
+
+def test_what_dead_owners_left_is_swept(places: Places) -> None:
+    read, write = os.pipe()
+    owner = os.fork()
+    if owner == 0:
+        group = Group(places, ("freezer",), Limits())
+        hiding = os.fork()
+        if hiding == 0:
+            group.join()
+            os.write(write, f"{os.getpid()}\n".encode())
+            signal.pause()
+        os._exit(0)
+    hidden = int(os.read(read, 100))
+    os.waitpid(owner, 0)
+    folders = [Path(one) for one in {places.unified, *places.separate.values()} - {""}]
+    assert [one for folder in folders for one in folder.glob(f"warpboard-*-{owner}-*")]
+    cgroup.sweep(places)
+    assert not [one for folder in folders for one in folder.glob(f"warpboard-*-{owner}-*")]
+    assert eventually(lambda: not processes.started_at(hidden) or is_zombie(hidden))
+    os.close(read)
+    os.close(write)
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether a process is dead and only unreaped."""
+    try:
+        return b") Z" in Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return True
+
+
+def test_what_living_owners_have_is_left(places: Places) -> None:
+    group = Group(places, ("freezer",), Limits())
+    cgroup.sweep(places)
+    assert all(folder.exists() for folder in group._folder.values())
+    assert group.remove()

@@ -1,0 +1,126 @@
+"""The filter refuses what it should, on both machines: it is run here as the kernel would."""
+
+import errno
+import os
+import socket
+import struct
+import threading
+
+import pytest
+
+from harness.sandbox import seccomp
+
+from .forks import in_a_fork
+
+AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+I386 = 0x40000003
+OPEN = {"x86_64": 257, "aarch64": 56}
+CLONE = {"x86_64": 56, "aarch64": 220}
+SOCKET = {"x86_64": 41, "aarch64": 198}
+IOCTL = {"x86_64": 16, "aarch64": 29}
+CLONE_THREAD_FLAGS = 0x3D0F00
+ALLOWED = "allowed"
+KILLED = "killed"
+machines = pytest.mark.parametrize("machine", sorted(AUDIT))
+
+
+def answer(program: bytes, number: int, *arguments: int, audit: int) -> str:
+    """What a filter says of one system call."""
+    padded = (*arguments, *[0] * (6 - len(arguments)))
+    call = struct.pack("<IIQ6Q", number, audit, 0, *padded)
+    code = list(struct.iter_unpack("<HBBI", program))
+    at, value = 0, 0
+    for _ in range(len(code)):
+        operation, if_true, if_false, constant = code[at]
+        at += 1
+        if operation == 0x06:
+            return _said(constant)
+        if operation == 0x20:
+            (value,) = struct.unpack_from("<I", call, constant)
+        else:
+            holds = {0x15: value == constant, 0x35: value >= constant, 0x45: bool(value & constant)}
+            at += if_true if holds[operation] else if_false
+    raise AssertionError("the filter ends without an answer")
+
+
+def _said(constant: int) -> str:
+    if constant == 0x7FFF0000:
+        return ALLOWED
+    if constant == 0x80000000:
+        return KILLED
+    return errno.errorcode[constant & 0xFFFF]
+
+
+@machines
+def test_every_name_on_the_list_is_refused(machine: str) -> None:
+    column = ("x86_64", "aarch64").index(machine)
+    program = seccomp.program(machine=machine)
+    for name, numbers in seccomp.REFUSED.items():
+        if (number := numbers[column]) >= 0:
+            assert answer(program, number, audit=AUDIT[machine]) == "EPERM", name
+
+
+@machines
+def test_an_ordinary_call_is_allowed(machine: str) -> None:
+    assert answer(seccomp.program(machine=machine), OPEN[machine], audit=AUDIT[machine]) == ALLOWED
+
+
+@machines
+def test_another_architecture_is_killed(machine: str) -> None:
+    assert answer(seccomp.program(machine=machine), OPEN[machine], audit=I386) == KILLED
+
+
+def test_the_x32_numbers_are_unknown() -> None:
+    program = seccomp.program(machine="x86_64")
+    assert answer(program, 0x40000000 | 101, audit=AUDIT["x86_64"]) == "ENOSYS"
+
+
+@machines
+def test_threads_are_made_and_namespaces_are_not(machine: str) -> None:
+    program, audit = seccomp.program(machine=machine), AUDIT[machine]
+    assert answer(program, CLONE[machine], CLONE_THREAD_FLAGS, audit=audit) == ALLOWED
+    for bit in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
+        assert answer(program, CLONE[machine], bit | 17, audit=audit) == "EPERM"
+    assert answer(program, 435, audit=audit) == "ENOSYS"
+
+
+@machines
+@pytest.mark.parametrize("family", range(46))
+def test_sockets_stay_in_the_box(machine: str, family: int) -> None:
+    alone = seccomp.program(machine=machine)
+    ranks = seccomp.program(seccomp.FAMILIES_OF_RANKS, machine)
+    for program, families in (
+        (alone, seccomp.FAMILIES_ALONE),
+        (ranks, seccomp.FAMILIES_OF_RANKS),
+    ):
+        wanted = ALLOWED if family in families else "EAFNOSUPPORT"
+        assert answer(program, SOCKET[machine], family, audit=AUDIT[machine]) == wanted
+
+
+@machines
+def test_typing_for_others_is_refused(machine: str) -> None:
+    program, audit = seccomp.program(machine=machine), AUDIT[machine]
+    for command, wanted in ((0x5412, "EPERM"), (0x541C, "EPERM"), (0x5413, ALLOWED)):
+        assert answer(program, IOCTL[machine], 0, command, audit=audit) == wanted
+
+
+def test_an_unknown_machine_is_told() -> None:
+    with pytest.raises(OSError, match="no seccomp filter for vax"):
+        seccomp.program(machine="vax")
+
+
+def test_the_kernel_takes_the_filter_and_work_goes_on() -> None:
+    def step() -> list[str]:
+        seccomp.install()
+        thread = threading.Thread(target=lambda: None)
+        thread.start()
+        thread.join(5)
+        os.close(os.memfd_create("cuda needs it"))
+        socket.socket(socket.AF_UNIX).close()
+        try:
+            socket.socket(socket.AF_INET)
+        except OSError as error:
+            return [errno.errorcode[error.errno or 0]]
+        return []
+
+    assert in_a_fork(step) == ["EAFNOSUPPORT"]

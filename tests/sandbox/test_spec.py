@@ -1,0 +1,27 @@
+"""A spec says where the worker finds itself, and survives the way to the zygote."""
+
+from harness.sandbox.spec import WALLS, Limits, Spec, from_json, to_json
+
+SPEC = Spec(
+    walls=WALLS,
+    limits=Limits(cpu_s=7),
+    submission="/srv/shown",
+    main="kernel.py",
+    environment={"HOME": "/scratch"},
+    devices=("/dev/nvidia0",),
+    ranks=2,
+    scratch="/srv/scratch",
+)
+
+
+def test_a_spec_survives_its_json() -> None:
+    assert from_json(to_json(SPEC)) == SPEC
+
+
+def test_a_worker_with_a_root_of_its_own_sees_other_paths() -> None:
+    assert (SPEC.home, SPEC.path) == ("/scratch", "/submission/kernel.py")
+
+
+def test_a_worker_without_one_sees_the_machine_s() -> None:
+    bare = Spec((), Limits(), "/srv/shown", "kernel.py", scratch="/srv/scratch")
+    assert (bare.home, bare.path) == ("/srv/scratch", "/srv/shown/kernel.py")
