@@ -10,7 +10,16 @@ from warpboard.domain.demand import TIERS, Demand, demanded, environ, worth
 from warpboard.domain.doctor import Offer, exit_code, lines
 
 UID = Missing(wall="uid", reason="not root", mend="run the agent as root")
-WEAK = Offer(level="weak", tier="C2", device="cpu", walls=["seccomp"], missing=[UID])
+BWRAP = Missing(wall="bubblewrap", reason="no bwrap", mend="apt install it")
+WEAK = Offer(
+    level="weak",
+    tier="C2",
+    device="cpu",
+    walls=["seccomp"],
+    missing=[UID],
+    launchers=["zygote"],
+    launchers_missing=[BWRAP],
+)
 STRONG = Offer(level="strong", tier="C1", device="cpu", walls=["seccomp", "uid"])
 
 
@@ -42,6 +51,7 @@ def test_the_doctor_tells_each_wall_and_the_mend_of_what_is_missing() -> None:
     assert said[0] == "isolation weak; device cpu, timing tier C2"
     assert "  wall seccomp: ok" in said
     assert "  wall uid: missing, not root; to mend it: run the agent as root" in said
+    assert "  launcher bubblewrap: missing, no bwrap; to mend it: apt install it" in said
     assert said[-1].startswith("below strong")
     assert (exit_code(WEAK), exit_code(STRONG)) == (1, 0)
 

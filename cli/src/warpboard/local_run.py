@@ -142,16 +142,17 @@ class LocalHarness:
     def offer(self) -> Answer:
         """What this machine can give, in the keys of an Offer."""
         found = entry.isolation()
-        tools = {"zygote": "ok", "bubblewrap": "ok" if found.has_bubblewrap else ""}
+        second = ["bubblewrap"] if found.has_bubblewrap else []
         return {
             "level": found.level,
-            "tier": "C1" if "freezer" in found.walls else "C2",
+            "tier": entry.tier(found),
             "device": DEVICE,
             "kernel": found.kernel,
             "walls": list(found.walls),
             "missing": [asdict(one) for one in found.missing],
-            "launchers": tools,
-            "toolchains": {},
+            "launchers": ["zygote", *second],
+            "launchers_missing": [asdict(one) for one in found.launchers],
+            "toolchains": entry.toolchains(),
         }
 
     async def run(

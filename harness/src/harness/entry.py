@@ -38,6 +38,7 @@ from harness.messages import (
 )
 from harness.problem import ProblemFault, load
 from harness.sandbox.probe import Isolation, probe
+from harness.toolchains import probe as installed
 
 __all__ = [
     "CLASSES",
@@ -60,6 +61,8 @@ __all__ = [
     "environment",
     "evaluate",
     "isolation",
+    "tier",
+    "toolchains",
 ]
 
 Told = Callable[[Started | Progress | StageFinished], Awaitable[None]]
@@ -83,6 +86,16 @@ def environment() -> dict[str, str]:
 def isolation() -> Isolation:
     """What this machine can confine a worker by; tries every part, which takes a second."""
     return probe()
+
+
+def tier(found: Isolation) -> str:
+    """The timing tier of the device cpu on a machine with this isolation."""
+    return "C1" if "freezer" in found.walls else "C2"
+
+
+def toolchains() -> dict[str, str]:
+    """What can compile and profile here, by name, each with its version; asks each program."""
+    return installed.probe()
 
 
 class Harness:

@@ -12,7 +12,7 @@ STRONG = "strong"
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the harness found here; `launchers` and `toolchains` say "" for what is not there."""
+    """What the harness found here."""
 
     level: str
     tier: str
@@ -20,7 +20,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     kernel: str = ""
     walls: list[str] = []
     missing: list[Missing] = []
-    launchers: dict[str, str] = {}
+    launchers: list[str] = []
+    launchers_missing: list[Missing] = []
     toolchains: dict[str, str] = {}
 
 
@@ -36,20 +37,21 @@ def lines(offer: Offer) -> Iterator[str]:
     for wall in offer.walls:
         yield f"  wall {wall}: ok"
     yield from (f"  {line}" for line in missing_lines(offer.missing))
-    for name, there in offer.launchers.items():
-        yield f"  launcher {name}: {one_line(there) or 'missing'}"
+    for name in offer.launchers:
+        yield f"  launcher {name}: ok"
+    yield from (f"  {line}" for line in missing_lines(offer.launchers_missing, "launcher"))
     for name, version in offer.toolchains.items():
-        yield f"  toolchain {name}: {one_line(version) or 'missing'}"
+        yield f"  toolchain {name}: {one_line(version)}"
     if offer.level != STRONG:
         yield "below strong: ranked runs are not offered unless the operator demands less"
 
 
-def missing_lines(missing: list[Missing]) -> Iterator[str]:
-    """Each wall that is missing, why, and the mend.
+def missing_lines(missing: list[Missing], what: str = "wall") -> Iterator[str]:
+    """Each thing that is missing, why, and the mend.
 
     >>> list(missing_lines([Missing(wall="uid", reason="not root", mend="run as root")]))
     ['wall uid: missing, not root; to mend it: run as root']
     """
     for one in missing:
         mend = f"; to mend it: {one_line(one.mend)}" if one.mend else ""
-        yield f"wall {one.wall}: missing, {one_line(one.reason) or NOTHING}{mend}"
+        yield f"{what} {one.wall}: missing, {one_line(one.reason) or NOTHING}{mend}"

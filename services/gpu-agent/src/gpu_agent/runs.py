@@ -37,9 +37,9 @@ def machine() -> Machine:
     return Machine(
         harness=entry.VERSION,
         level=found.level,
-        tier="C1" if "freezer" in found.walls else "C2",
+        tier=entry.tier(found),
         missing=[Missing(wall=one.wall, reason=one.reason, mend=one.mend) for one in found.missing],
-        toolchains={},
+        toolchains=entry.toolchains(),
         environment=entry.environment(),
     )
 
