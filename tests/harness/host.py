@@ -45,6 +45,7 @@ class Host:
     budgets_s: dict[str, float] = field(default_factory=dict)
     ranking_by: str = "geom"
     files: dict[str, str] = field(default_factory=lambda: {"reference.py": REFERENCE})
+    floor_us: float = 0.0
     more: dict[str, int] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
@@ -54,11 +55,13 @@ class Host:
         """Where the records of the run are."""
         return self.folder / "out"
 
-    def request(self, source: str | bytes, mode: str = "test", **more: str) -> RunRequest:
-        """A request to run this source."""
+    def request(
+        self, source: str | bytes, mode: str = "test", suffix: str = ".txt", **more: str
+    ) -> RunRequest:
+        """A request to run this source, from a file with this suffix."""
         self.write()
         self.out.mkdir(exist_ok=True)
-        path = self.folder / "submission.txt"
+        path = self.folder / f"submission{suffix}"
         path.write_bytes(source.encode() if isinstance(source, str) else source)
         return RunRequest(str(self.folder / "problem"), str(path), mode, str(self.out), **more)
 
@@ -97,7 +100,7 @@ class Host:
 
     def _case(self, size: int, seed: int) -> dict[str, Any]:
         args = {"size": size, "seed": seed} | self.more
-        return {"name": f"size={size} seed={seed}", "args": args}
+        return {"name": f"size={size} seed={seed}", "args": args, "floor_us": self.floor_us}
 
 
 def eventually(holds: Callable[[], bool], within_s: float = 10.0) -> bool:

@@ -1,7 +1,5 @@
 """Several ranks: a worker each, one box, one verdict, and the time of the slowest."""
 
-from typing import Any
-
 import pytest
 
 from .host import Host
@@ -69,6 +67,6 @@ def test_the_death_of_one_rank_ends_all(pair: Host) -> None:
 
 def test_a_rank_that_hangs_is_timed_out(pair: Host) -> None:
     pair.budgets_s = {"test": 1}
-    hangs: Any = ALONE.replace("    return", "    while os.environ['RANK'] == '1': pass\n    return")
-    report = pair.run("import os\n" + hangs)
+    endless = "    while os.environ['RANK'] == '1': pass\n    return"
+    report = pair.run("import os\n" + ALONE.replace("    return", endless))
     assert report.verdict == "timed_out", report.reason

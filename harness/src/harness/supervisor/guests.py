@@ -104,7 +104,7 @@ class Guests:
         """Of all teams: seconds of processor together, memory of the largest."""
         found = [team.usage() for team in self.teams]
         return {
-            "cpu_s": sum(one.get("cpu_s", 0.0) for one in found),
+            "cpu_s": sum((one.get("cpu_s", 0.0) for one in found), 0.0),
             "peak_memory_mib": max((one.get("peak_memory_mib", 0.0) for one in found), default=0.0),
         }
 
