@@ -1,23 +1,39 @@
-"""What a run gives up before it meets the author's code: root, the network, other processes."""
+"""What a run gives up before it meets the author's code: root, the network, most files."""
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from harness.sandbox import linux, seccomp
+from harness.sandbox import interpreter, landlock, linux, seccomp
 from harness.supervisor.home import RUN_UID
 
+_READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
+# A device's driver writes to its nodes and below /proc and /sys.
+_WRITTEN = ("/proc", "/dev", "/sys")
 
-def give_up() -> None:
-    """Irrevocable for this process. Where it is root it becomes an account that owns nothing.
 
-    Such an account may still be unable to import: an interpreter below a closed home is read with
-    one capability kept, to read files, which is given up wherever it is not needed.
+def give_up(folders: Sequence[int]) -> None:
+    """Irrevocable for this process; `folders` are descriptors of those that it will write to.
+
+    Where it is root it becomes an account that owns nothing. Such an account may still be unable
+    to import: an interpreter below a closed home is read with one capability kept, to read files;
+    Landlock, where the kernel has it, leaves it no files to read but an interpreter's.
     """
+    if landlock.abi() >= landlock.ABI_MIN:
+        landlock.restrict(_paths(folders))
     if os.getuid() == 0:
         linux.become(RUN_UID, keep_reading=not _is_reachable(Path(sys.prefix)))
     linux.become_unreadable()
     seccomp.install()
+
+
+def _paths(folders: Sequence[int]) -> landlock.Paths:
+    read = [*_READ, *interpreter.folders(), interpreter.package()]
+    return landlock.Paths(
+        read=[path for path in read if Path(path).exists()],
+        written=[*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)],
+    )
 
 
 def _is_reachable(folder: Path) -> bool:

@@ -103,7 +103,8 @@ class Host:
         """The fork's whole life."""
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            confine.give_up()
+            here = os.open(home.folder, os.O_PATH | os.O_DIRECTORY)
+            confine.give_up((here, home.out, self.machine.cache.folder))
             _die_with(os.getppid(), signal.SIGKILL)
             os.chdir(home.folder)
             self.tell(self._report(request, home))

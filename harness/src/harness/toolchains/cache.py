@@ -73,10 +73,10 @@ def taken(descriptor: int, bytes_max: int = ENTRY_BYTES_MAX) -> bytes:
 
 
 class Cache:
-    """Entries in a folder, reached by its open descriptor: its path may be out of sight."""
+    """Entries in a `folder`, reached by its open descriptor: its path may be out of sight."""
 
     def __init__(self, folder: int, total_bytes_max: int = TOTAL_BYTES_MAX) -> None:
-        self._folder = folder
+        self.folder = folder
         self._total_bytes_max = total_bytes_max
 
     def get(self, key: str) -> bytes | None:
@@ -90,7 +90,7 @@ class Cache:
             self._remove(key)
             return None
         with contextlib.suppress(OSError):
-            os.utime(key, dir_fd=self._folder)
+            os.utime(key, dir_fd=self.folder)
         return data
 
     def put(self, key: str, data: bytes) -> bool:
@@ -101,7 +101,7 @@ class Cache:
         with open(new, "xb", opener=self._open) as file:
             file.write(hashlib.sha256(data).digest() + data)
         try:
-            os.link(new, key, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            os.link(new, key, src_dir_fd=self.folder, dst_dir_fd=self.folder)
         except FileExistsError:
             return False
         finally:
@@ -120,7 +120,7 @@ class Cache:
         found = []
         for name in self._names():
             with contextlib.suppress(FileNotFoundError):
-                seen = os.stat(name, dir_fd=self._folder)
+                seen = os.stat(name, dir_fd=self.folder)
                 found.append((name == keep, seen.st_mtime_ns, seen.st_size, name))
         total, count = sum(size for _, _, size, _ in found), len(found)
         for is_kept, _, size, name in sorted(found):
@@ -130,14 +130,14 @@ class Cache:
             total, count = total - size, count - 1
 
     def _names(self) -> list[str]:
-        return os.listdir(self._folder)  # noqa: PTH208  (a descriptor, not a path)
+        return os.listdir(self.folder)  # noqa: PTH208  (a descriptor, not a path)
 
     def _remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=self._folder)
+            os.unlink(name, dir_fd=self.folder)
 
     def _open(self, name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=self._folder)
+        return os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=self.folder)
 
 
 def _name(key: str) -> str:

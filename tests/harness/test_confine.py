@@ -1,0 +1,55 @@
+"""What a run gives up before it meets the author's code, as that code finds it."""
+
+import os
+
+import pytest
+
+from .host import HONEST, REFERENCE, Host
+
+ASKS = """
+import os, socket
+def tried(attempt):
+    try:
+        return repr(attempt())
+    except OSError as error:
+        return type(error).__name__
+def check_implementation(data, output):
+    return False, "; ".join([
+        f"uid={os.getuid()}",
+        "inet=" + tried(lambda: socket.socket(socket.AF_INET)),
+        "shadow=" + tried(lambda: open("/etc/shadow").read()[:4]),
+        "environ=" + tried(lambda: open(f"/proc/{os.getppid()}/environ").read()[:4]),
+        "memory=" + tried(lambda: open(f"/proc/{os.getppid()}/mem", "rb").read(0)),
+        "kill=" + tried(lambda: os.kill(os.getppid(), 0)),
+        "capabilities=" + next(
+            line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")
+        ),
+    ])
+"""
+# Nothing, or to read below the closed home that an interpreter lies in.
+CAPABILITIES = {"0000000000000000", "0000000000000004"}
+
+
+@pytest.fixture
+def found(host: Host) -> dict[str, str]:
+    """What the author's code found, by name."""
+    host.files["reference.py"] = REFERENCE + ASKS
+    message = host.run(HONEST).cases[0].message
+    return dict(item.split("=", 1) for item in message.split("; "))
+
+
+def test_an_author_has_no_network(found: dict[str, str]) -> None:
+    assert found["inet"] == "OSError"
+
+
+def test_an_author_does_not_see_into_the_supervisor(found: dict[str, str]) -> None:
+    assert found["environ"] == "PermissionError"
+    assert found["memory"] == "PermissionError"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has an account to give up")
+def test_an_author_is_an_account_that_owns_nothing(found: dict[str, str]) -> None:
+    assert found["uid"] == "64000"
+    assert found["kill"] == "PermissionError"
+    assert found["capabilities"] in CAPABILITIES
+    assert found["shadow"] == "PermissionError"
