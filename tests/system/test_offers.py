@@ -1,0 +1,82 @@
+"""What an agent offers decides what it is handed: languages, profiles, ranked runs."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.people import HONEST, Person, add_problem
+from tests.system.running import QUICK, ROOT, Running
+
+pytestmark = pytest.mark.server
+
+NATIVE = """
+#include "warpboard.h"
+#include <cstring>
+
+int custom_kernel(const wb_tensor *inputs, int, wb_tensor *outputs, int, const char *, void *) {
+    std::memcpy(outputs[0].data, inputs[0].data, wb_numel(&inputs[0]) * sizeof(float));
+    return 0;
+}
+"""
+
+
+def agent_of(person: Person) -> dict[str, Any]:
+    """The one agent of the platform."""
+    (agent,) = person.http.get("/v1/agents").json()["items"]
+    found: dict[str, Any] = agent
+    return found
+
+
+def until(check: Callable[[], Any], within_s: float = 20) -> Any:
+    """What a check returns once that is true."""
+    end = time.monotonic() + within_s
+    while not (found := check()):
+        assert time.monotonic() < end, found
+        time.sleep(0.05)
+    return found
+
+
+def test_a_file_in_cpp_is_compiled_and_judged_like_any_other(ada: Person) -> None:
+    if "g++" not in agent_of(ada)["toolchains"]:
+        pytest.skip("no g++ on this machine")
+    found = ada.end(ada.submit(NATIVE, name="kernel.cpp"))
+    assert found["verdict"] == "passed", found["reason"]
+    wrong = ada.end(ada.submit(NATIVE.replace("return 0", "return 1"), name="kernel.cpp"))
+    assert wrong["outcome"] == "failed"
+    broken = ada.end(ada.submit(NATIVE.replace("std::memcpy", "std::memcopy"), name="kernel.cpp"))
+    assert (broken["verdict"], broken["code"]) == ("compile_error", "build_failed")
+
+
+def test_a_profile_leaves_something_to_look_at(ada: Person) -> None:
+    found = ada.end(ada.submit(HONEST, mode="profile"))
+    assert found["verdict"] == "passed", found["reason"]
+    assert found["ranking"]["code"] == "mode_not_ranked"
+    names = [one["name"] for one in found["files"]]
+    profiles = [name for name in names if name not in ("log.txt", "samples.json.gz")]
+    assert profiles
+    answer = ada.http.get(f"/v1/submissions/{found['number']}/files/{profiles[0]}")
+    assert answer.status_code == 200
+    assert answer.content
+
+
+def test_below_the_demand_ranked_waits_with_the_reason_and_tests_go_on(tmp_path: Path) -> None:
+    strict = QUICK | {"WARPBOARD_GPU_AGENT_TIERS": "G1"}
+    running = Running(tmp_path / "home", strict)
+    try:
+        running.up()
+        add_problem(running.url, ROOT / "problems" / "identity")
+        with Person(running.url, "ada") as ada:
+            assert "ranked" not in agent_of(ada)["modes"]
+            waiting = ada.submit(HONEST, mode="ranked")
+            assert ada.end(ada.submit(HONEST))["verdict"] == "passed"
+
+            def reason() -> Any:
+                seen = ada.http.get(f"/v1/submissions/{waiting}").json()
+                return (seen.get("queue") or {}).get("reason")
+
+            assert "demanded is one of G1" in until(reason)
+    finally:
+        running.stop()
