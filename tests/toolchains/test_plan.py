@@ -74,6 +74,13 @@ def test_every_difference_makes_another_key() -> None:
     assert plans[0] == _plan(b"int x;", ".cpp")
 
 
+def test_the_key_does_not_depend_on_where_a_box_is() -> None:
+    here = plan(SHOP, b"int x;", "/tmp/a/submission.cpp", "/tmp/a/scratch/0")
+    there = plan(SHOP, b"int x;", "/tmp/b/submission.cpp", "/tmp/b/scratch/1")
+    assert here.key == there.key
+    assert here.order != there.order
+
+
 def test_a_worker_keeps_all_caches_in_one_folder() -> None:
     told = environment(SHOP, "/scratch")
     assert told["PATH"] == "/usr/bin"
