@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.harness.host import HONEST, Host, Warm
 
 from harness.toolchains import probe
+from tests.harness.host import HONEST, Host, Warm
 
 from .workshop import CPP
 
