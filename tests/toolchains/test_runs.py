@@ -66,6 +66,19 @@ def test_a_native_submission_is_built_once(host: Host, kept: tuple[Warm, Path]) 
     assert again.usage["cpu_s"] < first.usage["cpu_s"]
 
 
+@pytest.mark.usefixtures("gxx")
+def test_a_native_submission_is_built_without_namespaces(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    warm = Warm(state=str(state), level="none")
+    host = Host(tmp_path, warm)
+    assert host.run(COPY, suffix=".cpp").verdict == "passed"
+    entries = _entries(state)
+    assert host.run(COPY, suffix=".cpp").verdict == "passed"
+    assert len(entries) == 1
+    assert _entries(state) == entries
+    warm.close()
+
+
 def test_an_extension_is_compiled_in_the_first_run_alone(host: Host) -> None:
     if shutil.which("ninja", path=probe.search_path()) is None:
         pytest.skip("ninja is not installed: load_inline needs it")

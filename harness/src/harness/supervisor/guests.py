@@ -138,6 +138,7 @@ class Guests:
         scratch = self.scratch()
         if not self.place.has_namespaces:
             Path(scratch).mkdir()
+            Path(scratch).chmod(0o777)  # its worker may be another account
         return Spec(
             walls=self.place.walls,
             limits=limits,
