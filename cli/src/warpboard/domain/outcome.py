@@ -142,6 +142,16 @@ def log_lines(run: Run) -> Iterator[str]:
         yield from (f"  {_cut(line)}" for line in lines[-LOG_LINES_MAX:])
 
 
+def isolation(run: Run) -> str:
+    """How a run was confined and timed.
+
+    >>> isolation(Run(level="medium", tier="C2", missing=["freezer"]))
+    'isolation medium, timing tier C2; missing: freezer'
+    """
+    missing = f"; missing: {', '.join(map(one_line, run.missing))}" if run.missing else ""
+    return f"isolation {run.level}, timing tier {run.tier}{missing}"
+
+
 def local_exit_code(run: Run) -> int:
     """What the end of a run without a server means to a shell; no verdict is our failure."""
     if not run.verdict:

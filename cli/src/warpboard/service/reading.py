@@ -13,7 +13,7 @@ from warpboard.domain.answers import (
     Summaries,
     read,
 )
-from warpboard.domain.outcome import OK, ending, exit_code, log_lines
+from warpboard.domain.outcome import OK, ending, exit_code, isolation, log_lines
 from warpboard.domain.progress import news
 from warpboard.domain.units import NOTHING, when
 from warpboard.service.ports import Api, Disk, Screen
@@ -53,6 +53,8 @@ def _tell(screen: Screen, found: Submission) -> None:
         f"{found.name} by {found.participant or NOTHING}, {found.mode} for {found.problem} "
         f"version {found.problem_number} on {found.gpu}, received {when(found.received_at)}"
     )
+    if found.level:
+        screen.say(isolation(found))
     if found.cases:
         screen.table(tables.cases(found.cases))
     if found.files:

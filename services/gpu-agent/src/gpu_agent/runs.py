@@ -57,9 +57,9 @@ class Files:
 class HarnessRuns:
     """Runs jobs in the isolated harness, which stays warm from one to the next.
 
-    `folder` holds problems by digest, runs in hand and what was compiled; a ranked run is refused
-    by a harness that isolates less than `level_min`; `canary` does known work and says what is
-    wrong with the machine.
+    `folder` holds problems by digest, runs in hand and what the harness remembers of this machine.
+    A ranked run is refused by a harness that isolates less than `level_min`; `canary` does known
+    work and says what is wrong with the machine.
     """
 
     blobs: Blobs
@@ -72,9 +72,9 @@ class HarnessRuns:
     async def warm(self) -> Harness:
         """The harness, started if it was not; it replaces its own supervisor after a failure."""
         if self.harness is None:
-            cache = self.folder / "cache"
-            await asyncio.to_thread(cache.mkdir, parents=True, exist_ok=True)
-            self.harness = Harness(cache=str(cache))
+            state = self.folder / "state"
+            await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
+            self.harness = Harness(state=str(state))
             await self.harness.warm()
         return self.harness
 
