@@ -89,6 +89,8 @@ def _scratch(spec: Spec) -> Iterator[str]:
     for path in ("/dev/shm", SCRATCH):  # noqa: S108
         size = str(spec.limits.scratch_bytes)
         yield from ("--perms", "1777", "--size", size, "--tmpfs", path)
+    # The same user made it, where there is no other.
+    yield from ("--remount-ro", "/dev")
     if not any(interpreter.is_below(path, "/tmp") for path in spec.read_only):  # noqa: S108
         yield from ("--symlink", SCRATCH.lstrip("/"), "/tmp")  # noqa: S108
 

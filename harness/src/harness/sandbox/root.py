@@ -34,6 +34,7 @@ def enter(spec: Spec) -> None:
     root.show_devices(spec)
     root.make_scratch("/dev/shm", spec.limits.scratch_bytes)  # noqa: S108
     root.make_scratch(SCRATCH, spec.limits.scratch_bytes)
+    root.shut("/dev")
     if not root.has("/tmp"):  # noqa: S108
         root.link("/tmp", SCRATCH.lstrip("/"))  # noqa: S108
     root.bind(spec.submission, SUBMISSION)
@@ -90,6 +91,11 @@ class _Root:
         self._folder(path)
         options = f"mode=1777,size={size},nr_inodes={_FILES_MAX}"
         linux.mount("tmpfs", self._at(path), "tmpfs", _NOT_HERE, options)
+
+    def shut(self, path: str) -> None:
+        """Lets nobody add to a folder that is furnished, not even the user who made it."""
+        flags = linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | linux.MS_NOSUID
+        linux.mount("none", self._at(path), flags=flags)
 
     def make_proc(self) -> None:
         """The processes of this pid namespace, and no others."""
