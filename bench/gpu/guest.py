@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from harness.devices.cuda.driver import NON_BLOCKING, Driver, Kernel
+from harness.devices.cuda.driver import NON_BLOCKING, NOT_READY, Driver, Kernel
 from harness.devices.cuda.kernels import architecture
 from harness.devices.cuda.mps import join
 from harness.devices.cuda.nvrtc import Nvrtc
@@ -24,8 +24,10 @@ from harness.worker.cuda import CudaCase
 KERNELS = ("w_work", "w_fma", "w_peek", "w_touch", "w_fault")
 NOBODY = 64001
 DESCRIPTORS_MAX = 4
+PEEKERS = 128
 _PR_SET_PDEATHSIG = 1
 _NEW_PID_SPACE = 0x20000000
+_WAIT_AT_LEAST = 0
 _WAIT_AND = 2
 _ONE = 0x3F800000
 
@@ -64,6 +66,7 @@ class Guest:
         code = Nvrtc().compile(source, "work.cu", architecture(compute))
         module = self._driver.pointer("cuModuleLoadData", ctypes.c_char_p(code))
         self._kernels = {name: Kernel(self._driver, module, name) for name in KERNELS}
+        self._finished = torch.zeros(1, dtype=torch.int32, device="cuda")
         self._side = self._driver.pointer("cuStreamCreate", NON_BLOCKING)
         self._event = self._driver.pointer("cuEventCreate", 2)
         self._blocks = 4 * torch.cuda.get_device_properties(0).multi_processor_count
@@ -89,8 +92,15 @@ class Guest:
         if self._mode != "early":
             self._case.release(nonce)
         self._control.send(protocol.ARMED + nonce)
-        self._case.settle()
+        self._settle()
         self._control.send(protocol.DONE + nonce)
+
+    def _settle(self) -> None:
+        """Waits for the device; a kernel that stays would be waited for too, so not for that."""
+        if self._mode != "peek":
+            self._case.settle()
+        while self._driver.status("cuStreamQuery", 1) == NOT_READY:
+            time.sleep(0.0001)
 
     def _launch(self, name: str, data: Any, value: int, stream: int = 0) -> None:
         given, out = data
@@ -100,8 +110,11 @@ class Guest:
             ctypes.c_uint64(given.numel()),
             ctypes.c_uint64(value),
         )
-        blocks = 128 if name == "w_peek" else self._blocks
-        self._kernels[name](stream, (blocks, 256), *arguments)
+        if name == "w_peek":
+            finished = ctypes.c_uint64(self._finished.data_ptr())
+            self._kernels[name](stream, (PEEKERS, 256), *arguments, finished)
+        else:
+            self._kernels[name](stream, (self._blocks, 256), *arguments)
 
     def _do_honest(self, data: Any, wish: dict[str, Any]) -> None:
         """Raw launches, on the legacy stream as `<<<>>>` would put them."""
@@ -141,9 +154,11 @@ class Guest:
         self._launch("w_work", data, wish.get("ns", 0), self._side.value or 0)
 
     def _do_peek(self, data: Any, wish: dict[str, Any]) -> None:
-        """One kernel stays and looks; the calls themselves do nothing."""
+        """One kernel stays and looks; the calls themselves only wait for it."""
         if self._calls == 1:
             self._launch("w_peek", data, wish.get("ns", 0), self._side.value or 0)
+        at, due = self._finished.data_ptr(), PEEKERS * self._calls
+        self._driver("cuStreamWaitValue32_v2", 1, at, due, _WAIT_AT_LEAST)
 
     def _do_peekq(self, data: Any, wish: dict[str, Any]) -> None:
         """Work behind a queued wait for a word of the input; the gated stream waits for it."""

@@ -14,9 +14,8 @@ from typing import Any, Self
 
 from bench.gpu import guest
 from harness.devices.cuda.device import Cuda
-from harness.devices.cuda.gate import Foul
 from harness.devices.cuda.rules import Shot
-from harness.devices.device import Memory
+from harness.devices.device import Foul, Memory
 from harness.worker import protocol
 
 WAIT_S_MAX = 20.0
@@ -46,7 +45,7 @@ class Pair:
         self.nonce = bytes(16)
         self.memories: Sequence[tuple[Memory, Memory]] = ()
         self.said: dict[str, Any] = {}
-        self._early = False
+        self._early = self._is_due = self.is_spent = False
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +81,7 @@ class Pair:
             "outputs": [leaf],
             "data": ["tuple", [["tensor", 0], ["buffer", 0]]],
             "answer": ["buffer", 0],
-            "memories": [inputs.told, outputs.told],  # type: ignore[attr-defined]  # of a GPU
+            "memories": [inputs.told, outputs.told],
         }
         descriptors = [inputs.descriptor, outputs.descriptor]
         message = protocol.CASE + json.dumps(layout).encode()
@@ -95,6 +94,7 @@ class Pair:
         try:
             shot = self._device.referee.shoot(self, way)
         except Foul as foul:
+            self.is_spent = self._is_due
             return Outcome(None, is_right=False, foul=f"{foul.verdict}: {foul}")
         found = self._snapshot[: 4 * self._floats].view(self._torch.float32)
         right = self._torch.equal(found, self._private * 2 + 1)
@@ -102,8 +102,15 @@ class Pair:
 
     def times_us(self, way: str, count: int, **wish: Any) -> list[float]:
         """The times of so many calls; wrong answers are not told apart here."""
-        outcomes = (self.call(way, **wish) for _ in range(count))
+        outcomes = self.calls(way, count, **wish)
         return [one.shot.time_us for one in outcomes if one.shot]
+
+    def calls(self, way: str, count: int, **wish: Any) -> list[Outcome]:
+        """So many calls, or as many as until a foul that the guest cannot go on after."""
+        found: list[Outcome] = []
+        while len(found) < count and not self.is_spent:
+            found.append(self.call(way, **wish))
+        return found
 
     def ready(self, **wish: Any) -> None:
         """Everything but the call."""
@@ -122,7 +129,7 @@ class Pair:
 
     def go(self) -> None:
         """Lets the guest run, with a new nonce."""
-        self._early = False
+        self._early, self._is_due = False, True
         self._resume()
         self._control.send(self._message)
 
@@ -140,6 +147,7 @@ class Pair:
         if not self._early:
             self._expect(protocol.ARMED + self.nonce, WAIT_S_MAX)
         self._expect(protocol.DONE + self.nonce, WAIT_S_MAX)
+        self._is_due = False
 
     def hold(self) -> None:
         """Enqueues the copy of the answer."""

@@ -30,8 +30,9 @@ extern "C" __global__ void w_fma(const float* in, float* out, u64 n, u64 links) 
   for (u64 i = index(); i < n; i += threads()) out[i] = in[i] * 2.f + 1.f + extra;
 }
 
-// Stays on the device and begins its work as soon as the last word of its slice changes.
-extern "C" __global__ void w_peek(const volatile float* in, float* out, u64 n, u64 ns) {
+// Stays on the device and begins its work as soon as the last word of its slice changes; a block
+// counts itself when its slice is done.
+extern "C" __global__ void w_peek(const volatile float* in, float* out, u64 n, u64 ns, u32* done) {
   u64 slice = n / gridDim.x, first = blockIdx.x * slice, born = timer();
   float last = in[first + slice - 1];
   __shared__ int state;
@@ -47,6 +48,9 @@ extern "C" __global__ void w_peek(const volatile float* in, float* out, u64 n, u
       last = in[first + slice - 1];
       for (u64 i = first + threadIdx.x; i < first + slice; i += blockDim.x)
         out[i] = in[i] * 2.f + 1.f;
+      __threadfence();
+      __syncthreads();
+      if (threadIdx.x == 0) atomicAdd(done, 1u);
     }
     __syncthreads();
   }

@@ -2,23 +2,15 @@
 
 import importlib
 import time
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from harness.devices.cuda.rules import flush_bytes
-from harness.devices.device import DeviceFault, Memory, Window
+from harness.devices.device import DeviceFault, Window
 from harness.devices.shared_memory import SharedMemory
 
 CLAIM_BYTES = 4096
 COPY_BYTES = 64 * 1024**2
 FMA_SIDE = 1024
-
-
-class LocalWindow(Window, Protocol):
-    """A window that says which memories it is about."""
-
-    @property
-    def memories(self) -> list[tuple[Memory, Memory]]:
-        """Inputs and outputs of each rank."""
 
 
 class LocalMemory:
@@ -98,8 +90,7 @@ class Local:
 
     def timed(self, window: Window) -> float:
         """One call: the worker's claim, in microseconds, where the wall clock allows it."""
-        memories = cast("LocalWindow", window).memories
-        pairs = cast("list[tuple[LocalMemory, LocalMemory]]", memories)
+        pairs = cast("list[tuple[LocalMemory, LocalMemory]]", window.memories)
         window.show()
         for inputs, outputs in pairs:
             inputs.push()
@@ -128,6 +119,10 @@ class Local:
         after.record()
         after.synchronize()
         return 1000 * float(before.elapsed_time(after))
+
+    def unfit(self) -> list[str]:
+        """Nothing: what is never ranked needs no gates."""
+        return []
 
     def close(self) -> None:
         """Lets go of the device."""

@@ -19,7 +19,8 @@ from harness.devices.cuda.driver import (
     Driver,
     DriverError,
 )
-from harness.devices.cuda.gate import DRAIN_S_MAX, Facts, GatedWindow, Referee
+from harness.devices.cuda.gate import DRAIN_S_MAX, Facts, Referee
+from harness.devices.cuda.health import Monitor
 from harness.devices.cuda.kernels import Kernels
 from harness.devices.cuda.memory import MAILBOX_BYTES, Inputs, Mapping, Outputs
 from harness.devices.device import DeviceFault, Memory, Window
@@ -49,6 +50,7 @@ class Cuda:
         self._index = index
         self._is_frozen = is_frozen
         self._runs_beside = runs_beside
+        self._ecc_errors: int | None = None
 
     def prepare(self) -> None:
         """Opens the device: context, kernels, clocks, and a trial of all that the tier needs."""
@@ -101,12 +103,11 @@ class Cuda:
 
     def timed(self, window: Window) -> float:
         """One call, in microseconds. Errors: Foul, and those of the window."""
-        gated = cast("GatedWindow", window)
         if self.tier in ("G1", "G2"):
-            way = rules.way_of(self.tier, gated.memories[0][0].bytes.numel(), secrets.randbits(32))
-            shot = self.referee.shoot(gated, way)
+            way = rules.way_of(self.tier, window.memories[0][0].bytes.numel(), secrets.randbits(32))
+            shot = self.referee.shoot(window, way)
         else:
-            shot = self._timed_by_host(gated)
+            shot = self._timed_by_host(window)
         self.flags = shot.flags
         self.shots.append(shot)
         return shot.time_us
@@ -127,11 +128,23 @@ class Cuda:
             return self.referee.span_us(self._fma)
         return self.referee.span_us(self._copy)
 
+    def unfit(self) -> list[str]:
+        """Heat, errors, strangers on the device; without NVML nobody can tell, and that is said."""
+        try:
+            with Monitor(self.describe()["gpu_uuid"]) as monitor:
+                vitals = monitor.vitals()
+        except DeviceFault as fault:
+            return [str(fault)]
+        if self._ecc_errors is None:
+            self._ecc_errors = vitals.ecc_errors
+        reason = rules.unfit(vitals, self._ecc_errors)
+        return [reason] if reason else []
+
     def close(self) -> None:
         """Lets go of the device; the context ends with the process."""
         self._line = None
 
-    def _timed_by_host(self, window: GatedWindow) -> rules.Shot:
+    def _timed_by_host(self, window: Window) -> rules.Shot:
         """No gate: the worker is frozen until the clock runs, and the clock is the host's."""
         inputs = cast("Inputs", window.memories[0][0])
         window.show()

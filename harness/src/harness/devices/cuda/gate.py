@@ -9,15 +9,14 @@ import ctypes
 import importlib
 import secrets
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from harness.devices.cuda.driver import NON_BLOCKING, WAIT_EQUAL, Driver, DriverError
 from harness.devices.cuda.kernels import Kernels
 from harness.devices.cuda.memory import DONE_AT, REVEAL_AT, Inputs, Outputs
 from harness.devices.cuda.rules import Shot
-from harness.devices.device import DeviceFault, Foul, Memory
+from harness.devices.device import DeviceFault, Foul, Window
 
 ARMED_S_MAX = 0.005
 FROZEN_S_MAX = 2.5
@@ -35,31 +34,6 @@ _DECISION, _LATE = 1, 7
 _ALONE = 1
 
 
-class GatedWindow(Protocol):
-    """A window as the gate of a GPU needs it: more than one whose worker is only frozen."""
-
-    nonce: bytes
-
-    @property
-    def memories(self) -> Sequence[tuple[Memory, Memory]]:
-        """Inputs and outputs of each rank."""
-
-    def show(self) -> None:
-        """Copies the private inputs into the inputs' memory, which is private still."""
-
-    def go(self) -> None:
-        """Lets the worker run, and tells it the call's nonce."""
-
-    def armed(self, within_s: float) -> bool:
-        """Waits for the worker's ARMED and then stops it; False if it did not come in time."""
-
-    def wait(self) -> None:
-        """Lets the worker run on, and waits for its DONE. Errors: CaseFailed."""
-
-    def hold(self) -> None:
-        """Enqueues the copy of the outputs to where only the supervisor reaches them."""
-
-
 @dataclass(frozen=True)
 class Facts:
     """What the referee has to know of its device; `clock` is the clock that ranks."""
@@ -74,7 +48,7 @@ class Facts:
 class _Call:
     """One call in flight: the words of its nonce, where its memories are."""
 
-    window: GatedWindow
+    window: Window
     inputs: Inputs
     outputs: Outputs
     reveal: int
@@ -113,7 +87,7 @@ class Referee:
         self._began_at = self._state + _STATE_BYTES
         self._ended_at = self._began_at + 8
 
-    def shoot(self, window: GatedWindow, way: str) -> Shot:
+    def shoot(self, window: Window, way: str) -> Shot:
         """One call. `way` is blanket, or strict (a spot check is strict too)."""
         call = self._call(window)
         with self._torch.cuda.stream(self._stream):
@@ -155,7 +129,7 @@ class Referee:
         self._kernels["k_flush_write"](self._handle, grid, dirty, pieces, value)
         self._kernels["k_flush_read"](self._handle, grid, clean, pieces, sink)
 
-    def _call(self, window: GatedWindow) -> _Call:
+    def _call(self, window: Window) -> _Call:
         memories = window.memories
         if len(memories) != 1:
             raise DeviceFault(f"a referee of one GPU was asked for {len(memories)} ranks")

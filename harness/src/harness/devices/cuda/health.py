@@ -2,11 +2,15 @@
 
 import ctypes
 import os
-from collections.abc import Collection
+from pathlib import Path
 from typing import Any, Self
 
 from harness.devices.cuda import rules
 from harness.devices.device import DeviceFault
+
+# Those of runs and workers, where the harness is root.
+HARNESS_UIDS = range(64000, 65000)
+MPS_SERVER = "nvidia-cuda-mps"
 
 _SM, _MEMORY = 1, 2
 _UNCORRECTED, _SINCE_START = 1, 0
@@ -56,11 +60,10 @@ class Monitor:
     def __exit__(self, *_: object) -> None:
         self._library.nvmlShutdown()
 
-    def vitals(self, ours: Collection[int] = ()) -> rules.Vitals:
-        """The device now; `ours` are processes besides this one that may compute on it."""
+    def vitals(self) -> rules.Vitals:
+        """The device now. Whoever computes on it and is not of the harness is foreign."""
         memory = _Memory()
         self._call("nvmlDeviceGetMemoryInfo", self._handle, ctypes.byref(memory))
-        processes = self._processes()
         return rules.Vitals(
             sm_mhz=self._number("nvmlDeviceGetClockInfo", _SM),
             memory_mhz=self._number("nvmlDeviceGetClockInfo", _MEMORY),
@@ -69,7 +72,7 @@ class Monitor:
             reasons=self._long("nvmlDeviceGetCurrentClocksThrottleReasons"),
             ecc_errors=self._long("nvmlDeviceGetTotalEccErrors", _UNCORRECTED, _SINCE_START),
             used_bytes=memory.used,
-            foreign=rules.foreign(processes, {os.getpid(), *ours}),
+            foreign=tuple(pid for pid in self._processes() if _is_foreign(pid)),
         )
 
     def _processes(self) -> list[int]:
@@ -109,3 +112,13 @@ class Monitor:
     def _fail(self, name: str, status: int) -> None:
         said = self._library.nvmlErrorString(status).decode()
         raise DeviceFault(f"NVML answered {name} with {said}")
+
+
+def _is_foreign(pid: int) -> bool:
+    """Whether a process is none of ours; one that a namespace hides from us cannot be judged."""
+    try:
+        owner = Path(f"/proc/{pid}").stat().st_uid
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return owner not in (os.getuid(), *HARNESS_UIDS) and not name.startswith(MPS_SERVER)

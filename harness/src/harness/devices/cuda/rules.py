@@ -4,7 +4,7 @@ Everything here is a function of plain numbers, so that it is tested without a G
 """
 
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MIB = 1024**2
@@ -62,7 +62,7 @@ class Shot:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What a record says of the sample: a spot does not rank, late enqueueing is in the time."""
+        """What a record says: a spot does not rank, and of a late one the launch is in the time."""
         said = []
         if self.way == "spot":
             said.append("spot")
@@ -189,11 +189,6 @@ def unfit(vitals: Vitals, ecc_errors_before: int) -> str:
         others = ", ".join(map(str, vitals.foreign))
         return f"other processes compute on the device: {others}"
     return ""
-
-
-def foreign(pids: Collection[int], ours: Collection[int]) -> tuple[int, ...]:
-    """The compute processes that are neither ours nor the MPS server's, whose pid is among ours."""
-    return tuple(sorted(set(pids) - set(ours)))
 
 
 def batch_size(time_us: float, set_bytes: int, cache_bytes: int) -> int:

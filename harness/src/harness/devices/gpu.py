@@ -1,0 +1,29 @@
+"""Which device a GPU's name stands for on this machine."""
+
+from harness.devices.cuda import mps
+from harness.devices.cuda.device import Cuda
+from harness.devices.device import Device, DeviceFault
+from harness.devices.hip import hip
+from harness.devices.local import Local
+
+NAMES = ("cuda", "hip")
+
+
+def opened(name: str, *, is_frozen: bool, pipes: str = mps.PIPES) -> Device:
+    """The device, prepared: at the best tier that it can keep. Errors: DeviceFault.
+
+    `pipes` is where an MPS daemon would answer; if one does, this process becomes its client.
+    """
+    if name not in NAMES:
+        raise DeviceFault(f"there is no GPU device {name!r}, only {' and '.join(NAMES)}")
+    local = hip() if name == "hip" else Local(name)
+    if name == "cuda":
+        is_running = mps.is_running(pipes)
+        if is_running:
+            mps.join({"CUDA_MPS_PIPE_DIRECTORY": pipes})
+        device = Cuda(is_frozen=is_frozen, runs_beside=is_running)
+        device.prepare()
+        if device.tier != "G0":
+            return device
+    local.prepare()
+    return local
