@@ -7,6 +7,8 @@ from pathlib import Path
 
 from harness.sandbox.processes import descendants, end_descendants
 
+from .forks import in_a_fork
+
 HIDING = """
 import os, sys, time
 from harness.sandbox import linux, processes
@@ -44,4 +46,5 @@ def test_descendants_are_listed_parents_first() -> None:
 
 
 def test_a_process_without_children_has_nothing_to_end() -> None:
-    assert end_descendants()
+    # In a fork, for whatever this process started it still needs.
+    assert in_a_fork(end_descendants) is True
