@@ -85,6 +85,11 @@ class Guests:
             if team.receive(rank, until, "the import used up its budget") != protocol.READY:
                 raise CaseFailed("protocol", "the worker did not say that it is ready")
 
+    @property
+    def import_s(self) -> float:
+        """How long an import may take."""
+        return self.home.problem.budget_s("build", self.mode)
+
     def fresh(self, deadline: float) -> Team:
         """A team that is ready. Errors: CaseFailed, SandboxFault."""
         team = self.start()

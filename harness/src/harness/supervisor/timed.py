@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.messages import CaseReport, Progress
 from harness.problem import Case
+from harness.sandbox.box import SandboxFault
 from harness.supervisor import verdict
 from harness.supervisor.calls import Court, Gate
 from harness.supervisor.guests import Guests
@@ -27,7 +28,7 @@ from harness.timing.source import Sample
 
 # A stage that is to fit its budget plans with half of it: a machine can be slower than it was.
 _SHARE = 0.5
-_BUILD_S = 60.0
+_NULL_S_MAX = 60.0
 
 
 @dataclass
@@ -99,15 +100,15 @@ class Timer:
         Errors: Noisy, SandboxFault, ProblemFault, DeviceFault.
         """
         self._found = {case.name: [] for case in cases}
-        null = self._guests.start_null()
-        self._guests.welcome(null, deadline)
+        null, took_s = self._null()
+        deadline += took_s
         count = policy_for(self._clock.court.device.name, self._mode).processes
         for number in range(count):
             if count > 1:
                 team.end()
                 began = time.monotonic()
                 try:
-                    team = self._guests.fresh(began + _BUILD_S)
+                    team = self._guests.fresh(began + self._guests.import_s)
                 except CaseFailed as failure:
                     return [verdict.report(cases[0].name, "time", failure)]
                 # What a submission does when it is imported is not what is timed.
@@ -122,6 +123,16 @@ class Timer:
                 except CaseFailed as failure:
                     return [verdict.report(case.name, "time", failure)]
         return self._reports(cases)
+
+    def _null(self) -> tuple[Team, float]:
+        """A null team, and how long it took to come; what keeps it is no submission's fault."""
+        began = time.monotonic()
+        try:
+            team = self._guests.start_null()
+            self._guests.welcome(team, began + _NULL_S_MAX)
+        except CaseFailed as failure:
+            raise SandboxFault(f"no null worker came: {failure.message}") from failure
+        return team, time.monotonic() - began
 
     def record(self) -> bytes:
         """Every sample of every case, compressed."""
