@@ -39,6 +39,7 @@ from harness.messages import (
 from harness.problem import ProblemFault, load
 from harness.sandbox.probe import Isolation, probe
 from harness.toolchains import probe as installed
+from harness.toolchains.command import BUILD_S_MAX
 
 __all__ = [
     "CLASSES",
@@ -211,7 +212,8 @@ def _since(began: float) -> float:
 def _limit_s(request: RunRequest) -> float:
     problem = load(Path(request.problem))
     stages = STAGES[request.mode]
-    return sum(problem.budget_s(stage, request.mode) for stage in stages) + _MARGIN_S
+    budgets_s = sum(problem.budget_s(stage, request.mode) for stage in stages)
+    return budgets_s + BUILD_S_MAX + _MARGIN_S
 
 
 async def _start(options: Mapping[str, Any]) -> Process:

@@ -28,6 +28,8 @@ def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
         data = _built(guests, made, deadline)
         if data:
             cache.put(made.key, data)
+    if made.is_native and not data:
+        raise CaseFailed("compile_error", "the builder handed nothing over")
     if made.is_native:
         guests.given = {"launch": made.launch}
     if data:

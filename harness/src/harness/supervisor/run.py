@@ -41,6 +41,7 @@ from harness.timing.gates import Noisy
 from harness.toolchains.cache import Cache
 from harness.toolchains.command import BUILD_S_MAX
 from harness.toolchains.plan import Workshop
+from harness.worker import protocol
 
 Tell = Callable[[Started | Progress | StageFinished], None]
 
@@ -222,8 +223,12 @@ class _Run:
     def _profile(self, stage: str, deadline: float) -> list[CaseReport]:
         """Every timed case once more under the profiler, in the worker that was checked."""
         reports: list[CaseReport] = []
+        self._team.thaw()
+        for rank in range(self._team.ranks):
+            self._team.send(rank, protocol.WARM)
+        self.guests.welcome(self._team, deadline)
+        profiler = Profiler(self._court, self._team, self._home)
         for number, case in enumerate(self._problem.cases(stage, self._request.mode)):
-            profiler = Profiler(self._court, self._team, self._home)
             seeds = self._seeds(stage, case)
             try:
                 self._artefacts += profiler.run(

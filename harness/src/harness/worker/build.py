@@ -10,6 +10,9 @@ from typing import Any
 
 from harness.worker.protocol import TEXT_CHARS_MAX
 
+# What g++ says when the kernel ended one of its programs for want of memory.
+_KILLED = "Killed signal terminated program"
+
 Kernel = Callable[[Any], Any]
 
 
@@ -48,6 +51,8 @@ def failure(error: BaseException, path: Path, kind: str) -> Unusable:
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         return Unusable("memory", _last_lines(error, path))
     if str(error).startswith("Error building extension"):
+        if _KILLED in str(error):
+            return Unusable("memory", _last_lines(error, path))
         return Unusable("compile_error", _last_lines(error, path))
     if isinstance(error, SystemExit):
         return Unusable(kind, f"the submission called exit({error.code!r})")

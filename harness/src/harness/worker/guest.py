@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.worker import builder, cache, native, profiling
+from harness.worker import builder, cache, native, profiling, settings
 from harness.worker.build import Kernel, Unusable, failure, load
 from harness.worker.cases import case_of
 from harness.worker.cuda import CudaBatch, CudaCase
@@ -34,6 +34,7 @@ from harness.worker.protocol import (
     PROFILE,
     READY,
     SETUP,
+    WARM,
 )
 
 _ANCILLARY_BYTES = 64
@@ -76,7 +77,9 @@ class Guest:
     def _handle(self, message: bytes, descriptors: list[int]) -> bool:
         """A message that is no plain call; False for the end."""
         kind = message[:1]
-        if kind == CASE:
+        if kind == WARM:
+            self._tell(profiling.warm)
+        elif kind == CASE:
             self._open(case_of(message[1:], descriptors))
         elif kind == SETUP:
             self._tell(lambda: self._set_up(json.loads(message[1:]), descriptors))
@@ -109,7 +112,7 @@ class Guest:
 
         Errors: Unusable.
         """
-        os.environ.update(wish.get("environment", {}))
+        settings.add(wish.get("environment", {}))
         if cores := wish.get("cores"):
             os.sched_setaffinity(0, cores)
         self._cache = wish.get("cache", "")
@@ -123,10 +126,11 @@ class Guest:
             built = native.built(descriptors[0], wish["launch"])
             self._load = lambda case: _bound(built, case)
         else:
-            if descriptors:
+            for descriptor in descriptors:
                 # A pack that cannot be laid out again costs no more than its compilation.
                 with contextlib.suppress(cache.Unpackable, OSError):
-                    cache.unpack(descriptors[0], self._cache)
+                    cache.unpack(descriptor, self._cache)
+                os.close(descriptor)
             sys.path.insert(0, str(self._path.parent))
             kernel = load(self._path)
             self._load = lambda case: _called(kernel, case)
@@ -155,7 +159,13 @@ class Guest:
         self._call(scalars)
 
     def _profiled(self, descriptors: list[int]) -> Call:
-        return lambda scalars: profiling.profile(lambda: self._run(scalars), *descriptors)
+        def run(scalars: bytes) -> None:
+            try:
+                profiling.profile(lambda: self._run(scalars), *descriptors)
+            except profiling.EmptyProfile as empty:
+                raise Unusable("exception", str(empty)) from empty
+
+        return run
 
     def _answer(self, message: bytes, run: Call) -> bytes:
         self._nonce = message[1:_HEAD_BYTES]

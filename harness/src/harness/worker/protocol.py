@@ -3,9 +3,10 @@
 Supervisor to worker: SETUP + what it is to be, as JSON, with at most one descriptor, which a
 builder writes to and a worker reads what was built from; CASE + the layout of two shared memories
 as JSON, with their two descriptors; GO + nonce + the leaves that are no tensors as JSON; PACK with
-one descriptor, to pack the compile cache into; PROFILE + nonce + leaves with two descriptors, for a
-trace and a table. Worker to supervisor: READY; DONE + nonce; ARMED + nonce, from a GPU alone;
-FAILED + {"kind", "text"} as JSON. Anything else ends the run with the verdict `protocol`.
+one descriptor, to pack the compile cache into; WARM, to import the profiler; PROFILE + nonce +
+leaves with two descriptors, for a trace and a table. Worker to supervisor: READY; DONE + nonce;
+ARMED + nonce, from a GPU alone; FAILED + {"kind", "text"} as JSON. Anything else ends the run with
+the verdict `protocol`.
 """
 
 READY = b"R"
@@ -17,6 +18,7 @@ CASE = b"C"
 GO = b"G"
 PACK = b"P"
 PROFILE = b"T"
+WARM = b"W"
 
 NONCE_BYTES = 16
 SCALARS_BYTES_MAX = 4096
