@@ -99,6 +99,23 @@ def test_a_group_limits_what_it_is_asked_to(places: Places) -> None:
     assert ("memory" in walls) == (str(64 * MIB) in found.values())
 
 
+def test_a_pure_v2_group_is_limited_in_one_folder(tmp_path: Path) -> None:
+    """Asked of plain files, for a machine has its controllers either in v1 or in v2."""
+    both = Places(unified=str(tmp_path), controllers=("memory", "pids"))
+    group = Group(both, ("memory", "pids", "freezer"), Limits(64 * MIB, 7))
+    (folder,) = tmp_path.iterdir()
+    assert {one.name: one.read_text() for one in folder.iterdir()} == {
+        "memory.max": str(64 * MIB),
+        "pids.max": "7",
+    }
+    assert not group.out_of_memory()
+    (folder / "memory.events").write_text("low 0\noom 1\noom_kill 1\noom_group_kill 1\n")
+    (folder / "memory.peak").write_text(f"{3 * MIB}\n")
+    (folder / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
+    assert group.out_of_memory()
+    assert group.usage() == {"cpu_s": 2.5, "peak_memory_mib": 3.0}
+
+
 def test_what_was_used_is_counted(places: Places) -> None:
     if not places.unified:
         pytest.skip("no control groups v2: nobody counts processor time")

@@ -70,7 +70,8 @@ class Wrapped:
         linux.keep_descriptors([*controls, report, record])
         os.set_inheritable(record, True)
         privileges.die_first()
-        privileges.limit(spec)
+        # An ordinary user's other processes count until the box has a namespace of users.
+        privileges.limit(spec, has_processes=os.geteuid() == 0)
         told = socket.socket(fileno=report)
         program = bubblewrap.command(spec, _inside(spec, controls), record)
         channel.tell(told, {"built": count})
@@ -86,7 +87,10 @@ class Wrapped:
 
 def _inside(spec: Spec, controls: Sequence[int]) -> list[str]:
     """The worker; behind a starter that reaps, for several of them and where it is to be pid 1."""
-    if len(controls) == 1 and os.geteuid() == 0:
+    is_root = os.geteuid() == 0
+    if len(controls) == 1 and is_root:
         return ranks.command(spec.path)
-    starter = [sys.executable, *ranks.FLAGS, ranks.__file__, spec.path]
-    return [*starter, *map(str, controls)]
+    is_limited = is_root or "pids" in spec.walls
+    processes_max = 0 if is_limited else spec.limits.processes_max
+    numbers = map(str, (processes_max, *controls))
+    return [sys.executable, *ranks.FLAGS, ranks.__file__, spec.path, *numbers]

@@ -8,15 +8,17 @@ FREEZE_S_MAX = 5.0
 
 
 @dataclass(frozen=True)
-class _Words:
+class Words:
+    """What is written to a freezer, and what it says once all is frozen."""
+
     freeze: bytes
     thaw: bytes
     frozen: bytes
 
 
 _WORDS = {
-    1: _Words(b"FROZEN", b"THAWED", b"FROZEN\n"),
-    2: _Words(b"1", b"0", b"frozen 1"),
+    1: Words(b"FROZEN", b"THAWED", b"FROZEN\n"),
+    2: Words(b"1", b"0", b"frozen 1"),
 }
 _STATE_BYTES_MAX = 128
 

@@ -13,8 +13,11 @@ _PROCESSES_OF_A_USER = 4096
 _KILLED_FIRST = "1000"
 
 
-def limit(spec: Spec) -> None:
-    """Sets the limits that need no control group, and those in place of a missing one."""
+def limit(spec: Spec, *, has_processes: bool = True) -> None:
+    """Sets the limits that need no control group, and those in place of a missing one.
+
+    Without `has_processes` the number of processes is left to be limited later.
+    """
     limits = spec.limits
     wanted = {
         resource.RLIMIT_NOFILE: limits.files_max,
@@ -25,7 +28,7 @@ def limit(spec: Spec) -> None:
     # A GPU's driver reserves far more than it uses, and RLIMIT_DATA may count it.
     if "memory" not in spec.walls and not spec.devices:
         wanted[resource.RLIMIT_DATA] = limits.memory_bytes
-    if "pids" not in spec.walls:
+    if has_processes and "pids" not in spec.walls:
         is_alone = "uid" in spec.walls or spec.has_namespaces
         wanted[resource.RLIMIT_NPROC] = limits.processes_max if is_alone else _PROCESSES_OF_A_USER
     for what, value in wanted.items():

@@ -1,11 +1,12 @@
 """Ranks of one box: how their ends become one, and how exec starts several.
 
 Run inside a box as a program of its own, so it imports nothing of ours. Its arguments are the
-submitted file, then the control socket of each rank.
+submitted file, the limit of processes (0: none is to be set), then the control socket of each rank.
 """
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterable
@@ -67,7 +68,9 @@ def _become(path: str, control: int, controls: list[int]) -> NoReturn:
 def main() -> None:
     """Starts the ranks, and leaves as the first of them that failed, as a shell would tell it."""
     _become_unreadable()
-    controls = [int(one) for one in sys.argv[2:]]
+    if processes_max := int(sys.argv[2]):
+        resource.setrlimit(resource.RLIMIT_NPROC, (processes_max, processes_max))
+    controls = [int(one) for one in sys.argv[3:]]
     status = wait([_start(sys.argv[1], one, controls) for one in controls])
     sys.exit(status if status >= 0 else _SIGNALLED - status)
 
