@@ -1,0 +1,6 @@
+"""The types of the problem."""
+
+from typing import Any
+
+input_t = tuple[Any, Any, Any]
+output_t = Any
