@@ -1,46 +1,71 @@
-"""Cheats, read from their files and run by the very entry that the agents use."""
+"""Cheats: hostile programs in files, and the outcome that the header of each promises."""
 
-import asyncio
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
-
-from harness.entry import Progress, RunReport, RunRequest, StageFinished, Started, evaluate
-from harness.sandbox.processes import descendants
+from typing import Any
 
 HERE = Path(__file__).parent
 SUBMISSIONS = HERE / "submissions"
+LEVELS = ("none", "weak", "medium", "strong")
+
+# A cheat must not wait for a budget that was made for large problems.
+BUDGETS_S = {"build": 30.0, "test": 30.0, "benchmark": 4.0, "ranked": 8.0}
 
 
 @dataclass(frozen=True)
 class Cheat:
-    """A submission and what its header asks for: `# word: value` in its first lines."""
+    """A submission and what its header asks for: `# word: value` in its first lines.
+
+    `id` is the line of the catalogue; `expect` the verdicts that will do; `level` the least level
+    of isolation at which that holds. `mode`, `budgets`, `floor_us`, `problem` and `key_reversed`
+    say what is run; `runs` how often in a row, `at_once` in how many sandboxes at one time. What
+    has to be in the log and in the report is `prints` and `says`; `never_prints` and `never_says`
+    may not be there. `time_us_min` bounds its times, and `check: no_gain` compares every call with
+    the time that the work alone takes.
+    """
 
     path: Path
     header: dict[str, str]
 
     @property
-    def budgets_s(self) -> dict[str, float]:
-        """What the header says of budgets, `stage=seconds` each."""
-        pairs = (item.split("=") for item in self.header.get("budgets", "").split())
-        return {stage: float(seconds) for stage, seconds in pairs}
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a cheat ended: its report and records, and the processes seen on the way."""
-
-    report: RunReport
-    log: str
-    samples_us: list[float]
-    seen: set[int]
+    def name(self) -> str:
+        """The file's name, without its ending."""
+        return self.path.stem
 
     @property
-    def times_us(self) -> list[float]:
-        """The estimates of the timed cases."""
-        return [case.time_us for case in self.report.cases if case.time_us is not None]
+    def id(self) -> str:
+        """The line of the catalogue."""
+        return self.header["id"].partition(" ")[0]
+
+    @property
+    def verdicts(self) -> list[str]:
+        """The verdicts that will do."""
+        return self.header["expect"].split()
+
+    @property
+    def mode(self) -> str:
+        """The mode that it is run in."""
+        return self.header.get("mode", "test")
+
+    @property
+    def key(self) -> str | None:
+        """The run's key, if it must be known; its text may not stand in the file."""
+        return self.header["key_reversed"][::-1] if "key_reversed" in self.header else None
+
+    def number(self, word: str, default: float) -> float:
+        """A number of the header."""
+        return float(self.header.get(word, default))
+
+    def holds_at(self, level: str) -> bool:
+        """Whether its outcome is promised at a level of isolation."""
+        return LEVELS.index(level) >= LEVELS.index(self.header.get("level", "none"))
+
+    def budgets_s(self) -> dict[str, float]:
+        """How long the stages may take: ours, and over them what the header says."""
+        pairs = (item.split("=") for item in self.header.get("budgets", "").split())
+        return BUDGETS_S | {stage: float(seconds) for stage, seconds in pairs}
 
 
 def cheat(path: Path) -> Cheat:
@@ -50,42 +75,38 @@ def cheat(path: Path) -> Cheat:
     return Cheat(path, {word: value for word, colon, value in words if colon})
 
 
-def run(one: Cheat, folder: Path) -> Ended:
-    """A whole run of a cheat; `folder` is an empty one for its problem and its records."""
-    problem, out = folder / "problem", folder / "out"
-    problem.mkdir()
-    out.mkdir()
-    _write_problem(problem, one.budgets_s)
-    mode = one.header.get("mode", "test")
-    request = RunRequest(str(problem), str(one.path), mode, str(out))
-    seen: set[int] = set()
-
-    async def told(_: Started | Progress | StageFinished) -> None:
-        seen.update(descendants(os.getpid()))
-
-    report = asyncio.run(evaluate(request, told))
-    cases = json.loads((out / "samples.json").read_text())["samples"].values()
-    samples = [sample for case in cases for sample in case]
-    return Ended(report, (out / "log.txt").read_text(), samples, seen)
+def named(name: str) -> Cheat:
+    """The cheat of a name."""
+    return cheat(SUBMISSIONS / f"{name}.py")
 
 
-def _write_problem(folder: Path, budgets_s: dict[str, float]) -> None:
+def corpus() -> list[Cheat]:
+    """All cheats by id, the controls first: if one of those fails, nothing below it counts."""
+    found = [cheat(path) for path in SUBMISSIONS.glob("*.py") if not path.name.startswith("gpu_")]
+    return sorted(found, key=lambda one: (one.id != "control", one.id, one.name))
+
+
+def write_problem(one: Cheat, folder: Path) -> None:
+    """Lays out the problem that a cheat is asked to solve."""
+    words = one.header.get("problem", "")
     files = {}
-    for path in (HERE / "problem").glob("*.py"):
+    for path in (HERE / f"problem_{words}" if words else HERE / "problem").glob("*.py"):
         (folder / path.name).write_bytes(path.read_bytes())
         files[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    size = int(one.number("size", 256))
     manifest = {
-        "slug": "triangles",
+        "slug": words or "triangles",
         "lang": "py",
         "files": files,
         "submission": "submission.py",
-        "tests": [_case(32), _case(64)],
-        "benchmarks": [_case(256)],
+        "tests": [_case(32), _case(64)] if not words else [_case(1024)],
+        "benchmarks": [_case(size if not words else 1024, one.number("floor_us", 0.0))],
         "ranking_by": "geom",
-        "budgets_s": budgets_s,
+        "budgets_s": one.budgets_s(),
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
-def _case(size: int) -> dict[str, object]:
-    return {"name": f"size={size} seed=7", "args": {"size": size, "seed": 7}}
+def _case(size: int, floor_us: float = 0.0) -> dict[str, Any]:
+    args = {"size": size, "seed": 7}
+    return {"name": f"size={size} seed=7", "args": args, "floor_us": floor_us}

@@ -1,76 +1,117 @@
-"""Each known cheat gets the verdict that its header names, and leaves nothing behind."""
+"""Each known cheat gets the outcome that its header names, and leaves nothing behind."""
 
 import os
+import signal
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .corpus import SUBMISSIONS, Cheat, Ended, cheat, run
+from harness.entry import Isolation, isolation
 
-SECRET = "the agent's token"
-HONEST = cheat(SUBMISSIONS / "honest.py")
-LATER = {"level", "problem", "runs", "at_once", "key_reversed", "never_says"}  # a sandbox's, to come
-OTHERS = [
-    one
-    for path in sorted(SUBMISSIONS.glob("*.py"))
-    if (one := cheat(path)) != HONEST and not LATER & one.header.keys()
-]
-TIMING = [one for one in OTHERS if one.header.get("check") == "no_gain"]
+from .corpus import HERE, Cheat, corpus, named
+from .outcomes import GAIN_MAX, faults
+from .trials import Trials, alone_us
 
-# What the handshake may hide of a call, as a share of the time that its work alone takes.
-GAIN_MAX = 0.03
-
-
-@pytest.fixture(scope="module", autouse=True)
-def secret() -> Iterator[None]:
-    """Something in the agent's environment that no submission may ever print."""
-    os.environ["WARPBOARD_TEST_SECRET"] = SECRET
-    yield
-    del os.environ["WARPBOARD_TEST_SECRET"]
+CORPUS = corpus()
+ROOT = HERE.parent.parent
 
 
 @pytest.fixture(scope="module")
-def honest(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """The honest control, which also prints how long its work alone takes."""
-    return run(HONEST, tmp_path_factory.mktemp("honest"))
+def here() -> Isolation:
+    """What this machine can build."""
+    return isolation()
 
 
-def test_the_honest_control_passes_with_its_true_time(honest: Ended) -> None:
-    _expect(HONEST, honest)
-    assert min(honest.samples_us) >= (1 - GAIN_MAX) * _alone_us(honest)
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Trials]:
+    """Boxes forked from a zygote, at the best level that there is."""
+    with tempfile.TemporaryDirectory() as folder, Trials(Path(folder)) as trials:
+        yield trials
 
 
+@pytest.fixture(scope="module")
+def bubblewrap(here: Isolation) -> Iterator[Trials]:
+    """Boxes that bubblewrap makes, the same in every promise."""
+    if not here.has_bubblewrap:
+        pytest.skip(f"no bubblewrap: {here.launchers[0].mend}")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Trials(Path(folder), launcher="bubblewrap") as trials,
+    ):
+        yield trials
+
+
+@pytest.fixture(scope="module")
+def alone(zygote: Trials) -> float:
+    """What the work of the timed case takes alone, in microseconds."""
+    return alone_us(zygote.run(named("honest")))
+
+
+def test_a_machine_where_we_are_root_is_strong(here: Isolation) -> None:
+    if os.getuid() != 0:
+        pytest.skip("not root, who alone can build every wall")
+    assert here.level == "strong", here.missing
+
+
+def test_the_honest_control_passes_with_its_true_time(zygote: Trials, alone: float) -> None:
+    (ended,) = zygote.run(named("honest"))
+    assert ended.report.verdict == "passed", ended.report
+    assert min(ended.samples_us) >= (1 - GAIN_MAX) * alone
+
+
+@pytest.mark.parametrize("one", CORPUS, ids=lambda one: one.name)
+def test_a_cheat_ends_as_its_header_says(
+    one: Cheat, zygote: Trials, alone: float, here: Isolation
+) -> None:
+    _try(one, zygote, alone, here)
+
+
+@pytest.mark.parametrize("one", CORPUS[::3], ids=lambda one: one.name)
+def test_a_cheat_ends_no_better_under_bubblewrap(
+    one: Cheat, bubblewrap: Trials, alone: float, here: Isolation
+) -> None:
+    _try(one, bubblewrap, alone, here)
+
+
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
-    "one", [one for one in OTHERS if one not in TIMING], ids=lambda one: one.path.stem
+    ("disguise", "level", "some"),
+    [("user", "medium", CORPUS[1::3]), ("pod", "weak", CORPUS[2::3])],
+    ids=["an ordinary user", "a pod without privileges"],
 )
-def test_a_cheat_gets_its_verdict_and_leaves_nothing(one: Cheat, tmp_path: Path) -> None:
-    _expect(one, run(one, tmp_path))
+def test_cheats_end_no_better_where_walls_are_missing(
+    disguise: str, level: str, some: list[Cheat]
+) -> None:
+    if os.getuid() != 0:
+        pytest.skip("not root, who alone can become somebody else")
+    command = [sys.executable, "-m", f"tests.sandbox.disguise.{disguise}", sys.executable]
+    words = ["-m", "tests.cheats", "--launcher", "zygote", "--level", level]
+    names = [one.name for one in some]
+    done = subprocess.run(
+        [*command, *words, *names], check=False, cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "NOT RUN" not in done.stdout
 
 
-@pytest.mark.parametrize("one", TIMING, ids=lambda one: one.path.stem)
-def test_a_timing_cheat_gains_nothing(one: Cheat, honest: Ended, tmp_path: Path) -> None:
-    ended = run(one, tmp_path)
-    _expect(one, ended)
-    if ended.report.verdict == "passed":
-        assert min(ended.samples_us) >= (1 - GAIN_MAX) * _alone_us(honest)
+def test_a_killed_supervisor_takes_the_submission_along(zygote: Trials) -> None:
+    def kill(_: str) -> None:
+        for pid in zygote.supervisors:
+            os.kill(pid, signal.SIGKILL)
+
+    (ended,) = zygote.run(named("hang"), meanwhile=kill)
+    assert ended.report.failure_code == "supervisor"
+    assert not ended.left
+    (ended,) = zygote.run(named("honest"))
+    assert ended.report.verdict == "passed"
 
 
-def _alone_us(honest: Ended) -> float:
-    word, value = honest.log.split()
-    assert word == "ALONE_US"
-    return float(value)
-
-
-def _expect(one: Cheat, ended: Ended) -> None:
-    header, report = one.header, ended.report
-    assert report.failure_code == "", report.reason
-    assert report.verdict in header["expect"].split(), report.reason
-    assert header.get("says", "") in report.reason
-    assert header.get("prints", "") in ended.log
-    assert header.get("never_prints", SECRET) not in ended.log
-    assert SECRET not in ended.log
-    if least_us := header.get("time_us_min"):
-        assert min(ended.times_us) >= float(least_us)
-    assert ended.seen, "no process was ever seen, so their absence would say nothing"
-    assert not [pid for pid in ended.seen if Path(f"/proc/{pid}").exists()]
+def _try(one: Cheat, trials: Trials, alone: float, here: Isolation) -> None:
+    if not one.holds_at(here.level):
+        pytest.skip(f"this machine is {here.level}: {[wall.mend for wall in here.missing]}")
+    assert not faults(one, trials.run(one), alone)
+    assert trials.bystanders.are_well

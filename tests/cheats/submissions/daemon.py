@@ -2,6 +2,7 @@
 # expect: passed
 # prints: DAEMON
 # Two that start each other again, in sessions of their own, deaf to every signal but one.
+import ctypes
 import os
 import signal
 import time
@@ -16,8 +17,7 @@ def daemon(life):
             signal.signal(number, signal.SIG_IGN)
         except (OSError, ValueError):
             pass
-    with open("/proc/self/comm", "w") as name:
-        name.write("kworker)0 R 1")
+    ctypes.CDLL(None).prctl(15, b"kworker)0 R 1", 0, 0, 0)  # its name, for who parses /proc
     while True:
         if os.fork() == 0:
             os.setpgid(0, 0)

@@ -34,7 +34,11 @@ namespaced = open("/proc/self/uid_map").read().split() != ["0", "0", "4294967295
 if os.getuid() == 0 and not namespaced:
     print("GAINED root", flush=True)
 else:
-    others = {int(name) for name in os.listdir("/proc") if name.isdigit()} - {os.getpid()}
+    try:
+        others = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+    except OSError:  # a folder that may not be listed may still be passed
+        others = set(range(max(1, os.getpid() - 2000), os.getpid() + 10))
+    others -= {os.getpid()}
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in sorted(others | {1, os.getppid()} - {0}):
             for way in ways:

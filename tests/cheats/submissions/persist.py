@@ -30,7 +30,7 @@ folders += [os.environ[name] for name in ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_
 
 
 def files():
-    for folder in dict.fromkeys(folders):
+    for folder in dict.fromkeys(map(os.path.realpath, folders)):
         path = os.path.join(folder, MARK)
         if os.path.lexists(path):
             print("FOUND", path, flush=True)

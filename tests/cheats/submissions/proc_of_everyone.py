@@ -11,7 +11,11 @@ import torch
 mine, looked = {os.getpid()}, 0
 reads = ("environ", "maps", "auxv", "stack", "io", "syscall", "pagemap")
 links = ("cwd", "root", "exe")
-pids = sorted({int(name) for name in os.listdir("/proc") if name.isdigit()} | {1, os.getppid()})
+try:
+    near = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+except OSError:  # a folder that may not be listed may still be passed
+    near = set(range(max(1, os.getpid() - 2000), os.getpid() + 10))
+pids = sorted(near | {1, os.getppid()})
 for pid in pids:
     if pid in mine:
         continue

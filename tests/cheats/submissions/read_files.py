@@ -14,7 +14,14 @@ import torch
 expected = ("/usr/", "/lib", "/bin", "/sbin", "/proc/", "/etc/ld.so.cache", "/etc/alternatives")
 roots = [sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), os.getcwd()]
 roots += [os.path.dirname(os.path.realpath(__file__)), *(p for p in sys.path if "site-packages" in p)]
-known = (*expected, *(os.path.realpath(root) + "/" for root in roots))
+known = (*expected, *(os.path.realpath(root) + "/" for root in roots), *(root + "/" for root in roots))
+# A box needs the folders above what it shows: with one name in each, and that is no news.
+above = {}
+for root in known:
+    while (root := os.path.dirname(root.rstrip("/"))) != "/":
+        above.setdefault(os.path.dirname(root), set()).add(os.path.basename(root))
+for root in roots:
+    above.setdefault(os.path.dirname(root), set()).add(os.path.basename(root))
 wanted = ("/etc/shadow", "/etc/passwd", "/root", "/home", "/boot", "/var/lib", "/var/log", "/sys/kernel")
 wanted += ("/proc/kcore", "/proc/kmsg", "/proc/1/environ", "/proc/1/root/etc/passwd", "/proc/1/cwd/x")
 wanted += ("/dev/mem", "/dev/kmsg", "/dev/sda", "/dev/vda", "/dev/tty", "/dev/ptmx", "/dev/fuse")
@@ -26,14 +33,20 @@ def look(path):
     looked += 1
     try:
         if os.path.isdir(path):
-            if names := os.listdir(path):
-                print("GAINED", path, names[:3], flush=True)
+            if names := set(os.listdir(path)) - above.get(path, set()):
+                print("GAINED", path, sorted(names)[:3], flush=True)
         else:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
             print("GAINED", path, os.read(descriptor, 300), flush=True)
             os.close(descriptor)
     except OSError:
         pass
+
+
+# Of the harness a worker needs what it imports, and whatever starts several of it.
+package = os.path.dirname(os.path.dirname(sys.modules["harness.worker"].__file__))
+guest = ("__init__.py", "worker", "sandbox/__init__.py", "sandbox/ranks.py")
+known += tuple(os.path.join(package, name) for name in guest)
 
 
 def is_ours(path):
@@ -53,7 +66,6 @@ for folder, folders, files in os.walk("/"):
         if os.path.isfile(path) and not is_ours(path):
             look(path)
 # What the harness knows and a guest does not need: the author's files, and the referee's code.
-package = os.path.dirname(os.path.dirname(sys.modules["harness.worker"].__file__))
 for path in (os.path.join(package, "supervisor", "*.py"), os.path.join(package, "entry.py")):
     for one in glob.glob(path):
         look(one)

@@ -1,0 +1,218 @@
+"""Cheats tried, one after the other, in a harness that stays warm; and who must survive them."""
+
+import asyncio
+import contextlib
+import gzip
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
+from harness.sandbox.processes import descendants, parent_of
+
+from .corpus import Cheat, write_problem
+
+SECRET = "the agent's token"
+BYSTANDER = "\0warpboard-bystander"
+_NOISY_MAX = 3
+_GONE_S_MAX = 3.0
+_SLEEP = "import time; time.sleep(3600)"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one run of a cheat ended: its report and records, and the processes still there."""
+
+    report: RunReport
+    level: str
+    tier: str
+    log: str
+    samples_us: list[float]
+    left: Sequence[int] = ()
+
+    @property
+    def times_us(self) -> list[float]:
+        """The estimates of the timed cases."""
+        return [case.time_us for case in self.report.cases if case.time_us is not None]
+
+    @property
+    def said(self) -> str:
+        """All words of the report that a participant may read."""
+        return "\n".join([self.report.reason, *(case.message for case in self.report.cases)])
+
+
+class Bystanders:
+    """What any agent's machine has beside a run: secrets, processes, sockets, files."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` is one that other users may read."""
+        environment = {**os.environ, "WARPBOARD_TEST_SECRET": SECRET}
+        self._process = subprocess.Popen([sys.executable, "-c", _SLEEP], env=environment)
+        self._socket = socket.socket(socket.AF_UNIX)
+        # Another suite on this machine may hold the name already, and serves as well.
+        with contextlib.suppress(OSError):
+            self._socket.bind(BYSTANDER)
+            self._socket.listen()
+        (folder / "other_submission.py").write_text(f"# {SECRET}\n")
+        os.environ["WARPBOARD_TEST_SECRET"] = SECRET
+
+    @property
+    def are_well(self) -> bool:
+        """Whether the process still runs, neither stopped nor killed."""
+        stat = Path(f"/proc/{self._process.pid}/stat").read_text()
+        return self._process.poll() is None and stat.rpartition(")")[2].split()[0] in "RS"
+
+    def close(self) -> None:
+        """Ends them."""
+        self._process.kill()
+        self._process.wait()
+        self._socket.close()
+        os.environ.pop("WARPBOARD_TEST_SECRET", None)
+
+
+class Trials:
+    """A warm harness with its options, the folder where runs are kept, and the bystanders."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self._folder = folder
+        self._options = options
+        self._numbers = itertools.count()
+        self._runner = asyncio.Runner()
+        self._harnesses: list[Harness] = []
+        self._seen: set[int] = set()
+        self._meanwhile: Callable[[str], None] = lambda _: None
+        folder.chmod(0o755)
+        self.bystanders = Bystanders(folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for harness in self._harnesses:
+            self._runner.run(harness.close())
+        self._runner.close()
+        self.bystanders.close()
+
+    def run(self, one: Cheat, meanwhile: Callable[[str], None] | None = None) -> list[Ended]:
+        """Every run that a cheat asks for: one, some in a row, or some at once.
+
+        `meanwhile` is called with the stage whenever a case is about to be run.
+        """
+        self._meanwhile = meanwhile or (lambda _: None)
+        return self._runner.run(self._run(one))
+
+    @property
+    def supervisors(self) -> list[int]:
+        """The processes that the harness stands on."""
+        return [pid for pid in _lasting() if b"harness.supervisor" in _command(pid)]
+
+    async def _run(self, one: Cheat) -> list[Ended]:
+        at_once = int(one.number("at_once", 1))
+        while len(self._harnesses) < at_once:
+            self._harnesses.append(Harness(**self._options))
+        some = self._harnesses[:at_once]
+        found: list[Ended] = []
+        for _ in range(int(one.number("runs", 1))):
+            found += await asyncio.gather(*(self._ended(one, harness) for harness in some))
+        left = await self._left()
+        return [replace(ended, left=left) for ended in found]
+
+    async def _ended(self, one: Cheat, harness: Harness) -> Ended:
+        """The end of a run; a machine that was too noisy is asked again, as a platform does."""
+        ended = await self._once(one, harness)
+        for _ in range(_NOISY_MAX - 1):
+            if ended.report.failure_code != "noisy":
+                break
+            ended = await self._once(one, harness)
+        return ended
+
+    async def _once(self, one: Cheat, harness: Harness) -> Ended:
+        folder = self._folder / str(next(self._numbers))
+        problem, out = folder / "problem", folder / "out"
+        for new in (folder, problem, out):
+            new.mkdir()
+        write_problem(one, problem)
+        request = RunRequest(str(problem), str(one.path), one.mode, str(out), key=one.key)
+        level = tier = ""
+
+        async def told(message: Started | Progress | StageFinished) -> None:
+            nonlocal level, tier
+            if isinstance(message, Started):
+                level, tier = message.level, message.tier
+            self._seen.update(descendants(os.getpid()))
+            if isinstance(message, Progress):
+                self._meanwhile(message.stage)
+
+        report = await harness.evaluate(request, told)
+        log = out / "log.txt"
+        return Ended(
+            report,
+            level,
+            tier,
+            log.read_text() if log.exists() else "",
+            list(_samples(out / "samples.json.gz")),
+        )
+
+    async def _left(self) -> list[int]:
+        """Processes that a run has started, or that are still beneath us, and do not end."""
+        until = time.monotonic() + _GONE_S_MAX
+        while True:
+            suspects = self._seen.union(descendants(os.getpid())) - _lasting()
+            left = [pid for pid in suspects if _is_alive(pid)]
+            if not left or time.monotonic() > until:
+                return left
+            await asyncio.sleep(0.02)
+
+
+def _lasting() -> set[int]:
+    """The processes of the harness itself, which stay from run to run, and all bystanders."""
+    found = set()
+    for pid in descendants(os.getpid()):
+        words, above = _command(pid), parent_of(pid)
+        is_supervisor = b"harness.supervisor" in words and above == os.getpid()
+        # A box is a fork of its zygote, and says the same of itself.
+        is_zygote = b"harness.zygote" in words and b"harness.zygote" not in _command(above)
+        if is_supervisor or is_zygote or _SLEEP.encode() in words:
+            found.add(pid)
+    return found
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False
+
+
+def _samples(path: Path) -> Iterator[float]:
+    """The time of every call, warm-ups included; none where nothing was timed."""
+    if not path.exists():
+        return
+    for case in json.loads(gzip.decompress(path.read_bytes()))["cases"].values():
+        for process in case["processes"]:
+            yield from process["warm_ups"]["time_us"]
+            for block in process["blocks"]:
+                yield from block["time_us"]
+
+
+def alone_us(honest: Sequence[Ended]) -> float:
+    """The least that the timed case takes in a hot loop, as the honest control printed it."""
+    words = [line.split() for ended in honest for line in ended.log.splitlines()]
+    found = [float(line[1]) for line in words if line[:1] == ["ALONE_US"]]
+    assert found, [ended.report for ended in honest]
+    return min(found)
