@@ -12,7 +12,10 @@ _CONTAINER = (
     "or a virtual machine for each trust domain"
 )
 _GROUPS_IN_CONTAINER = "docker run --cgroupns private -v /sys/fs/cgroup:/sys/fs/cgroup:rw"
-_DELEGATE = "systemd: set Delegate=yes in the agent's unit and start the agent in a unit of its own"
+_DELEGATE = (
+    "set Delegate=yes in the agent's systemd unit, "
+    "or start by systemd-run --user --scope -p Delegate=yes"
+)
 _CGROUP_KERNEL = "boot a kernel with control groups (cgroup_enable=memory on some boards)"
 _USER_NAMESPACES = (
     ("proc/sys/user/max_user_namespaces", "0", "sysctl -w user.max_user_namespaces=15000"),
