@@ -82,11 +82,16 @@ class Local:
         return self.kernel("k_fma", grid, out, ctypes.c_int(links))
 
     def copy(self, target: Any, source: Any) -> Enqueue:
-        """A copy between two tensors of one size."""
+        """A copy between two tensors of one size, which it keeps alive."""
         pieces = ctypes.c_uint64(target.numel() * target.element_size() // 16)
         places = [ctypes.c_uint64(one.data_ptr()) for one in (target, source)]
         grid = (8 * self._device.facts.multiprocessors, 256)
-        return self.kernel("k_copy", grid, *places, pieces)
+        kernel = self._device.kernels["k_copy"]
+
+        def enqueue(stream: int, _kept: tuple[Any, Any] = (target, source)) -> None:
+            kernel(stream, grid, *places, pieces)
+
+        return enqueue
 
     def kernel(self, name: str, grid: tuple[int, int], *arguments: Any) -> Enqueue:
         """Any of the harness's kernels."""

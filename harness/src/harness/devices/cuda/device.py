@@ -5,7 +5,6 @@ import importlib
 import secrets
 import time
 import uuid
-from collections import deque
 from typing import Any, cast
 
 from harness.devices.cuda import rules
@@ -25,7 +24,6 @@ from harness.devices.cuda.kernels import Kernels
 from harness.devices.cuda.memory import MAILBOX_BYTES, Inputs, Mapping, Outputs
 from harness.devices.device import DeviceFault, Memory, Window
 
-SHOTS_MAX = 10_000
 COPY_BYTES = 64 * rules.MIB
 FMA_LINKS = 25_000
 STEP_READS = 200_000
@@ -35,10 +33,7 @@ _TRIAL_S_MAX = 2.0
 
 
 class Cuda:
-    """One GPU with a referee of its own context. Errors: DeviceFault, from any method.
-
-    `shots` are the calls since the last `forget`, for the alarm of `suspicion`.
-    """
+    """One GPU with a referee of its own context. Errors: DeviceFault, from any method."""
 
     name = "cuda"
 
@@ -46,7 +41,6 @@ class Cuda:
         self.place = f"cuda:{index}"
         self.tier = "G0"
         self.flags: tuple[str, ...] = ()
-        self.shots: deque[rules.Shot] = deque(maxlen=SHOTS_MAX)
         self._index = index
         self._is_frozen = is_frozen
         self._runs_beside = runs_beside
@@ -109,24 +103,33 @@ class Cuda:
         else:
             shot = self._timed_by_host(window)
         self.flags = shot.flags
-        self.shots.append(shot)
+        cast("Inputs", window.memories[0][0]).shots.append(shot)
         return shot.time_us
 
-    def forget(self) -> None:
-        """Begins a new case for `suspicion`."""
-        self.shots.clear()
-
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
-        """Why the calls since `forget` are to be looked at, or nothing."""
+        """Why the calls with these inputs are to be looked at, or nothing."""
         shown = cast("Inputs", inputs)
         copy_us = self.referee.span_us(lambda _: self.referee.copy(shown))
-        return rules.suspicion(list(self.shots), copy_us, null_spread_us)
+        return rules.suspicion(list(shown.shots), copy_us, null_spread_us)
 
     def reference(self, name: str) -> float:
         """A chain of multiplications (`fma`) or a copy (`copy`), about 50 us, in microseconds."""
         if name == "fma":
             return self.referee.span_us(self._fma)
         return self.referee.span_us(self._copy)
+
+    def calibration(self) -> dict[str, float]:
+        """For the records: the timer's step, an empty pair, and cupy's second opinion, if any."""
+        found = {
+            "timer_step_ns": float(self.timer_step_ns),
+            "pair_us": self.referee.span_us(lambda _: None),
+            "fma_us": self.referee.span_us(self._fma),
+        }
+        try:
+            cupy: Any = importlib.import_module("cupy")
+        except ImportError:
+            return found
+        return found | {"fma_cupy_us": self.referee.span_by_cupy_us(cupy, self._fma)}
 
     def unfit(self) -> list[str]:
         """Heat, errors, strangers on the device; without NVML nobody can tell, and that is said."""

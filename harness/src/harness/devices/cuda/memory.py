@@ -3,12 +3,15 @@
 import ctypes
 import importlib
 import os
+from collections import deque
 from typing import Any
 
 from harness.devices.cuda.driver import Driver
+from harness.devices.cuda.rules import Shot
 
 # The mailbox lies in the last page of the inputs' memory: one word opens the gate, one says done.
 MAILBOX_BYTES = 4096
+SHOTS_MAX = 10_000
 REVEAL_AT = 0
 DONE_AT = 64
 
@@ -127,7 +130,10 @@ class Outputs:
 
 
 class Inputs:
-    """What a worker is shown: `bytes` is private, and copied to the worker by the reveal alone."""
+    """What a worker is shown: `bytes` is private, and copied to the worker by the reveal alone.
+
+    `shots` are the calls that it was shown for, the last ones.
+    """
 
     role = "inputs"
 
@@ -137,6 +143,7 @@ class Inputs:
         self.descriptor = mapping.descriptor
         self.address = mapping.address
         self.size = size
+        self.shots: deque[Shot] = deque(maxlen=SHOTS_MAX)
         self.mailbox = mapping.address + mapping.size - MAILBOX_BYTES
         self.bytes: Any = torch.zeros(size, dtype=torch.uint8, device=place)
         # Before the first reveal nothing of an earlier owner may lie there.
