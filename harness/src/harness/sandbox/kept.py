@@ -131,7 +131,8 @@ class KeptBox:
         if message.get("group"):
             self._switch = Switch(message["group"], *descriptors)
         self._built += message.pop("built", 0)
-        self._heard |= message
+        # Of several faults the first is the cause.
+        self._heard = self._heard | message | _fault_of(self._heard)
         return True
 
     def _raise_fault(self) -> None:
@@ -146,3 +147,7 @@ def _status(code: int) -> int:
     (1, -9)
     """
     return _SIGNALLED - code if code > _SIGNALLED else code
+
+
+def _fault_of(heard: dict[str, Any]) -> dict[str, Any]:
+    return {"fault": heard["fault"]} if "fault" in heard else {}
