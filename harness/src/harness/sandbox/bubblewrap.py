@@ -34,6 +34,13 @@ def command(spec: Spec, inside: Sequence[str], record: int) -> list[str]:
     ]
 
 
+def require(spec: Spec) -> None:
+    """Errors: OSError, if a program that builds such a box is not installed."""
+    _tool("bwrap")
+    if "uid" in spec.walls:
+        _tool("setpriv")
+
+
 def _tool(name: str) -> str:
     path = shutil.which(name, path=f"{os.defpath}:/usr/local/bin")
     if path is None:

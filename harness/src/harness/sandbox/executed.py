@@ -52,7 +52,8 @@ class Wrapped:
         self.kept: Sequence[int] = (self._record,)
 
     def prepare(self) -> None:
-        """Bubblewrap makes its own namespaces."""
+        """Bubblewrap makes its own namespaces. Errors: OSError, if there is none."""
+        bubblewrap.require(self._spec)
 
     def begin(self) -> NoReturn:
         """Becomes bubblewrap. Errors: OSError."""
