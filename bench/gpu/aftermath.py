@@ -10,7 +10,7 @@ from bench.gpu.pair import GuestFailed, Pair
 from bench.gpu.table import Bench, Found, alone
 from harness.devices.cuda.device import Cuda
 from harness.devices.cuda.memory import Mapping, tensor_at
-from harness.devices.cuda.nodes import needs, present
+from harness.devices.cuda.nodes import installed, needs, present
 from harness.devices.device import DeviceFault
 
 MARK = 0xAB
@@ -42,8 +42,8 @@ def recovery(bench: Bench) -> Found:
 
 def box(bench: Bench) -> Found:
     """V12: what the host has of what a box needs."""
-    device = bench.device()
-    found = needs((0, device.describe()["gpu_uuid"]), present())
+    gpus = installed() or [(0, bench.device().describe()["gpu_uuid"])]
+    found = needs(gpus[0], present())
     said = f"nodes {len(found.devices)}: {' '.join(found.devices)}; missing: {found.missing}"
     return Found(said, not found.missing, {"read_only": found.read_only})
 

@@ -11,6 +11,7 @@ from harness.devices.cuda.driver import Driver
 from harness.devices.cuda.health import Monitor
 from harness.devices.cuda.nvrtc import Nvrtc
 from harness.devices.device import DeviceFault
+from harness.devices.gpu import opened
 from harness.devices.hip import hip
 
 
@@ -44,6 +45,18 @@ def test_a_missing_monitor_is_named() -> None:
 def test_a_machine_without_a_gpu_fails_to_prepare_one() -> None:
     with pytest.raises(DeviceFault, match="driver cannot be used"):
         Cuda(is_frozen=True, runs_beside=False).prepare()
+
+
+@needs_no_gpu
+def test_a_gpu_that_is_not_here_cannot_be_opened() -> None:
+    for name, reason in {"cuda": "driver cannot be used", "hip": "built without it"}.items():
+        with pytest.raises(DeviceFault, match=reason):
+            opened(name, is_frozen=True)
+
+
+def test_a_device_of_another_name_is_no_gpu() -> None:
+    with pytest.raises(DeviceFault, match="no GPU device 'tpu'"):
+        opened("tpu", is_frozen=True)
 
 
 @needs_no_gpu

@@ -1,6 +1,8 @@
 """What a box is shown of a GPU."""
 
-from harness.devices.cuda.nodes import needs
+from pathlib import Path
+
+from harness.devices.cuda.nodes import installed, needs
 
 HOST = (
     "/dev/nvidia0",
@@ -50,3 +52,15 @@ def test_the_pipes_of_mps_are_shown_where_they_are_named() -> None:
     found = needs((0, "GPU-0"), HOST, mps={"CUDA_MPS_PIPE_DIRECTORY": "/run/mps/pipe"})
     assert "/run/mps/pipe" in found.read_only
     assert found.environment["CUDA_MPS_PIPE_DIRECTORY"] == "/run/mps/pipe"
+
+
+def test_the_gpus_of_a_host_are_known_without_opening_one(tmp_path: Path) -> None:
+    for folder, said in {
+        "0000:02:00.0": "GPU UUID: \t GPU-b\nDevice Minor: \t 1\n",
+        "0000:01:00.0": "GPU UUID: \t GPU-a\nDevice Minor: \t 0\n",
+        "0000:03:00.0": "GPU UUID: \t GPU-c\n",
+    }.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "information").write_text(said)
+    assert installed(tmp_path) == [(0, "GPU-a"), (1, "GPU-b")]
+    assert installed(tmp_path / "nowhere") == []

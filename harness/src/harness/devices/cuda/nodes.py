@@ -13,6 +13,7 @@ _SHARED_NODES = (
     "/dev/nvidia-modeset",
 )
 _NEEDED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+_INFORMATION = "/proc/driver/nvidia/gpus"
 _MIG_FOLDER = "/dev/nvidia-caps"
 _LIBRARY = re.compile(r"lib(cuda|nvidia-ml|nvidia-ptxjitcompiler|nvidia-nvvm|cudadebugger)\.so\b")
 _FOLDERS = ("/sys",)
@@ -78,11 +79,18 @@ def present() -> frozenset[str]:
     return frozenset(nodes | caps | folders)
 
 
-def minor_of(information: str) -> int | None:
-    """The minor number in a device's `information` file below /proc/driver/nvidia/gpus.
+def gpu_of(information: str) -> tuple[int, str] | None:
+    """Minor number and UUID in a device's `information` file; None if it does not say both.
 
-    >>> minor_of("Model: \\t NVIDIA H200\\nDevice Minor: \\t 3\\n")
-    3
+    >>> gpu_of("Model: \\t NVIDIA H200\\nGPU UUID: \\t GPU-00ab\\nDevice Minor: \\t 3\\n")
+    (3, 'GPU-00ab')
     """
-    found = re.search(r"^Device Minor:\s*(\d+)\s*$", information, re.MULTILINE)
-    return int(found[1]) if found else None
+    minor = re.search(r"^Device Minor:\s*(\d+)\s*$", information, re.MULTILINE)
+    uuid = re.search(r"^GPU UUID:\s*(\S+)\s*$", information, re.MULTILINE)
+    return (int(minor[1]), uuid[1]) if minor and uuid else None
+
+
+def installed(folder: Path = Path(_INFORMATION)) -> list[tuple[int, str]]:
+    """Minor number and UUID of each GPU that the driver has here; it opens none of them."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted(folder.glob("*/information")))
+    return sorted(gpu for text in texts if (gpu := gpu_of(text)))
