@@ -229,12 +229,13 @@ def test_a_box_shows_what_is_asked_for(lodge: Lodge, isolation: Isolation) -> No
     needs(isolation, "namespaces")
     (lodge.folder / "shown").mkdir()
     (lodge.folder / "shown" / "file").write_text("seen")
-    source = f"import os\nprint(open({str(lodge.folder / 'shown' / 'file')!r}).read(), end='')\n"
-    source += "open('/dev/tty0' if os.path.exists('/dev/tty0') else os.devnull, 'w').close()\n"
-    visit = lodge.enter(lodge.spec(source + HONEST, read_only=(str(lodge.folder / "shown"),)))
+    shown = str(lodge.folder / "shown" / "file")
+    source = f"import os\nprint(open({shown!r}).read(), os.stat('/dev/tty').st_rdev, end='')\n"
+    read_only = (str(lodge.folder / "shown"),)
+    visit = lodge.enter(lodge.spec(source + HONEST, read_only=read_only, devices=("/dev/tty",)))
     assert visit.answer() == READY
     assert visit.end()
-    assert visit.printed() == "seen"
+    assert visit.printed() == f"seen {Path('/dev/tty').stat().st_rdev}"
 
 
 def test_a_client_needs_no_privilege(inn: Lodge) -> None:
