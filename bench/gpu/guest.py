@@ -18,6 +18,7 @@ from harness.devices.cuda.driver import NON_BLOCKING, NOT_READY, Driver, Kernel
 from harness.devices.cuda.kernels import architecture
 from harness.devices.cuda.mps import join
 from harness.devices.cuda.nvrtc import Nvrtc
+from harness.devices.gpu import EAGER
 from harness.worker import protocol
 from harness.worker.cuda import CudaCase
 
@@ -200,7 +201,7 @@ def start(mode: str, *, is_apart: bool = False, mps: dict[str, str]) -> tuple[in
     try:
         if is_apart:
             _part()
-        join(mps)
+        join(EAGER | mps)
         Guest(theirs, mode).serve()
         os._exit(0)
     except ConnectionError:

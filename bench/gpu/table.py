@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.devices.cuda.device import Cuda
 from harness.devices.cuda.mps import join
+from harness.devices.gpu import EAGER
 
 END_S_MAX = 5.0
 
@@ -46,7 +47,7 @@ class Bench:
 
     def device(self) -> Cuda:
         """The referee, opened in this process."""
-        join(self.mps)
+        join(EAGER | self.mps)
         device = Cuda(is_frozen=True, runs_beside=bool(self.mps))
         device.prepare()
         return device

@@ -8,6 +8,9 @@ from harness.devices.local import Local
 
 NAMES = ("cuda", "hip")
 
+# A kernel that is loaded at its first launch would be loaded while something is timed.
+EAGER = {"CUDA_MODULE_LOADING": "EAGER"}
+
 
 def opened(name: str, *, is_frozen: bool, pipes: str = mps.PIPES) -> Device:
     """The device, prepared: at the best tier that it can keep. Errors: DeviceFault.
@@ -19,8 +22,7 @@ def opened(name: str, *, is_frozen: bool, pipes: str = mps.PIPES) -> Device:
     local = hip() if name == "hip" else Local(name)
     if name == "cuda":
         is_running = mps.is_running(pipes)
-        if is_running:
-            mps.join({"CUDA_MPS_PIPE_DIRECTORY": pipes})
+        mps.join(EAGER | ({"CUDA_MPS_PIPE_DIRECTORY": pipes} if is_running else {}))
         device = Cuda(is_frozen=is_frozen, runs_beside=is_running)
         device.prepare()
         if device.tier != "G0":
