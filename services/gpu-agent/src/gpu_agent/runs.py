@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_agent.domain import Began, Machine, News, Outcome, StageOver, Step
+from gpu_agent.domain import Began, Machine, News, Outcome, StageOver, Step, is_left_behind
 from harness import entry
 from harness.entry import (
     CaseReport,
@@ -26,8 +26,6 @@ from shared.problems.languages import suffix
 
 DEVICE = "cpu"
 ARTEFACTS_MAX = 16
-# How the harness says that something of a submission would not die.
-LEFT_BEHIND = ("could not be killed", "could not be emptied")
 Told = Callable[[News], Awaitable[None]]
 
 
@@ -114,8 +112,8 @@ class HarnessRuns:
         )
         harness = await self.warm()
         report = await harness.evaluate(request, lambda message: told(_news(message)))
-        if report.failure_code and any(words in report.reason for words in LEFT_BEHIND):
-            self.ailment = f"after {order.job}: {report.reason}"
+        if is_left_behind(report.failure_code, report.reason):
+            self.ailment = f"after run of job {order.job}: {report.reason}"
         return _outcome(report), await asyncio.to_thread(_files_of, report, out)
 
     def _home(self, source: bytes, name: str) -> Path:
