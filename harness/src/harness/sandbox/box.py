@@ -26,6 +26,9 @@ class Box(Protocol):
     def thaw(self) -> None:
         """Lets everything in the box run on."""
 
+    def cpu_us(self) -> int | None:
+        """Microseconds of processor that the box has used, where they can be read at once."""
+
     def status(self, within_s: float) -> int | None:
         """How the ranks ended: the first status that is not 0, negative for a signal; None if
         they run on. Errors: SandboxFault, if the box broke.

@@ -45,8 +45,10 @@ class Group:
         else:
             version, folder = 1, self._folder["freezer"]
             names = ("freezer.state", "freezer.state")
+        read = os.O_RDONLY | os.O_CLOEXEC
         write = os.open(folder / names[0], os.O_WRONLY | os.O_CLOEXEC)
-        return Switch(version, write, os.open(folder / names[1], os.O_RDONLY | os.O_CLOEXEC))
+        spent = os.open(folder / "cpu.stat", read) if version == 2 else -1
+        return Switch(version, write, os.open(folder / names[1], read), spent)
 
     def join(self) -> None:
         """Puts this process, and all it will start, into the groups."""

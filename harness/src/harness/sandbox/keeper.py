@@ -142,7 +142,7 @@ class _Keeper:
         if switch is None:
             channel.tell(self._client, {"group": 0})
             return
-        channel.tell(self._client, {"group": switch.version}, (switch.write, switch.read))
+        channel.tell(self._client, {"group": switch.version}, switch.descriptors)
         switch.close()
 
     def _answer(self) -> bool:

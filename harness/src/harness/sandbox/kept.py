@@ -60,6 +60,12 @@ class KeptBox:
         assert self._switch is not None, "this box has no freezer"
         self._switch.thaw()
 
+    def cpu_us(self) -> int | None:
+        """Microseconds of processor that the box has used, where they can be read at once."""
+        if self._switch is None or self._ended is not None:
+            return None
+        return self._switch.cpu_us()
+
     def status(self, within_s: float) -> int | None:
         """How the ranks ended, None if they run on. Errors: SandboxFault, if the box broke."""
         until = time.monotonic() + within_s

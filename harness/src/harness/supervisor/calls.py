@@ -42,7 +42,10 @@ class Court:
 
 
 class Gate:
-    """A case whose inputs a team of workers sees one call at a time."""
+    """A case whose inputs a team of workers sees one call at a time.
+
+    `idle_us` is how long no worker ran during the last call: it waited, or its core was taken away.
+    """
 
     def __init__(self, court: Court, team: Team, case: Case, shapes: Sequence[Shape]) -> None:
         self._author = court.author
@@ -59,6 +62,8 @@ class Gate:
         self._descriptors: Sequence[int] = ()
         self._until = 0.0
         self._limit = ""
+        self._spent_us: int | None = None
+        self.idle_us = 0.0
 
     def __enter__(self) -> Self:
         """Hands the memories to the workers; they see no input in them yet."""
@@ -79,6 +84,8 @@ class Gate:
         Errors: CaseFailed, for anything but a right answer in time; ProblemFault, DeviceFault.
         """
         time_us = self.run(seed, deadline)
+        self._freeze()
+        self.idle_us = _idle_us(time_us, self._spent_us, self._team.cpu_us())
         self._require_stillness()
         for rank, seat in enumerate(self._seats):
             self._judge(rank, seat)
@@ -99,6 +106,7 @@ class Gate:
             seat.poison.renew(is_on=self._defences.poisons)
         self._order(order)
         self._set_limit(deadline)
+        self._spent_us = self._team.cpu_us()
         self._device.flush()
         if self._defences.requires_silence:
             self._team.require_silence()
@@ -178,7 +186,6 @@ class Gate:
 
     def _require_stillness(self) -> None:
         """After the commit nothing may change; now and then there is time for that to show."""
-        self._freeze()
         if secrets.randbelow(_IDLE_ODDS) == 0:
             self._team.thaw()
             time.sleep(_IDLE_S)
@@ -211,6 +218,13 @@ class Gate:
         if not all(map(lambda leaf, part: leaf.holds(part), seat.shape.outputs, answer.tensors)):
             raise ProblemFault("ref_kernel makes other shapes under another seed")
         return answer.tensors
+
+
+def _idle_us(time_us: float, before_us: int | None, after_us: int | None) -> float:
+    """How long no worker was on a core during a call; 0 where that cannot be known."""
+    if before_us is None or after_us is None:
+        return 0.0
+    return max(0.0, time_us - (after_us - before_us))
 
 
 class _Answer:

@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,10 @@ class Guests:
         """The same without a submission, to show what a call costs with nothing in it."""
         return self._team({"is_null": True}, (), self._spec(self._limits(), self.ranks), Log())
 
-    def start_builder(self, wish: dict[str, Any], descriptors: Sequence[int]) -> Team:
-        """One worker with a compiler's limits."""
+    def start_builder(
+        self, wish: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
+    ) -> Team:
+        """One worker with a compiler's limits; these folders are `shown` to it, too."""
         limits = Limits(
             memory_bytes=BUILD_MEMORY_BYTES,
             processes_max=BUILD_PROCESSES_MAX,
@@ -75,7 +77,8 @@ class Guests:
             file_bytes_max=BUILD_MEMORY_BYTES // 4,
             cpu_s=BUILD_S_MAX * max(1, len(self.place.cores)),
         )
-        return self._team(wish, descriptors, self._spec(limits, 1), self.log)
+        spec = replace(self._spec(limits, 1), read_only=shown)
+        return self._team(wish, descriptors, spec, self.log)
 
     def welcome(self, team: Team, deadline: float) -> None:
         """Waits until every worker is ready. Errors: CaseFailed, with how the import ended."""

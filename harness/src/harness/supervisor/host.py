@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -159,9 +159,12 @@ def _machine(options: dict[str, Any], cache: Cache) -> Machine:
     if level := options.get("level"):
         found = found.lowered(level)
     walls = found.minus(options.get("without", ())).walls
-    kinds: dict[str, Callable[[], Launcher]] = {"zygote": Forked, "bubblewrap": Executed}
-    launcher = kinds[options.get("launcher", "zygote")]()
-    return Machine(launcher, walls, survey(), cache, Defences(**options.get("defences", {})))
+    kinds: dict[str, Callable[[Sequence[str]], Launcher]]
+    kinds = {"zygote": Forked, "bubblewrap": Executed}
+    # A box that lacks one of these is refused, whoever asks for it.
+    launcher = kinds[options.get("launcher", "zygote")](walls)
+    workshop = survey(ncu=options.get("ncu", ""))
+    return Machine(launcher, walls, workshop, cache, Defences(**options.get("defences", {})))
 
 
 def _channel() -> IO[str]:

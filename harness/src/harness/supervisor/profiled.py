@@ -1,4 +1,4 @@
-"""The profile stage: what a profiler saw of one call, as files that nobody here looks into."""
+"""The profile stage: what profilers saw of one call, as files that nobody here looks into."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from harness.messages import Artefact
 from harness.problem import Case
 from harness.supervisor.calls import Court, Gate
-from harness.supervisor.home import Home
+from harness.supervisor.captured import Capturer, File
+from harness.supervisor.guests import Guests
 from harness.supervisor.inputs import Shape
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
@@ -19,35 +20,43 @@ _BYTES_MAX = 16 * 1024**2
 
 
 class Profiler:
-    """Profiles one case after another in a team that has been checked."""
+    """Profiles one case after another in a team that has been checked, and keeps what it saw."""
 
-    def __init__(self, court: Court, team: Team, home: Home) -> None:
+    def __init__(self, court: Court, guests: Guests, team: Team) -> None:
         self._court = court
+        self._guests = guests
         self._team = team
-        self._home = home
+        self._capturer = Capturer(court, guests)
+        self.artefacts: list[Artefact] = []
 
     def run(
         self, case: Case, number: int, how: tuple[Sequence[Shape], Iterator[int]], deadline: float
-    ) -> list[Artefact]:
-        """A trace and a table of one call. Errors: CaseFailed, if there is nothing in them."""
+    ) -> None:
+        """A trace and a table of one call, and what ncu saw. Errors: CaseFailed, if one is empty."""
         shapes, seeds = how
+        self._keep(number, self._recorded(case, shapes, seeds, deadline))
+        if self._capturer.is_for(case):
+            self._keep(number, self._capturer.files(case, shapes[0], deadline))
+
+    def _recorded(
+        self, case: Case, shapes: Sequence[Shape], seeds: Iterator[int], deadline: float
+    ) -> list[File]:
         memories = [os.memfd_create("profile", os.MFD_CLOEXEC) for _ in (_TRACE, _TABLE)]
         try:
             with Gate(self._court, self._team, case, shapes) as gate:
                 gate.call(next(seeds), deadline)
                 gate.run(next(seeds), deadline, PROFILE, memories)
-            found = [taken(memory, _BYTES_MAX) for memory in memories]
+            trace, table = (taken(memory, _BYTES_MAX) for memory in memories)
         finally:
             for memory in memories:
                 os.close(memory)
-        if not found[1]:
+        if not table:
             raise CaseFailed("crashed", "the profile is empty")
-        return [
-            self._kept(f"profile-{number}-{name}", media, data)
-            for (name, media), data in zip((_TRACE, _TABLE), found, strict=True)
-            if data
-        ]
+        return [(*_TRACE, trace), (*_TABLE, table)]
 
-    def _kept(self, name: str, media: str, data: bytes) -> Artefact:
-        self._home.keep(name, data)
-        return Artefact(name, media, len(data))
+    def _keep(self, number: int, files: Sequence[File]) -> None:
+        for name, media, data in files:
+            if data:
+                full = f"profile-{number}-{name}"
+                self._guests.home.keep(full, data)
+                self.artefacts.append(Artefact(full, media, len(data)))

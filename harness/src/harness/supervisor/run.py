@@ -227,13 +227,12 @@ class _Run:
         for rank in range(self._team.ranks):
             self._team.send(rank, protocol.WARM)
         self.guests.welcome(self._team, deadline)
-        profiler = Profiler(self._court, self._team, self._home)
+        profiler = Profiler(self._court, self.guests, self._team)
+        self._artefacts = profiler.artefacts
         for number, case in enumerate(self._problem.cases(stage, self._request.mode)):
             seeds = self._seeds(stage, case)
             try:
-                self._artefacts += profiler.run(
-                    case, number, (self._shapes[case.name], seeds), deadline
-                )
+                profiler.run(case, number, (self._shapes[case.name], seeds), deadline)
             except CaseFailed as failure:
                 return [*reports, verdict.report(case.name, stage, failure)]
             reports.append(CaseReport(case.name, stage, "passed"))
@@ -284,5 +283,6 @@ def _device(name: str, machine: Machine) -> Device:
             is_frozen=defences.freezes and "freezer" in machine.walls,
             is_sealed=defences.seals,
             is_early=defences.starts_before_thaw,
+            is_late=defences.stops_after_snapshot,
         )
     raise DeviceFault(f"there is no device {name!r} here, only 'cpu'")

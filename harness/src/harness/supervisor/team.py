@@ -66,6 +66,10 @@ class Team:
         if self._box.can_freeze:
             self._box.thaw()
 
+    def cpu_us(self) -> int | None:
+        """Microseconds of processor that the workers have used, where they can be read at once."""
+        return self._box.cpu_us()
+
     def usage(self) -> dict[str, float]:
         """Processor seconds and the peak of memory, as the box counts them."""
         return self._box.usage()

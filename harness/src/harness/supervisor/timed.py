@@ -24,11 +24,14 @@ from harness.timing.history import History
 from harness.timing.policy import Policy, policy_for
 from harness.timing.procedure import measure
 from harness.timing.process import Plan, Process
-from harness.timing.source import Sample
+from harness.timing.source import CONTAMINATED, Sample
 
 # A stage that is to fit its budget plans with half of it: a machine can be slower than it was.
 _SHARE = 0.5
 _NULL_S_MAX = 60.0
+# A sample is contaminated when its worker was off its core for longer than a handshake explains.
+_IDLE_SHARE_MAX = 0.02
+_HANDSHAKE_US_MAX = 100.0
 
 
 @dataclass
@@ -66,7 +69,11 @@ class _Source:
 
     def call(self) -> Sample:
         """One judged call of the submission. Errors: CaseFailed."""
-        return Sample(self.gate.call(next(self.seeds), self.deadline))
+        time_us = self.gate.call(next(self.seeds), self.deadline)
+        flags = self.court.device.flags
+        if self.gate.idle_us > _IDLE_SHARE_MAX * time_us + _HANDSHAKE_US_MAX:
+            flags = (*flags, CONTAMINATED)
+        return Sample(time_us, flags)
 
     def null(self) -> Sample:
         """The same call of nothing."""
