@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ class Cheat:
     """A submission and what its header asks for: `# word: value` in its first lines.
 
     `id` is the line of the catalogue; `expect` the verdicts that will do; `level` the least level
-    of isolation at which that holds. `mode`, `budgets`, `floor_us`, `problem` and `key_reversed`
-    say what is run; `runs` how often in a row, `at_once` in how many sandboxes at one time. What
+    of isolation at which that holds. `mode`, `budgets`, `problem`, `size`, `seed`, `floor_us` and
+    `key_reversed` say what is run; `runs` how often in a row, `at_once` in how many sandboxes at one time. What
     has to be in the log and in the report is `prints` and `says`; `never_prints` and `never_says`
     may not be there. `time_us_min` bounds its times, and `check: no_gain` compares every call with
     the time that the work alone takes.
@@ -53,6 +53,10 @@ class Cheat:
     def key(self) -> str | None:
         """The run's key, if it must be known; its text may not stand in the file."""
         return self.header["key_reversed"][::-1] if "key_reversed" in self.header else None
+
+    def like(self, **words: str) -> "Cheat":
+        """The same submission with other words in its header."""
+        return replace(self, header=self.header | words)
 
     def number(self, word: str, default: float) -> float:
         """A number of the header."""
@@ -88,25 +92,26 @@ def corpus() -> list[Cheat]:
 
 def write_problem(one: Cheat, folder: Path) -> None:
     """Lays out the problem that a cheat is asked to solve."""
-    words = one.header.get("problem", "")
+    slug = one.header.get("problem", "triangles")
     files = {}
-    for path in (HERE / f"problem_{words}" if words else HERE / "problem").glob("*.py"):
+    for path in (HERE / "problem" / slug).glob("*.py"):
         (folder / path.name).write_bytes(path.read_bytes())
         files[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
-    size = int(one.number("size", 256))
+    seed = {"seed": None if one.header.get("seed") == "none" else 7}
+    timed = _case(int(one.number("size", 256)), seed)
     manifest = {
-        "slug": words or "triangles",
+        "slug": slug,
         "lang": "py",
         "files": files,
         "submission": "submission.py",
-        "tests": [_case(32), _case(64)] if not words else [_case(1024)],
-        "benchmarks": [_case(size if not words else 1024, one.number("floor_us", 0.0))],
+        "tests": [_case(32, seed), _case(64, seed)],
+        "benchmarks": [timed | {"floor_us": one.number("floor_us", 0.0)}],
         "ranking_by": "geom",
         "budgets_s": one.budgets_s(),
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
-def _case(size: int, floor_us: float = 0.0) -> dict[str, Any]:
-    args = {"size": size, "seed": 7}
-    return {"name": f"size={size} seed=7", "args": args, "floor_us": floor_us}
+def _case(size: int, seed: dict[str, int | None]) -> dict[str, Any]:
+    args = {"size": size} | seed
+    return {"name": " ".join(f"{word}={value}" for word, value in args.items()), "args": args}

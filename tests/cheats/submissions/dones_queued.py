@@ -16,7 +16,7 @@ def control():
 
 
 for _ in range(50):
-    control().send(b"D" + b"x" * 16)
+    control().send(b"D" + bytes(16))
 
 
 def custom_kernel(data):

@@ -6,6 +6,7 @@
 # A native loop on the last word of the input lets a thread go the moment that the word changes,
 # before the worker is told; the kernel then only waits for what may long be done.
 import ctypes
+import os
 import subprocess
 import threading
 
@@ -21,6 +22,10 @@ wait_for_change = ctypes.CDLL("./spin.so").wait_for_change
 wait_for_change.restype = None
 wait_for_change.argtypes = (ctypes.c_void_p, ctypes.c_uint)
 kept = {}
+try:
+    os.sched_setaffinity(0, range(os.cpu_count()))  # beside, or in the way of, who holds the clock
+except OSError:
+    pass
 
 
 class Spinner(threading.Thread):

@@ -1,6 +1,7 @@
 # id: C10 seed_recovery
 # expect: passed
 # problem: words
+# size: 1024
 # mode: benchmark
 # prints: WORKS
 # never_prints: PREDICTED
