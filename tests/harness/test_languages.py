@@ -1,7 +1,5 @@
-"""Native files and profiles, from the request to the report, in boxes of their own."""
+"""Native files, from the request to the report, in boxes of their own."""
 
-import gzip
-import json
 import shutil
 from pathlib import Path
 
@@ -59,20 +57,6 @@ def test_a_cuda_file_needs_a_gpu(host: Host) -> None:
     report = host.run("__global__ void k() {}\n", suffix=".cu")
     assert report.verdict == "compile_error"
     assert "needs a GPU" in report.reason
-
-
-def test_a_profile_is_a_trace_and_a_table_of_every_case(host: Host) -> None:
-    report = host.run(HONEST, "profile")
-    assert report.verdict == "passed", report.reason
-    assert [one.name for one in report.artefacts] == [
-        "profile-0-trace.json.gz",
-        "profile-0-table.txt",
-        "profile-1-trace.json.gz",
-        "profile-1-table.txt",
-    ]
-    trace = json.loads(gzip.decompress((host.out / "profile-0-trace.json.gz").read_bytes()))
-    assert "custom_kernel" in {one.get("name") for one in trace["traceEvents"]}
-    assert "aten::copy_" in (host.out / "profile-1-table.txt").read_text()
 
 
 def test_a_wrong_public_case_shows_its_first_wrong_elements(host: Host) -> None:

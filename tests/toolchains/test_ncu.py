@@ -1,40 +1,63 @@
-"""The kernel profiler is asked in one way, and an empty capture is an error."""
+"""The kernel profiler is asked in one way, where it is of use."""
+
+import io
+import zipfile
+from pathlib import Path
 
 import pytest
 
 from harness.toolchains import ncu
+from harness.toolchains.ncu import Ncu
 
-HEAD = '"ID","Kernel Name","gpu__time_duration.sum","sm__throughput.avg.pct"\n"","","us","%"\n'
+SUFFIX = ncu.REPORT_SUFFIX
 
 
-def test_the_program_comes_last_and_clocks_are_left_alone() -> None:
-    line = ncu.command("/scratch/report", ("python", "-m", "harness.worker", "3", "/submission/a"))
-    assert line[0] == "ncu"
-    assert line[-5:] == ("python", "-m", "harness.worker", "3", "/submission/a")
+def test_the_program_may_follow_and_clocks_are_left_alone() -> None:
+    line = ncu.command("/usr/bin/ncu", "/scratch/report")
+    assert line[0] == "/usr/bin/ncu"
+    assert all(option.startswith("--") for option in line[1:])
     assert {"--clock-control=none", "--export=/scratch/report", "--config-file=off"} <= set(line)
 
 
+def test_only_what_lies_between_the_marks_is_profiled() -> None:
+    assert "--profile-from-start=off" in ncu.command("ncu", "/scratch/report")
+
+
 def test_a_report_has_a_page_to_read_and_one_to_compute_with() -> None:
-    pages = ncu.pages("/scratch/report")
-    assert pages["details.txt"] == ("ncu", "--import=/scratch/report.ncu-rep", "--page=details")
-    assert pages["raw.csv"][-1] == "--csv"
-
-
-def test_the_profiled_kernels_are_counted() -> None:
-    raw = f'==PROF== Connected\n{HEAD}"0","copy","5.1","3"\n"1","fma(float *, int)","n/a","7"\n'
-    assert ncu.require_capture(raw) == 2
+    pages = ncu.pages("ncu", "/scratch/report")
+    assert pages["text"] == ("ncu", f"--import=/scratch/report{SUFFIX}", "--page=details")
+    assert pages["csv"][-2:] == ("--page=raw", "--csv")
 
 
 @pytest.mark.parametrize(
-    ("raw", "text"),
+    ("found", "device", "ranks", "is_run"),
     [
-        ("", "no kernel was profiled"),
-        ("==WARNING== No kernels were profiled.\n", "no kernel was profiled"),
-        (HEAD, "no kernel was profiled"),
-        (f'{HEAD}"0","k","nan","n/a"\n', "no metric of a kernel has a value"),
-        (f'{HEAD}"0","k"\n', "no metric of a kernel has a value"),
+        (Ncu("/usr/bin/ncu"), "cuda", 1, True),
+        (Ncu("/usr/bin/ncu"), "cuda", 2, False),
+        (Ncu("/usr/bin/ncu"), "cpu", 1, False),
+        (Ncu("/usr/bin/ncu"), "hip", 1, False),
+        (Ncu(""), "cuda", 1, False),
+        (Ncu("/tmp/ncu", ("cpu", "cuda")), "cpu", 1, True),
     ],
 )
-def test_an_empty_capture_is_an_error(raw: str, text: str) -> None:
-    with pytest.raises(ncu.EmptyCapture, match=f"the profile is empty: {text}"):
-        ncu.require_capture(raw)
+def test_ncu_is_run_for_one_process_on_a_cuda_gpu(
+    found: Ncu, device: str, ranks: int, is_run: bool
+) -> None:
+    assert found.is_for(device, ranks) is is_run
+
+
+def test_a_box_is_shown_where_ncu_lies_behind_links(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "ncu").touch()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "ncu").symlink_to(tmp_path / "real" / "ncu")
+    folders = Ncu(str(tmp_path / "bin" / "ncu")).folders
+    assert folders == (str(tmp_path / "bin"), str(tmp_path / "real"))
+    assert Ncu().folders == ()
+
+
+def test_the_program_brings_the_guest_and_nothing_else_of_the_harness() -> None:
+    names = zipfile.ZipFile(io.BytesIO(ncu.packed())).namelist()
+    assert {"__main__.py", "harness/__init__.py", "harness/worker/replay.py"} <= set(names)
+    others = {name for name in names if not name.startswith("harness/worker/")}
+    assert others == {"__main__.py", "harness/__init__.py"}

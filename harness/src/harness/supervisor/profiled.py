@@ -32,7 +32,7 @@ class Profiler:
     def run(
         self, case: Case, number: int, how: tuple[Sequence[Shape], Iterator[int]], deadline: float
     ) -> None:
-        """A trace and a table of one call, and what ncu saw. Errors: CaseFailed, if one is empty."""
+        """Trace and table of one call, and what ncu saw. Errors: CaseFailed, if any is empty."""
         shapes, seeds = how
         self._keep(number, self._recorded(case, shapes, seeds, deadline))
         if self._capturer.is_for(case):

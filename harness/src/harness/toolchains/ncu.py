@@ -1,64 +1,85 @@
-"""NVIDIA's kernel profiler: its command lines, and whether it captured anything."""
+"""NVIDIA's kernel profiler: where it is, what it is of use for, and its command lines.
 
-import csv
+No real ncu has run these lines yet: they follow its manual, and tests use a stand-in for it.
+"""
+
+import io
+import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 REPORT_SUFFIX = ".ncu-rep"
 KERNELS_MAX = 20
-_PAGES = {"details.txt": ("details", ()), "raw.csv": ("raw", ("--csv",))}
-_NO_NUMBERS = ("", "n/a", "nan", "-nan")
+
+_PACKAGE = Path(__file__).parent.parent
+_PROGRAM = "worker/replay.py"
+_DEVICES = ("cuda",)
 
 
-class EmptyCapture(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
-    """The profiler ran and measured nothing."""
+@dataclass(frozen=True)
+class Ncu:
+    """A machine's ncu by its path, "" where there is none, and the devices that it is run on."""
+
+    path: str = ""
+    devices: tuple[str, ...] = _DEVICES
+
+    def is_for(self, device: str, ranks: int) -> bool:
+        """Whether a case is profiled by it: one process alone, for several wait for each other.
+
+        >>> Ncu("/usr/bin/ncu").is_for("cuda", 1), Ncu("/usr/bin/ncu").is_for("cpu", 1)
+        (True, False)
+        """
+        return bool(self.path) and device in self.devices and ranks == 1
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Where it lies, by its own name and by that of what links lead to."""
+        if not self.path:
+            return ()
+        found = (Path(self.path), Path(self.path).resolve())
+        return tuple(sorted({str(one.parent) for one in found}))
 
 
-def command(report: str, program: Sequence[str]) -> tuple[str, ...]:
-    """Runs a program under ncu, which writes `report` and its suffix.
+def command(ncu: str, report: str) -> tuple[str, ...]:
+    """What runs a program, whose arguments follow, and writes `report` and its suffix.
 
-    Errors of ncu show in its output and its exit status; ERR_NVGPUCTRPERM means that the operator
-    has not allowed performance counters to accounts other than root.
+    Of the program, what lies between the marks of replay.py is profiled. Errors of ncu show in its
+    output and its exit status; ERR_NVGPUCTRPERM means that the operator has not allowed
+    performance counters to accounts other than root.
     """
     return (
-        "ncu",
+        ncu,
         "--config-file=off",
         "--target-processes=all",
+        "--profile-from-start=off",
         "--set=full",
         "--import-source=yes",
         "--clock-control=none",
         f"--launch-count={KERNELS_MAX}",
         "--force-overwrite",
         f"--export={report}",
-        *program,
     )
 
 
-def pages(report: str) -> dict[str, tuple[str, ...]]:
-    """The command line of each page of a report, by the name of the file it becomes.
+def pages(ncu: str, report: str) -> dict[str, tuple[str, ...]]:
+    """The command lines that make a report's page to read, and its table to compute with.
 
     A report is made by an untrusted process: it is read in a box, never by the supervisor.
     """
     source = f"--import={report}{REPORT_SUFFIX}"
-    return {name: ("ncu", source, f"--page={page}", *more) for name, (page, more) in _PAGES.items()}
+    return {
+        "text": (ncu, source, "--page=details"),
+        "csv": (ncu, source, "--page=raw", "--csv"),
+    }
 
 
-def require_capture(raw: str) -> int:
-    """How many kernels a raw page tells of.
-
-    Errors: EmptyCapture, if there is none, or none has a number.
-
-    >>> require_capture('"ID","Kernel Name","gpu__time_duration.sum"\\n"","","us"\\n"0","k","5.1"')
-    1
-    """
-    lines = [line for line in raw.splitlines() if line.startswith('"')]
-    rows = [row for row in csv.DictReader(lines) if row.get("ID")]
-    if not rows:
-        raise EmptyCapture("the profile is empty: no kernel was profiled")
-    if not any(_is_measured(row) for row in rows):
-        raise EmptyCapture("the profile is empty: no metric of a kernel has a value")
-    return len(rows)
-
-
-def _is_measured(row: dict[str, str]) -> bool:
-    metrics = [value for name, value in row.items() if name and "__" in name]
-    return any(value is not None and value.lower() not in _NO_NUMBERS for value in metrics)
+def packed(package: Path = _PACKAGE) -> bytes:
+    """The program that ncu runs, with all it imports: a box shows nothing else of the harness."""
+    files: Sequence[Path] = [package / "__init__.py", *sorted((package / "worker").glob("*.py"))]
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            archive.write(file, f"harness/{file.relative_to(package)}")
+        archive.write(package / _PROGRAM, "__main__.py")
+    return made.getvalue()

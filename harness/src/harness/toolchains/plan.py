@@ -3,7 +3,7 @@
 import hashlib
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from harness.messages import VERSION
@@ -19,7 +19,9 @@ from harness.toolchains.command import (
     language_of,
     order,
 )
+from harness.toolchains.ncu import Ncu
 
+_ANYWHERE = ("cpu", "cuda")
 _COMPILERS = {"c++": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
 
 
@@ -40,6 +42,7 @@ class Workshop:
     nvrtc: str
     processor: str
     gpu: str = ""
+    ncu: Ncu = field(default_factory=Ncu)
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,8 @@ class Plan:
         return self.order is not None
 
 
-def survey(gpu: str = "", headers: Mapping[str, str] | None = None) -> Workshop:
-    """Looks at what is here; `headers` as in probe.probe."""
+def survey(gpu: str = "", headers: Mapping[str, str] | None = None, ncu: str = "") -> Workshop:
+    """Looks at what is here; `headers` as in probe.probe, `ncu` stands in for it on any device."""
     return Workshop(
         tools=probe.probe(headers) | {"python": platform.python_version()},
         environment=probe.environment(gpu),
@@ -71,6 +74,7 @@ def survey(gpu: str = "", headers: Mapping[str, str] | None = None) -> Workshop:
         nvrtc=probe.nvrtc() or "",
         processor=probe.architecture(),
         gpu=gpu,
+        ncu=Ncu(ncu, _ANYWHERE) if ncu else Ncu(probe.program("ncu")),
     )
 
 

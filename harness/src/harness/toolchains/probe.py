@@ -73,6 +73,11 @@ def probe(headers: Mapping[str, str] | None = None, path: str | None = None) -> 
     return dict(sorted(found.items()))
 
 
+def program(name: str) -> str:
+    """The path of a program of workers and builders, "" where there is none."""
+    return shutil.which(name, path=search_path()) or ""
+
+
 def search_path() -> str:
     """The PATH of workers and builders."""
     return os.pathsep.join([str(Path(sys.executable).parent), *_PROGRAM_FOLDERS])

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.worker import builder, cache, native, profiling, settings
-from harness.worker.build import Kernel, Unusable, failure, load
+from harness.worker import builder, cache, capture, profiling, settings
+from harness.worker.build import Unusable, failure
 from harness.worker.cases import case_of
 from harness.worker.cuda import CudaBatch, CudaCase
+from harness.worker.loading import Call, Loaded, loaded
 from harness.worker.memory import Mismatch, SharedCase
-from harness.worker.nvrtc import Launched
 from harness.worker.protocol import (
     ARMED,
     CASE,
@@ -39,8 +39,6 @@ from harness.worker.protocol import (
 
 _ANCILLARY_BYTES = 64
 _HEAD_BYTES = 1 + NONCE_BYTES
-
-Call = Callable[[bytes], None]
 
 
 def serve(descriptor: int, path: str) -> None:
@@ -61,7 +59,7 @@ class Guest:
         self._cache = ""
         # One buffer for all messages: a fresh one of this size costs more than a call's message.
         self._buffer = bytearray(LAYOUT_BYTES_MAX)
-        self._load: Callable[[Any], Call] | None = None
+        self._load: Loaded | None = None
         self._call: Call | None = None
         self._nonce = b""
 
@@ -108,7 +106,7 @@ class Guest:
             self._control.send(READY)
 
     def _set_up(self, wish: dict[str, Any], descriptors: list[int]) -> None:
-        """Becomes a builder, a worker of one submission, or a null worker, which has none.
+        """Becomes a builder, a profiler, a worker of one submission, or a null worker.
 
         Errors: Unusable.
         """
@@ -119,21 +117,11 @@ class Guest:
         if order := wish.get("order"):
             builder.build(order, descriptors[0])
             return
+        if order := wish.get("capture"):
+            capture.capture(order, descriptors, self._path)
+            return
         _import_torch(wish.get("threads", 1))
-        if wish.get("is_null"):
-            self._load = _null
-        elif "launch" in wish:
-            built = native.built(descriptors[0], wish["launch"])
-            self._load = lambda case: _bound(built, case)
-        else:
-            for descriptor in descriptors:
-                # A pack that cannot be laid out again costs no more than its compilation.
-                with contextlib.suppress(cache.Unpackable, OSError):
-                    cache.unpack(descriptor, self._cache)
-                os.close(descriptor)
-            sys.path.insert(0, str(self._path.parent))
-            kernel = load(self._path)
-            self._load = lambda case: _called(kernel, case)
+        self._load = loaded(self._path, wish, descriptors, self._cache)
 
     def _open(self, case: SharedCase | CudaBatch) -> None:
         assert self._load is not None
@@ -178,26 +166,6 @@ class Guest:
         except BaseException as error:  # noqa: BLE001  (whatever it was, the supervisor must hear it)
             return _failed(failure(error, self._path, "exception"))
         return DONE + self._nonce
-
-
-def _called(kernel: Kernel, case: SharedCase | CudaBatch) -> Call:
-    if isinstance(case, CudaBatch):
-        return lambda scalars: case.answer(kernel, scalars)
-    return lambda scalars: case.commit(kernel(case.data(scalars)))
-
-
-def _bound(built: native.Native | Launched, case: SharedCase) -> Call:
-    return built.bind(*case.tensors())
-
-
-def _null(case: SharedCase) -> Call:
-    """What costs nothing but the data's tensors and the copy of an answer, which all calls pay."""
-
-    def call(scalars: bytes) -> None:
-        case.data(scalars)
-        case.commit(case.blank)
-
-    return call
 
 
 def _import_torch(threads: int) -> None:

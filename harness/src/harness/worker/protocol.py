@@ -1,12 +1,12 @@
 """What is said on the control socket, a message a packet: constants alone.
 
 Supervisor to worker: SETUP + what it is to be, as JSON, with at most one descriptor, which a
-builder writes to and a worker reads what was built from; CASE + the layout of two shared memories
-as JSON, with their two descriptors; GO + nonce + the leaves that are no tensors as JSON; PACK with
-one descriptor, to pack the compile cache into; WARM, to import the profiler; PROFILE + nonce +
-leaves with two descriptors, for a trace and a table. Worker to supervisor: READY; DONE + nonce;
-ARMED + nonce, from a GPU alone; FAILED + {"kind", "text"} as JSON. Anything else ends the run with
-the verdict `protocol`.
+builder writes to and a worker reads what was built from, or with those that worker.capture names;
+CASE + the layout of two shared memories as JSON, with their two descriptors; GO + nonce + the
+leaves that are no tensors as JSON; PACK with one descriptor, to pack the compile cache into; WARM,
+to import the profiler; PROFILE + nonce + leaves with two descriptors, for a trace and a table.
+Worker to supervisor: READY; DONE + nonce; ARMED + nonce, from a GPU alone; FAILED + {"kind",
+"text"} as JSON. Anything else ends the run with the verdict `protocol`.
 """
 
 READY = b"R"
@@ -25,5 +25,10 @@ SCALARS_BYTES_MAX = 4096
 LAYOUT_BYTES_MAX = 128 * 1024
 ANSWER_BYTES_MAX = 32 * 1024
 TEXT_CHARS_MAX = 2000
+
+# What a profiler may hand over: ncu's report, its page to read, its table.
+REPORT_BYTES_MAX = 32 * 1024**2
+PAGE_BYTES_MAX = 256 * 1024
+CSV_BYTES_MAX = 4 * 1024**2
 
 FAILURE_KINDS = ("compile_error", "import_error", "exception", "output", "memory")

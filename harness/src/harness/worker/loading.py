@@ -1,0 +1,57 @@
+"""Becomes a submission: from what a worker is told and given to calls on a case's memories."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.worker import cache, native
+from harness.worker.build import Kernel, load
+from harness.worker.cuda import CudaBatch
+from harness.worker.memory import SharedCase
+from harness.worker.nvrtc import Launched
+
+Call = Callable[[bytes], None]
+Loaded = Callable[[Any], Call]
+
+
+def loaded(path: Path, wish: dict[str, Any], descriptors: list[int], folder: str) -> Loaded:
+    """What makes a call of a case, for the submission at `path`, whose caches lie in `folder`.
+
+    `descriptors` are of what was built for it. Errors: Unusable.
+    """
+    if wish.get("is_null"):
+        return _null
+    if "launch" in wish:
+        built = native.built(descriptors[0], wish["launch"])
+        return lambda case: _bound(built, case)
+    for descriptor in descriptors:
+        # A pack that cannot be laid out again costs no more than its compilation.
+        with contextlib.suppress(cache.Unpackable, OSError):
+            cache.unpack(descriptor, folder)
+        os.close(descriptor)
+    sys.path.insert(0, str(path.parent))
+    kernel = load(path)
+    return lambda case: _called(kernel, case)
+
+
+def _called(kernel: Kernel, case: SharedCase | CudaBatch) -> Call:
+    if isinstance(case, CudaBatch):
+        return lambda scalars: case.answer(kernel, scalars)
+    return lambda scalars: case.commit(kernel(case.data(scalars)))
+
+
+def _bound(built: native.Native | Launched, case: SharedCase) -> Call:
+    return built.bind(*case.tensors())
+
+
+def _null(case: SharedCase) -> Call:
+    """What costs nothing but the data's tensors and the copy of an answer, which all calls pay."""
+
+    def call(scalars: bytes) -> None:
+        case.data(scalars)
+        case.commit(case.blank)
+
+    return call

@@ -1,0 +1,144 @@
+"""Profiles from the request to the report; ncu's part with a stand-in, for there is no GPU here."""
+
+import gzip
+import json
+import runpy
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.entry import RunReport
+from tests.toolchains.workshop import CPP
+
+from .host import HONEST, Host, Warm
+
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing here")
+
+STANDIN = Path(__file__).parent / "standin" / "ncu"
+ROWS = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","us"\n"0","copy","5.1"\n'
+TELLING = """
+import os
+def custom_kernel(data):
+    print(f"pid {os.getpid()} was given {data[0].double().sum():.6f}", flush=True)
+    data[1].copy_(data[0])
+    data[0].zero_()
+    return data[1]
+"""
+FAILING = """
+import sys
+def custom_kernel(data):
+    if "replay" in sys.argv[-1]:
+        raise ValueError("not under ncu")
+    data[1].copy_(data[0])
+    return data[1]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the stand-in lies, which reads what it is to say from files beside it."""
+    folder = tmp_path_factory.mktemp("ncu")
+    shutil.copy(STANDIN, folder)
+    folder.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def with_ncu(folder: Path) -> Iterator[Warm]:
+    """A harness on a machine that has the stand-in."""
+    warm = Warm(ncu=str(folder / "ncu"))
+    yield warm
+    warm.close()
+
+
+@pytest.fixture
+def profiled(tmp_path: Path, with_ncu: Warm, folder: Path) -> Host:
+    """Where submissions are profiled by the stand-in, which tells of one kernel."""
+    (folder / "rows.csv").write_text(ROWS)
+    return Host(tmp_path, with_ncu)
+
+
+def test_a_profile_is_a_trace_and_a_table_of_every_case(host: Host) -> None:
+    report = host.run(HONEST, "profile")
+    assert report.verdict == "passed", report.reason
+    assert [one.name for one in report.artefacts] == [
+        "profile-0-trace.json.gz",
+        "profile-0-table.txt",
+        "profile-1-trace.json.gz",
+        "profile-1-table.txt",
+    ]
+    trace = json.loads(gzip.decompress((host.out / "profile-0-trace.json.gz").read_bytes()))
+    assert "custom_kernel" in {one.get("name") for one in trace["traceEvents"]}
+    assert "aten::copy_" in (host.out / "profile-1-table.txt").read_text()
+
+
+def test_ncu_runs_two_calls_of_each_case_on_its_published_input(profiled: Host) -> None:
+    report = profiled.run(TELLING, "profile")
+    assert report.verdict == "passed", report.reason
+    assert _names(report)[2:5] == [
+        "profile-0-ncu.ncu-rep",
+        "profile-0-ncu.txt",
+        "profile-0-ncu.csv",
+    ]
+    assert len(report.artefacts) == 10
+    expected = f"was given {_published_sum(size=16, seed=3):.6f}"
+    _, *lines = (profiled.out / "profile-0-ncu.ncu-rep").read_text().splitlines()
+    assert [line[line.index("was") :] for line in lines] == [expected, expected]
+    assert "A page of the stand-in." in (profiled.out / "profile-1-ncu.txt").read_text()
+    assert (profiled.out / "profile-1-ncu.csv").read_text() == ROWS
+
+
+@needs_compiler
+def test_a_native_kernel_is_profiled_by_ncu(profiled: Host) -> None:
+    report = profiled.run(CPP.replace("x[i] + 1", "x[i]"), "profile", suffix=".cpp")
+    assert report.verdict == "passed", report.reason
+    assert "profile-0-ncu.ncu-rep" in _names(report)
+
+
+def test_an_empty_capture_ends_the_stage(profiled: Host, folder: Path) -> None:
+    (folder / "rows.csv").write_text("==WARNING== No kernels were profiled.\n")
+    report = profiled.run(HONEST, "profile")
+    assert (report.verdict, report.stage) == ("crashed", "profile")
+    assert report.reason.endswith("the profile is empty: no kernel was profiled")
+    assert _names(report) == ["profile-0-trace.json.gz", "profile-0-table.txt"]
+
+
+def test_a_submission_that_fails_under_ncu_is_told_why(profiled: Host) -> None:
+    report = profiled.run(FAILING, "profile")
+    assert (report.verdict, report.stage) == ("crashed", "profile")
+    assert "ValueError: not under ncu" in report.reason
+    assert "/submission" not in report.reason
+
+
+def test_where_counters_are_refused_the_text_says_so(profiled: Host, folder: Path) -> None:
+    (folder / "refused").touch()
+    try:
+        report = profiled.run(HONEST, "profile")
+    finally:
+        (folder / "refused").unlink()
+    assert report.verdict == "passed", report.reason
+    assert "ERR_NVGPUCTRPERM" in (profiled.out / "profile-0-ncu.txt").read_text()
+    assert "profile-0-ncu.ncu-rep" not in _names(report)
+
+
+def test_bubblewrap_shows_ncu_to_its_boxes_too(tmp_path: Path, folder: Path) -> None:
+    (folder / "rows.csv").write_text(ROWS)
+    warm = Warm(ncu=str(folder / "ncu"), launcher="bubblewrap")
+    try:
+        report = Host(tmp_path, warm).run(HONEST, "profile")
+    finally:
+        warm.close()
+    assert report.verdict == "passed", report.reason
+    assert "profile-1-ncu.ncu-rep" in _names(report)
+
+
+def _names(report: RunReport) -> list[str]:
+    return [one.name for one in report.artefacts]
+
+
+def _published_sum(**case: int) -> float:
+    path = Path(__file__).parent / "problem" / "reference.py"
+    matrix, _ = runpy.run_path(str(path))["generate_input"](**case)
+    return float(matrix.double().sum())
