@@ -33,6 +33,7 @@ def ordered(folder: Path, *, table: str, report: int = 10, text: int = 10) -> di
         (folder / name).write_bytes(b"x" * size)
     (folder / "csv.page").write_text(table)
     return {
+        "environment": {},
         "command": ["true"],
         "report": str(folder / "made.ncu-rep"),
         "pages": {name: ["cat", str(folder / f"{name}.page")] for name in ("text", "csv")},

@@ -87,6 +87,7 @@ class Capturer:
             "device": self.court.device.place,
         }
         return {
+            "environment": ncu.ENVIRONMENT,
             "command": ncu.command(self._ncu.path, report),
             "pages": ncu.pages(self._ncu.path, report),
             "report": report + ncu.REPORT_SUFFIX,

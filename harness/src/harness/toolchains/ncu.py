@@ -12,6 +12,12 @@ from pathlib import Path
 REPORT_SUFFIX = ".ncu-rep"
 KERNELS_MAX = 20
 
+# By its manual: a box has no TCP, and no folder of documents to copy sections to.
+ENVIRONMENT = {
+    "NV_COMPUTE_PROFILER_LOCAL_CONNECTION_OVERRIDE": "uds",
+    "NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT": "1",
+}
+
 _PACKAGE = Path(__file__).parent.parent
 _PROGRAM = "worker/replay.py"
 _DEVICES = ("cuda",)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.worker import settings
 from harness.worker.build import Unusable
 from harness.worker.builder import shortened
 from harness.worker.protocol import (
@@ -40,6 +41,7 @@ def capture(order: dict[str, Any], descriptors: list[int], path: Path) -> None:
     then of the memories that it is given. Where ncu may not read the counters, the text says so
     and there is no report. Errors: Unusable, of kind exception.
     """
+    settings.add(order["environment"])
     report, text, table, program, *memories = descriptors
     made = Path(order["report"])
     asked = made.with_name("replay.json")
