@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.devices.cuda.driver import NON_BLOCKING, NOT_READY, Driver, Kernel
-from harness.devices.cuda.kernels import architecture
 from harness.devices.cuda.mps import join
 from harness.devices.cuda.nvrtc import Nvrtc
+from harness.devices.cuda.rules import architecture
 from harness.devices.gpu import EAGER
 from harness.worker import protocol
 from harness.worker.cuda import CudaCase

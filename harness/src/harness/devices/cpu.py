@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.devices.device import Window
+from harness.devices.device import Memory, Window
 from harness.devices.shared_memory import SharedMemory
 
 # Sizes of the reference kernels: each takes about a tenth of a millisecond.
@@ -26,6 +26,7 @@ class Cpu:
     name = "cpu"
     place = "cpu"
     flags: tuple[str, ...] = ()
+    architecture = ""
 
     def __init__(
         self,
@@ -98,6 +99,15 @@ class Cpu:
         else:
             self._line.clone()
         return (time.perf_counter_ns() - began_ns) / 1000
+
+    def calibration(self) -> dict[str, float]:
+        """Nothing: the policy knows this clock."""
+        return {}
+
+    def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
+        """Nothing: no input is shown before the clock starts."""
+        del inputs, null_spread_us
+        return ""
 
     def unfit(self) -> list[str]:
         """Nothing: what a shared processor does to times shows in its reference kernels."""

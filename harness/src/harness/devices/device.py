@@ -49,13 +49,15 @@ class Device(Protocol):
     """One thing that runs kernels, and the trusted clock that its calls are timed by.
 
     `tier` says how its times are obtained, a tier of the timing policy such as C1; `place` is
-    where torch puts its tensors; `flags` are what is to be known of the call that was timed last.
+    where torch puts its tensors; `flags` are what is to be known of the call that was timed last;
+    `architecture` is a GPU's for compilers, such as sm_90a, "" for a processor.
     """
 
     name: str
     tier: str
     place: str
     flags: tuple[str, ...]
+    architecture: str
 
     def prepare(self) -> None:
         """Sets this process up so that references do not disturb what is timed."""
@@ -77,6 +79,15 @@ class Device(Protocol):
 
     def reference(self, name: str) -> float:
         """One call of a reference kernel, `fma` or `copy`, in microseconds."""
+
+    def calibration(self) -> dict[str, float]:
+        """What records should keep of its clock; `timer_step_ns` is the clock's step, if known."""
+
+    def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
+        """Why the calls with these inputs are to be looked at, "" if nothing is odd.
+
+        `null_spread_us` is how far calls with no work differ.
+        """
 
     def unfit(self) -> Sequence[str]:
         """Why the device is not fit to time anything now; nothing if it is."""

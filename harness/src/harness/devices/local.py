@@ -4,8 +4,8 @@ import importlib
 import time
 from typing import Any, cast
 
-from harness.devices.cuda.rules import flush_bytes
-from harness.devices.device import DeviceFault, Window
+from harness.devices.cuda.rules import architecture, flush_bytes
+from harness.devices.device import DeviceFault, Memory, Window
 from harness.devices.shared_memory import SharedMemory
 
 CLAIM_BYTES = 4096
@@ -54,6 +54,7 @@ class Local:
     def __init__(self, name: str) -> None:
         self.name = name
         self.flags: tuple[str, ...] = ()
+        self.architecture = ""
 
     def prepare(self) -> None:
         """Opens the device. Errors: DeviceFault."""
@@ -67,6 +68,7 @@ class Local:
             self._properties = torch.cuda.get_device_properties(self.place)
             self._square = torch.rand(FMA_SIDE, FMA_SIDE, device=self.place)
             self._line = torch.zeros(COPY_BYTES, dtype=torch.uint8, device=self.place)
+            self.architecture = architecture_of(self._properties)
         except (AssertionError, RuntimeError) as error:
             raise DeviceFault(f"torch cannot use {self.place}: {error}") from error
 
@@ -120,6 +122,15 @@ class Local:
         after.synchronize()
         return 1000 * float(before.elapsed_time(after))
 
+    def calibration(self) -> dict[str, float]:
+        """Nothing: a clock that never ranks needs none."""
+        return {}
+
+    def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
+        """Nothing: these times are claims, and said to be."""
+        del inputs, null_spread_us
+        return ""
+
     def unfit(self) -> list[str]:
         """Nothing: what is never ranked needs no gates."""
         return []
@@ -131,3 +142,17 @@ class Local:
     def _flush(self) -> int:
         cache = int(getattr(self._properties, "L2_cache_size", 0))
         return flush_bytes(str(self._properties.name), cache)
+
+
+def architecture_of(properties: Any) -> str:
+    """What compilers call the device that torch describes so.
+
+    >>> from types import SimpleNamespace as Properties
+    >>> architecture_of(Properties(gcnArchName="gfx942:sramecc+:xnack-"))
+    'gfx942'
+    >>> architecture_of(Properties(major=9, minor=0))
+    'sm_90a'
+    """
+    if name := getattr(properties, "gcnArchName", ""):
+        return str(name).partition(":")[0]
+    return architecture((properties.major, properties.minor))

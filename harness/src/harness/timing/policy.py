@@ -130,4 +130,4 @@ _CUDA = Policy(
     hideable_us=None,
     pause_s=5.0,
 )
-_RANKED = {"cpu": _CPU, "cuda": _CUDA}
+_RANKED = {"cpu": _CPU, "cuda": _CUDA, "hip": replace(_CUDA, device="hip")}

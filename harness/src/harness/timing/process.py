@@ -14,7 +14,7 @@ from harness.timing.estimators import (
 )
 from harness.timing.history import History
 from harness.timing.policy import Policy
-from harness.timing.source import CONTAMINATED, DRY, LATE, Sample
+from harness.timing.source import CONTAMINATED, DRY, LATE, SPOT, Sample
 
 _CONTAMINATED_MAX = 0.20
 _DRY_MAX = 0.10
@@ -136,6 +136,12 @@ class Process:
         return quantile(times, 0.1) if times else 0.0
 
     @property
+    def null_spread_us(self) -> float:
+        """The p90 of the null calls less their p10; zero without any."""
+        times = kept_us(self.nulls)
+        return quantile(times, 0.9) - quantile(times, 0.1) if times else 0.0
+
+    @property
     def references(self) -> dict[str, float]:
         """The value of each reference kernel in this process."""
         return reference_values(self.counted)
@@ -152,16 +158,21 @@ def share_of(flag: str, samples: tuple[Sample, ...]) -> float:
 
 
 def kept_us(samples: tuple[Sample, ...]) -> list[float]:
-    """The times that count: of clean samples, unless too many are not; then of all."""
-    clean = [sample.time_us for sample in samples if sample.is_clean]
-    if len(clean) == len(samples) or not _is_spoilt(samples):
+    """The times that count: of clean samples, unless too many are not; then of all.
+
+    A spot check's never do, unless there is nothing else.
+    """
+    ranked = [sample for sample in samples if SPOT not in sample.flags] or list(samples)
+    clean = [sample.time_us for sample in ranked if sample.is_clean]
+    if len(clean) == len(ranked) or not _is_spoilt(samples):
         return clean
-    return [sample.time_us for sample in samples]
+    return [sample.time_us for sample in ranked]
 
 
 def _is_spoilt(samples: tuple[Sample, ...]) -> bool:
     is_contaminated = share_of(CONTAMINATED, samples) > _CONTAMINATED_MAX
-    return is_contaminated or share_of(DRY, samples) > _DRY_MAX
+    is_checked_alone = share_of(SPOT, samples) == 1
+    return is_contaminated or share_of(DRY, samples) > _DRY_MAX or is_checked_alone
 
 
 def block_of(

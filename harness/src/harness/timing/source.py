@@ -6,8 +6,9 @@ from typing import Protocol
 CONTAMINATED = "contaminated"
 DRY = "dry"
 LATE = "late"
+SPOT = "spot"
 # These samples say nothing of the submission, and do not count.
-DROPPED = frozenset({CONTAMINATED, DRY})
+DROPPED = frozenset({CONTAMINATED, DRY, SPOT})
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,8 @@ class Sample:
     """One timed call, in microseconds.
 
     `contaminated`: the core was taken away; `dry`: the launch was not hidden behind a spin; `late`:
-    enqueueing outlasted the gate, so the time holds a part of it; `strict`: the call ran alone.
+    enqueueing outlasted the gate, so the time holds a part of it; `spot`: revealed otherwise than
+    the others, to check on them.
     """
 
     time_us: float

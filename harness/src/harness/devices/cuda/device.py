@@ -41,6 +41,7 @@ class Cuda:
         self.place = f"cuda:{index}"
         self.tier = "G0"
         self.flags: tuple[str, ...] = ()
+        self.architecture = ""
         self._index = index
         self._is_frozen = is_frozen
         self._runs_beside = runs_beside
@@ -54,6 +55,7 @@ class Cuda:
         self.driver.enter(self._device())
         self._open_torch()
         self.kernels = Kernels(self.driver, self._index)
+        self.architecture = rules.architecture(self.kernels.compute)
         self.timer_step_ns = self._step_ns()
         self.able = self._tried()
         self.tier = rules.tier_of(self.able)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from harness.devices.cuda.driver import COMPUTE_MAJOR, COMPUTE_MINOR, Driver, Kernel
 from harness.devices.cuda.nvrtc import Nvrtc
+from harness.devices.cuda.rules import architecture
 
 NAMES = {
     "probe": (
@@ -43,13 +44,3 @@ class Kernels:
     def __getitem__(self, name: str) -> Kernel:
         """A kernel by its name."""
         return self._kernels[name]
-
-
-def architecture(compute: tuple[int, int]) -> str:
-    """What a compiler calls a device's machine code, with its own instructions where it has some.
-
-    >>> architecture((8, 0)), architecture((9, 0))
-    ('sm_80', 'sm_90a')
-    """
-    major, minor = compute
-    return f"sm_{major}{minor}{'a' if major >= 9 else ''}"

@@ -155,6 +155,16 @@ def flush_bytes(name: str, cache_bytes: int) -> int:
     return max(2 * cache_bytes, known * MIB, 32 * MIB)
 
 
+def architecture(compute: tuple[int, int]) -> str:
+    """What a compiler calls a device's machine code, with its own instructions where it has some.
+
+    >>> architecture((8, 0)), architecture((9, 0))
+    ('sm_80', 'sm_90a')
+    """
+    major, minor = compute
+    return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
+
+
 def clock_of(step_ns: int) -> str:
     """Which clock ranks: stamps of the device's timer where it is fine enough, else events.
 

@@ -1,0 +1,19 @@
+"""The device that is timed in the submission's own process, as far as it needs no GPU."""
+
+import pytest
+
+from harness.devices.device import DeviceFault
+from harness.devices.hip import hip
+from harness.devices.local import Local
+from harness.timing.policy import policy_for
+
+
+@pytest.mark.parametrize("device", [Local("cuda"), hip()])
+def test_a_machine_without_such_a_gpu_is_at_fault(device: Local) -> None:
+    with pytest.raises(DeviceFault):
+        device.prepare()
+
+
+def test_an_amd_gpu_is_timed_by_the_policy_of_a_gpu() -> None:
+    assert policy_for("hip", "ranked").looks == policy_for("cuda", "ranked").looks
+    assert policy_for("hip", "ranked").device == "hip"
