@@ -4,12 +4,13 @@ import gzip
 import json
 import runpy
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.entry import RunReport
+from harness.entry import RunReport, isolation
 from tests.toolchains.workshop import CPP
 
 from .host import HONEST, Host, Warm
@@ -37,12 +38,13 @@ def custom_kernel(data):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the stand-in lies, which reads what it is to say from files beside it."""
-    folder = tmp_path_factory.mktemp("ncu")
-    shutil.copy(STANDIN, folder)
-    folder.chmod(0o755)
-    return folder
+def folder() -> Iterator[Path]:
+    """Where the stand-in lies, for workers to read: it says what it finds in files beside it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        shutil.copy(STANDIN, folder)
+        yield folder
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +114,15 @@ def test_a_submission_that_fails_under_ncu_is_told_why(profiled: Host) -> None:
     assert "/submission" not in report.reason
 
 
+def test_a_submission_that_hangs_under_ncu_ends_with_the_stage(profiled: Host) -> None:
+    profiled.budgets_s = {"benchmark": 8.0}
+    report = profiled.run(
+        FAILING.replace('raise ValueError("not under ncu")', "while 1: ..."), "profile"
+    )
+    assert (report.verdict, report.stage) == ("timed_out", "profile")
+    assert report.reason.endswith("ncu used up the stage's budget")
+
+
 def test_where_counters_are_refused_the_text_says_so(profiled: Host, folder: Path) -> None:
     (folder / "refused").touch()
     try:
@@ -124,6 +135,9 @@ def test_where_counters_are_refused_the_text_says_so(profiled: Host, folder: Pat
 
 
 def test_bubblewrap_shows_ncu_to_its_boxes_too(tmp_path: Path, folder: Path) -> None:
+    found = isolation()
+    if not found.has_bubblewrap:
+        pytest.skip(f"no bubblewrap: {found.launchers[0].mend}")
     (folder / "rows.csv").write_text(ROWS)
     warm = Warm(ncu=str(folder / "ncu"), launcher="bubblewrap")
     try:
