@@ -105,4 +105,5 @@ def sentence(case: CaseReport | None) -> str:
 
 
 def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+    # Not by a codec: one that was never used before would have to be read from a closed folder.
+    return ascii(character)[1:-1]
