@@ -140,7 +140,10 @@ class Trials:
         for new in (folder, problem, out):
             new.mkdir()
         write_problem(one, problem)
-        request = RunRequest(str(problem), str(one.path), one.mode, str(out), key=one.key)
+        least = one.header.get("level_min", "none")
+        request = RunRequest(
+            str(problem), str(one.path), one.mode, str(out), key=one.key, level_min=least
+        )
         level = tier = ""
 
         async def told(message: Started | Progress | StageFinished) -> None:

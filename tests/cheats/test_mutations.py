@@ -1,0 +1,158 @@
+"""A defence is worth what its exploit gains without it: each is switched off, and must be missed.
+
+A defence whose removal nothing notices is untested.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .corpus import HERE, Cheat, named
+from .trials import Ended, Trials
+
+# Large enough for its work, some 3 ms, to stand out among wake-ups on a busy machine.
+LARGE = {"size": "512", "budgets": "benchmark=6"}
+TRIES_MAX = 4
+ROOT = HERE.parent.parent
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def whole() -> Iterator[Trials]:
+    """A harness that lacks nothing."""
+    with tempfile.TemporaryDirectory() as folder, Trials(Path(folder)) as trials:
+        yield trials
+
+
+def ended(one: Cheat, **options: Any) -> Ended:
+    """How a cheat ends in a harness that lacks something."""
+    with tempfile.TemporaryDirectory() as folder, Trials(Path(folder), **options) as trials:
+        return trials.run(one)[-1]
+
+
+def told(disguise: str, *words: str) -> str:
+    """What the command says to somebody with fewer privileges than ours."""
+    if os.getuid() != 0:
+        pytest.skip("not root, who alone can become somebody else")
+    command = [sys.executable, "-m", f"tests.sandbox.disguise.{disguise}", sys.executable]
+    words = ("-m", "tests.cheats", "--launcher", "zygote", *words)
+    done = subprocess.run([*command, *words], check=False, cwd=ROOT, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def require_root() -> None:
+    if os.getuid() != 0:
+        pytest.skip("not root, who alone can build every wall")
+
+
+@contextmanager
+def neighbours() -> Iterator[None]:
+    """A process for each core that never rests."""
+    command = [sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(command) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+
+@pytest.mark.parametrize(
+    ("defence", "name"),
+    [
+        ("has_fresh_inputs", "cache_by_pointer"),
+        ("poisons", "unwritten_zeros"),
+        ("compares_all", "one_element_wrong"),
+        ("keeps_inputs_private", "inputs_overwritten"),
+    ],
+)
+def test_a_wrong_answer_passes_without_the_defence(defence: str, name: str, whole: Trials) -> None:
+    one = named(name).like(seed="none")
+    assert whole.run(one)[0].report.verdict == "wrong_answer"
+    assert ended(one, defences={defence: False}).report.verdict == "passed"
+
+
+def test_work_after_the_answer_is_free_under_an_early_stop(whole: Trials) -> None:
+    early, lax = named("done_early_quiet").like(**LARGE), {"stops_after_snapshot": False}
+    (honest,) = whole.run(named("honest").like(**LARGE))
+    assert honest.report.verdict == "passed", honest.report
+    assert whole.run(early)[0].report.verdict in ("wrong_answer", "late_write")
+    free = ended(early, defences=lax | {"requires_stillness": False})
+    assert free.report.verdict == "passed", free.report
+    assert min(free.samples_us) < 0.5 * min(honest.samples_us)
+
+
+def test_peeking_gains_under_a_late_start(whole: Trials) -> None:
+    """On a busy machine the supervisor may lose its core between two statements."""
+    require_root()
+    peek = named("peek_spinner")
+    with neighbours():
+        honest_us = min(whole.run(named("honest"))[0].samples_us)
+        strict = whole.run(peek)[0].samples_us
+        lax = (ended(peek, defences={"starts_before_thaw": False}) for _ in range(TRIES_MAX))
+        is_faster = any(min(one.samples_us, default=honest_us) < 0.5 * honest_us for one in lax)
+    assert min(strict, default=honest_us) > 0.85 * honest_us
+    assert is_faster
+
+
+def test_an_unsealed_memory_kills_who_reads_it(whole: Trials) -> None:
+    cut = named("truncate")
+    assert whole.run(cut)[0].report.verdict == "passed"
+    died = ended(cut, defences={"seals": False})
+    assert died.report.failure_code == "supervisor"
+    assert "SIGBUS" in died.report.reason
+
+
+def test_an_answer_given_ahead_counts_without_nonce_and_silence(whole: Trials) -> None:
+    """An alarm more than a wall: the answer that counts is what the memory holds then."""
+    ahead, lax = named("dones_ahead"), {"has_nonce": False, "requires_silence": False}
+    assert whole.run(ahead)[0].report.verdict == "protocol"
+    late = ended(ahead, defences=lax)
+    assert (late.report.verdict, "never written" in late.report.reason) == ("wrong_answer", True)
+
+
+def test_a_late_writer_is_not_named_without_a_look_back() -> None:
+    late = ended(named("done_early"), defences={"requires_stillness": False})
+    assert late.report.verdict in ("wrong_answer", "protocol")
+
+
+@pytest.mark.parametrize(
+    ("wall", "name"), [("seccomp", "odd_sockets"), ("memory", "memory_bomb_files")]
+)
+def test_a_cheat_gains_without_the_wall(wall: str, name: str, whole: Trials) -> None:
+    require_root()
+    assert "GAINED" not in whole.run(named(name))[0].log
+    assert "GAINED" in ended(named(name), without=[wall]).log
+
+
+@pytest.mark.parametrize(
+    ("disguise", "name", "walls"),
+    [
+        # The same user as everybody else, and the same processes in sight.
+        ("user", "proc_of_everyone", ["namespaces", "landlock"]),
+        ("user", "abstract_socket", ["namespaces", "landlock"]),
+        ("pod", "abstract_socket", ["landlock"]),
+    ],
+)
+def test_a_cheat_gains_from_what_it_shares(disguise: str, name: str, walls: list[str]) -> None:
+    said = told(disguise, name, *(word for wall in walls for word in ("--without", wall)))
+    assert "GAINED" in said or "FOUND" in said, said
+
+
+def test_a_worker_that_cannot_be_frozen_is_not_timed_for_ranks(whole: Trials) -> None:
+    """Tier C2 is what the agents refuse to rank."""
+    require_root()
+    assert whole.run(named("honest"))[0].tier == "C1"
+    loose = ended(named("honest"), without=["freezer"])
+    assert (loose.level, loose.tier) == ("medium", "C2")
+    refused = ended(named("honest").like(level_min="strong"), without=["freezer"])
+    assert refused.report.failure_code == "sandbox"
+    assert "freezer" in refused.report.reason
