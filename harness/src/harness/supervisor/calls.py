@@ -160,9 +160,14 @@ class Gate:
                 raise CaseFailed("protocol", "the worker answered what was not asked")
 
     def hold(self) -> None:
-        """Copies the outputs; the clock stops after this, never before."""
+        """Copies the outputs; the clock stops after this, never before.
+
+        The workers are stopped first: a copy takes as long as the memory is large, and who may run
+        on meanwhile could answer early and write just ahead of it.
+        """
         if not self._defences.stops_after_snapshot:
             time.sleep(_LATE_S)
+        self._freeze()
         for seat in self._seats:
             seat.hold()
 
