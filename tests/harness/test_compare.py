@@ -1,12 +1,13 @@
 """Guards that hold whatever the problem's own check says."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from harness.problem import ProblemFault
 from harness.supervisor.compare import complaint, require_bools, require_numbers, require_written
-from harness.supervisor.structure import lay_out, size_of
+from harness.supervisor.structure import Leaf, lay_out, size_of
 from harness.supervisor.verdict import CaseFailed
 
 
@@ -42,17 +43,31 @@ def test_an_untouched_output_was_never_written(torch: Any) -> None:
     snapshot = poison.clone()
     leaves[0].view(snapshot).zero_()
     with pytest.raises(CaseFailed, match="output 1 was never written") as caught:
-        require_written(leaves, snapshot, poison)
+        require_written(leaves, snapshot, _filled(poison))
     assert caught.value.verdict == "wrong_answer"
     assert not caught.value.is_last
     leaves[1].view(snapshot)[-1] = 0
-    require_written(leaves, snapshot, poison)
+    require_written(leaves, snapshot, _filled(poison))
+
+
+def test_an_output_is_looked_at_to_its_last_byte(torch: Any) -> None:
+    leaves = lay_out([torch.empty(5000)])
+    poison = torch.randint(0, 256, (size_of(leaves),), dtype=torch.uint8)
+    snapshot = poison.clone()
+    with pytest.raises(CaseFailed, match="never written"):
+        require_written(leaves, snapshot, _filled(poison))
+    leaves[0].bytes_in(snapshot)[-1] += 1
+    require_written(leaves, snapshot, _filled(poison))
 
 
 def test_an_output_so_small_that_poison_may_be_right_is_left_to_the_check(torch: Any) -> None:
     leaves = lay_out([torch.zeros(8, dtype=torch.bool), torch.zeros(1)])
     memory = torch.ones(size_of(leaves), dtype=torch.uint8)
-    require_written(leaves, memory, memory)
+    require_written(leaves, memory, _filled(memory))
+
+
+def _filled(poison: Any) -> Callable[[Leaf, int], Any]:
+    return lambda leaf, size: leaf.bytes_in(poison)[:size]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "complex64"])

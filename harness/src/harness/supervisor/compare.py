@@ -15,6 +15,7 @@ _ROUNDING = {"float64": 1e-7, "float32": 1e-5, "float16": 1e-3, "bfloat16": 1.6e
 
 # Fewer random bits than this could equal a right answer by chance.
 _POISON_BITS_MIN = 64
+_LOOK_BYTES = 4096
 
 
 def complaint(said: Any) -> str | None:
@@ -35,12 +36,17 @@ def complaint(said: Any) -> str | None:
     return _text(said) or None
 
 
-def require_written(outputs: Sequence[Leaf], snapshot: Any, poison: Any) -> None:
+def require_written(
+    outputs: Sequence[Leaf], snapshot: Any, poison: Callable[[Leaf, int], Any]
+) -> None:
     """Errors: CaseFailed, if an output still is what its memory was filled with."""
     torch: Any = importlib.import_module("torch")
     for index, leaf in enumerate(outputs):
         bits = leaf.size if leaf.dtype == "bool" else 8 * leaf.size
-        is_poison = torch.equal(leaf.bytes_in(snapshot), leaf.bytes_in(poison))
+        # Nearly every answer differs in its first bytes, and then nothing else need be looked at.
+        sizes = (min(leaf.size, _LOOK_BYTES), leaf.size)
+        here = leaf.bytes_in(snapshot)
+        is_poison = all(torch.equal(here[:size], poison(leaf, size)) for size in sizes)
         if is_poison and bits >= _POISON_BITS_MIN:
             raise _wrong(f"{_name(index, outputs)} was never written")
 

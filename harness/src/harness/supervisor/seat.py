@@ -9,8 +9,10 @@ from typing import Any
 from harness.devices.device import Device, Memory
 from harness.problem import ProblemFault
 from harness.supervisor.inputs import Shape
-from harness.supervisor.structure import Flat, flatten, size_of
+from harness.supervisor.structure import Flat, Leaf, flatten, size_of
 from harness.worker import protocol
+
+_WORD_BYTES = 8
 
 
 @dataclass
@@ -50,6 +52,11 @@ class Seat:
         flat = flatten(data, "generate_input")
         self.shown = Shown(data, flat)
         self._tensors = [tensor.detach() for tensor in self.shape.inputs_of(flat)]
+
+    @property
+    def has_data(self) -> bool:
+        """Whether there is data from an earlier call."""
+        return self.shown.data is not None
 
     def scalars(self) -> bytes:
         """The leaves that are no tensors, as the worker reads them. Errors: ProblemFault."""
@@ -94,19 +101,22 @@ class _Poison:
     def __init__(self, torch: Any, shape: Shape, target: Any) -> None:
         generator = torch.Generator(target.device).manual_seed(secrets.randbits(63))
         self._torch = torch
-        self._target = target
-        self._pool = torch.empty(len(target) // 8, dtype=torch.int64, device=target.device)
+        self._target = target.view(torch.int64)
+        self._pool = torch.empty_like(self._target)
         self._pool.random_(generator=generator)
-        self._words = torch.empty_like(self._pool)
+        self._word = 0
         self._bools = [leaf for leaf in shape.outputs if leaf.dtype == "bool"]
-        self.bytes = self._words.view(torch.uint8)
 
-    def renew(self, *, is_on: bool) -> None:
+    def renew(self) -> None:
         """Fills the outputs anew. A bool may hold nothing but 0 and 1."""
-        if not is_on:
-            self.bytes.copy_(self._target)
-            return
-        self._torch.bitwise_xor(self._pool, secrets.randbits(63), out=self._words)
+        self._word = secrets.randbits(63)
+        self._torch.bitwise_xor(self._pool, self._word, out=self._target)
         for leaf in self._bools:
-            leaf.bytes_in(self.bytes).bitwise_and_(1)
-        self._target.copy_(self.bytes)
+            leaf.bytes_in(self._target.view(self._torch.uint8)).bitwise_and_(1)
+
+    def bytes_in(self, leaf: Leaf, size: int) -> Any:
+        """What the first bytes of an output were filled with, made again: nothing is timed now."""
+        begin = leaf.offset // _WORD_BYTES
+        words = self._pool[begin : begin + -(-size // _WORD_BYTES)].bitwise_xor(self._word)
+        found = words.view(self._torch.uint8)[:size]
+        return found.bitwise_and_(1) if leaf.dtype == "bool" else found

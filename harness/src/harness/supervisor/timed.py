@@ -77,7 +77,7 @@ class _Source:
 
     def null(self) -> Sample:
         """The same call of nothing."""
-        return Sample(self.null_gate.run(next(self.seeds), self.deadline))
+        return Sample(self.null_gate.null(next(self.seeds), self.deadline))
 
     def reference(self, name: str) -> float:
         """One call of a reference kernel."""

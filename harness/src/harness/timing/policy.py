@@ -101,7 +101,7 @@ _QUICK: Mapping[str, Any] = {
 _CPU = Policy(
     device="cpu",
     processes=3,
-    looks=(8, 12, 18, 27, 40),
+    looks=(5, 8, 12, 18, 27, 40),
     block_calls=25,
     target=0.01,
     device_s=0.7,
@@ -112,6 +112,8 @@ _CPU = Policy(
     sigma_run=((111.0, 0.095), (600.0, 0.0185), (5500.0, 0.004)),
     timer_step_us=0.05,
     hideable_us=30.0,
+    warm_ups=(2, 5),
+    nulls=20,
 )
 # Predicted, not measured: see docs/timing.md for what has to pass before these are believed.
 _CUDA = Policy(
