@@ -10,8 +10,8 @@ HERE = Path(__file__).parent
 SUBMISSIONS = HERE / "submissions"
 LEVELS = ("none", "weak", "medium", "strong")
 
-# A cheat must not wait for a budget that was made for large problems.
-BUDGETS_S = {"build": 30.0, "test": 30.0, "benchmark": 4.0, "ranked": 8.0}
+# A cheat must not wait for budgets made for large problems; a machine may be crowded all the same.
+BUDGETS_S = {"build": 30.0, "test": 30.0, "benchmark": 20.0, "ranked": 20.0}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 # level: medium
 # at_once: 2
 # mode: benchmark
-# budgets: benchmark=3
 # prints: SPOKE
 # never_prints: HEARD
 # Speaks on every channel under a name of its own and listens for any other, all through the run.

@@ -1,7 +1,6 @@
 # id: T25 false_claim
 # expect: passed
 # mode: benchmark
-# budgets: benchmark=3
 # time_us_min: 19000
 # Claims a nanosecond wherever a number might be read: files, output, the worker's own modules.
 import json

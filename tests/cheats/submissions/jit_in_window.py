@@ -1,7 +1,6 @@
 # id: T26 jit_in_window
 # expect: passed
 # mode: benchmark
-# budgets: benchmark=3
 # time_us_min: 10000
 # Tunes itself in three calls of four; the time that it takes is its own.
 import time

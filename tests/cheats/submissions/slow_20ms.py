@@ -1,7 +1,6 @@
 # id: control slow_20ms
 # expect: passed
 # mode: benchmark
-# budgets: benchmark=3
 # time_us_min: 19000
 import time
 import torch
