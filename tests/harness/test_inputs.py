@@ -100,3 +100,9 @@ def test_the_layout_is_plain_json(torch: Any) -> None:
     layout = json.loads(shape.layout())
     assert layout["inputs"] == [[0, 24, "float32", [2, 3], [3, 1]]]
     assert layout["data"] == ["list", [["tensor", 0], ["scalar", 0]]]
+
+
+def test_tensors_must_be_made_where_the_run_is(torch: Any) -> None:
+    author = Teacher(lambda _: torch.ones(3), lambda data: data * 2)
+    with pytest.raises(ProblemFault, match=r"on cpu, this run is on cuda:0.*get_device"):
+        probe(author, CASE, KEY, 0, "cuda:0")

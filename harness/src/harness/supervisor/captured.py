@@ -69,7 +69,7 @@ class Capturer:
     def _capture(self, seat: Seat, given: list[int], deadline: float) -> None:
         shown = tuple(sorted({*probe.shown(), *self._ncu.folders}))
         order = {"capture": self._order(seat, self.guests.scratch())}
-        team = self.guests.start_builder(order, (*given, *self.guests.built), shown)
+        team = self.guests.start_profiler(order, (*given, *self.guests.built), shown)
         try:
             if team.receive(0, deadline, "ncu used up the stage's budget") != protocol.READY:
                 raise CaseFailed("protocol", "the profiler did not say that it is ready")

@@ -5,12 +5,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.devices.cuda import mps
 from harness.sandbox import interpreter, landlock, linux, seccomp
 from harness.supervisor.home import RUN_UID
 
 _READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
-# A device's driver writes to its nodes and below /proc and /sys.
-_WRITTEN = ("/proc", "/dev", "/sys")
+# A device's driver writes to its nodes, below /proc and /sys, and to the pipes of its service.
+_WRITTEN = ("/proc", "/dev", "/sys", mps.PIPES)
 
 
 def give_up(folders: Sequence[int]) -> None:

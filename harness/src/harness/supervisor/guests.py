@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from harness.messages import STAGES
 from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.spec import SCRATCH, SUBMISSION, Limits, Spec
 from harness.supervisor.home import Home
+from harness.supervisor.outfit import NO_GPU, Outfit
 from harness.supervisor.output import Log
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
@@ -21,19 +22,23 @@ from harness.worker import protocol
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 _LAST_CHANCE_S = 1.0
+# On every core, for nothing is timed.
+_ANYWHERE: dict[str, Any] = {"cores": []}
 
 
 @dataclass(frozen=True)
 class Place:
     """Where the workers of this machine live: the launcher, the walls, the tools, the cores.
 
-    `cores` are the workers' own, none where they share the supervisor's.
+    `cores` are the workers' own, none where they share the supervisor's; `outfit` is what they are
+    given of the run's device.
     """
 
     launcher: Launcher
     walls: tuple[str, ...]
     workshop: Workshop
     cores: list[int]
+    outfit: Outfit = field(default_factory=Outfit)
 
     @property
     def has_namespaces(self) -> bool:
@@ -60,25 +65,23 @@ class Guests:
 
     def start(self) -> Team:
         """A team of workers on their way to READY. Errors: SandboxFault, CaseFailed."""
-        return self._team(self.given, self.built, self._spec(self._limits(), self.ranks), self.log)
+        return self._team(self.given, self.built, self.worker(), self.log)
 
     def start_null(self) -> Team:
         """The same without a submission, to show what a call costs with nothing in it."""
-        return self._team({"is_null": True}, (), self._spec(self._limits(), self.ranks), Log())
+        return self._team({"is_null": True}, (), self.worker(), Log())
 
     def start_builder(
         self, wish: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
     ) -> Team:
-        """One worker with a compiler's limits; these folders are `shown` to it, too."""
-        limits = Limits(
-            memory_bytes=BUILD_MEMORY_BYTES,
-            processes_max=BUILD_PROCESSES_MAX,
-            scratch_bytes=BUILD_MEMORY_BYTES // 4,
-            file_bytes_max=BUILD_MEMORY_BYTES // 4,
-            cpu_s=BUILD_S_MAX * max(1, len(self.place.cores)),
-        )
-        spec = replace(self._spec(limits, 1), read_only=shown)
-        return self._team(wish, descriptors, spec, self.log)
+        """One worker with a compiler's limits and no GPU; these folders are `shown` to it, too."""
+        return self._team(wish | _ANYWHERE, descriptors, self.builder(shown), self.log)
+
+    def start_profiler(
+        self, wish: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
+    ) -> Team:
+        """One worker with the larger limits of both, a compiler and the device."""
+        return self._team(wish | _ANYWHERE, descriptors, self.profiler(shown), self.log)
 
     def welcome(self, team: Team, deadline: float) -> None:
         """Waits until every worker is ready. Errors: CaseFailed, with how the import ended."""
@@ -116,6 +119,23 @@ class Guests:
             "peak_memory_mib": max((one.get("peak_memory_mib", 0.0) for one in found), default=0.0),
         }
 
+    def worker(self) -> Spec:
+        """The box of a team that computes."""
+        return self._spec(self._limits(), self.ranks)
+
+    def builder(self, shown: tuple[str, ...] = ()) -> Spec:
+        """The box of a compiler: no GPU, and these folders too."""
+        spec = self._spec(_build_limits(self.place.cores), 1)
+        folders = tuple(sorted({*self.place.outfit.tools, *shown}))
+        environment = spec.environment | NO_GPU
+        return replace(spec, devices=(), read_only=folders, environment=environment)
+
+    def profiler(self, shown: tuple[str, ...] = ()) -> Spec:
+        """The box of a profiler: what a compiler and what a worker has, and these folders too."""
+        limits = _larger(_build_limits(self.place.cores), self.place.outfit.limits)
+        spec = self._spec(limits, 1)
+        return replace(spec, read_only=tuple(sorted({*spec.read_only, *shown})))
+
     def path(self) -> str:
         """The submitted file, as workers see it."""
         folder = SUBMISSION if self.place.has_namespaces else str(self.home.submission)
@@ -130,20 +150,20 @@ class Guests:
     def _team(self, wish: dict[str, Any], descriptors: Sequence[int], spec: Spec, log: Log) -> Team:
         team = Team(self.place.launcher, spec, log, may_spin=bool(self.place.cores))
         self.teams.append(team)
-        is_builder = spec.limits.memory_bytes == BUILD_MEMORY_BYTES
-        cores = [] if is_builder else self.place.cores[: self.ranks]
+        # What a GPU is given is given by any number of threads; a processor is timed core by core.
+        cores = self.place.cores if spec.devices else self.place.cores[: self.ranks]
         shared = {"cache": cache_folder(spec.home), "cores": cores}
         for rank in range(spec.ranks):
-            said = wish | shared | {"environment": self._group(rank)}
+            said = shared | wish | {"environment": self._group(rank)}
             team.send(rank, protocol.SETUP + json.dumps(said).encode(), descriptors)
         return team
 
     def _limits(self) -> Limits:
         budgets = [self.home.problem.budget_s(stage, self.mode) for stage in STAGES[self.mode]]
-        return Limits(cpu_s=int(sum(budgets)) + 1)
+        return replace(self.place.outfit.limits, cpu_s=int(sum(budgets)) + 1)
 
     def _spec(self, limits: Limits, ranks: int) -> Spec:
-        scratch = self.scratch()
+        scratch, outfit = self.scratch(), self.place.outfit
         if not self.place.has_namespaces:
             Path(scratch).mkdir()
             Path(scratch).chmod(0o777)  # its worker may be another account
@@ -152,7 +172,9 @@ class Guests:
             limits=limits,
             submission=str(self.home.submission),
             main=self.home.problem.submission,
-            environment=_environment(self.place.workshop, scratch),
+            environment={**outfit.environment, **_environment(self.place.workshop, scratch)},
+            devices=outfit.devices,
+            read_only=tuple(sorted({*outfit.read_only, *outfit.tools})),
             ranks=ranks,
             scratch="" if self.place.has_namespaces else scratch,
         )
@@ -174,3 +196,19 @@ def _environment(workshop: Workshop, scratch: str) -> dict[str, str]:
         "TMPDIR": scratch,
         **dict.fromkeys(_THREADS, "1"),
     }
+
+
+def _build_limits(cores: Sequence[int]) -> Limits:
+    return Limits(
+        memory_bytes=BUILD_MEMORY_BYTES,
+        processes_max=BUILD_PROCESSES_MAX,
+        scratch_bytes=BUILD_MEMORY_BYTES // 4,
+        file_bytes_max=BUILD_MEMORY_BYTES // 4,
+        cpu_s=BUILD_S_MAX * max(1, len(cores)),
+    )
+
+
+def _larger(one: Limits, other: Limits) -> Limits:
+    """Of each limit the larger."""
+    pairs = zip(asdict(one).items(), asdict(other).values(), strict=True)
+    return Limits(**{name: max(here, there) for (name, here), there in pairs})

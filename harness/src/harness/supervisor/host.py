@@ -66,7 +66,7 @@ class Host:
             self.tell(failed("sandbox", reason))
             return
         try:
-            self.home = prepare(request, self.folder, self.state.history())
+            self.home = prepare(request, self.folder, self.state.history(request.device))
         except ProblemFault as fault:
             self.tell(failed("problem_fault", verdict.printable(str(fault))))
             return
@@ -92,7 +92,7 @@ class Host:
         # A run that died may have left a box behind.
         self.machine.launcher.clear()
         with contextlib.suppress(OSError, ValueError):
-            self.state.keep(home.history())
+            self.state.keep(request.device, home.history())
         home.leave()
         self.home = None
         if not has_reported:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from harness.problem import Case, ProblemFault
 from harness.supervisor.structure import Flat, Leaf, Node, flatten, lay_out, marked
+from harness.worker import protocol
 
 KEY_BYTES = 32
 SEED_BITS = (63, 31)
@@ -46,13 +47,20 @@ class Shape:
     reference_s: float
 
     def layout(self, memories: Sequence[dict[str, Any]] = ()) -> bytes:
-        """What the worker is told of the case, and of the memories that it lies in."""
+        """What the worker is told of the case, and of the memories that it lies in.
+
+        Errors: ProblemFault, if there are so many tensors that it does not fit a message.
+        """
         leaves = {
             "inputs": [leaf.as_json() for leaf in self.inputs],
             "outputs": [leaf.as_json() for leaf in self.outputs],
         }
         forms = {"data": self.data, "answer": self.answer, "memories": list(memories)}
-        return json.dumps(leaves | forms).encode()
+        said = json.dumps(leaves | forms).encode()
+        if len(said) >= protocol.LAYOUT_BYTES_MAX:
+            reason = f"takes {len(said)} bytes to describe, at most {protocol.LAYOUT_BYTES_MAX}"
+            raise ProblemFault(f"the layout of data and answer {reason}: use fewer tensors")
+        return said
 
     def inputs_of(self, flat: Flat) -> list[Any]:
         """The input tensors of fresh data. Errors: ProblemFault, if they are not as laid out."""
@@ -74,12 +82,15 @@ def seed_of(key: bytes, stage: str, case: str, call: int, bits: int) -> int:
     return int.from_bytes(digest[:8], "little") >> (64 - bits)
 
 
-def probe(author: Author, case: Case, key: bytes, rank: int = 0) -> Shape:
-    """The shape of a rank's part of a case. Errors: ProblemFault."""
+def probe(author: Author, case: Case, key: bytes, rank: int = 0, place: str = "cpu") -> Shape:
+    """The shape of a rank's part of a case on the device at `place`. Errors: ProblemFault."""
     flat, seed_bits = _generated(author, case, key, rank)
+    _require_place(flat, place, "generate_input")
     given = flatten(flat.clone(), "generate_input")
     began = time.monotonic()
     answer = _answered(author, case, given)
+    _require_place(answer, place, "ref_kernel")
+    _settle(answer.tensors)
     reference_s = time.monotonic() - began
     buffers = _buffers(author, case, flat, (given, answer))
     shown = tuple(index for index in range(len(flat.tensors)) if index not in buffers)
@@ -108,6 +119,23 @@ def _generated(author: Author, case: Case, key: bytes, rank: int) -> tuple[Flat,
             if bits == SEED_BITS[-1] or case.seed is None:
                 raise
     raise AssertionError
+
+
+def _require_place(flat: Flat, place: str, source: str) -> None:
+    for tensor in flat.tensors:
+        if str(tensor.device) != place:
+            raise ProblemFault(
+                f"{source} made a tensor on {tensor.device}, this run is on {place}: "
+                "make it with device=utils.get_device()"
+            )
+
+
+def _settle(tensors: Sequence[Any]) -> None:
+    """Waits until they are computed: a GPU answers before it is done."""
+    torch: Any = importlib.import_module("torch")
+    for tensor in tensors:
+        if tensor.is_cuda:
+            torch.cuda.synchronize(tensor.device)
 
 
 def _answered(author: Author, case: Case, given: Flat) -> Flat:

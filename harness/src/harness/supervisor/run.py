@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from harness.devices import cpu
-from harness.devices.device import Device, DeviceFault
+from harness.devices.device import DeviceFault
 from harness.messages import (
     STAGES,
     VERSION,
@@ -33,6 +33,7 @@ from harness.supervisor.defences import ALL, Defences
 from harness.supervisor.guests import Guests, Place
 from harness.supervisor.home import Home
 from harness.supervisor.inputs import KEY_BYTES, Shape, probe, seed_of
+from harness.supervisor.outfit import fitted, opened, outfit
 from harness.supervisor.profiled import Profiler
 from harness.supervisor.timed import Clock, Timer
 from harness.supervisor.verdict import CaseFailed
@@ -101,7 +102,6 @@ class _Run:
         self._machine = machine
         self._tell = tell
         self._key = bytes.fromhex(request.key) if request.key else secrets.token_bytes(KEY_BYTES)
-        self._device = _device(request.device, machine)
         self._shapes: dict[str, list[Shape]] = {}
         self._cases: list[CaseReport] = []
         self._figures = 0.0, 0.0
@@ -118,7 +118,11 @@ class _Run:
         ranks = max((case.ranks for case in self._every_case()), default=1)
         cores = _share_cores()
         self._warmer = Warmer(cores[0] if cores else None)
-        place = Place(machine.launcher, machine.walls, machine.workshop, cores)
+        given = outfit(request.device)
+        # After the fork of the warmer, which must not inherit a GPU's context.
+        self._device = opened(request.device, given, machine.walls, machine.defences)
+        workshop = fitted(machine.workshop, self._device.architecture)
+        place = Place(machine.launcher, machine.walls, workshop, cores, given)
         self.guests = Guests(place, home, request.mode, ranks)
 
     def execute(self) -> RunReport:
@@ -144,7 +148,7 @@ class _Run:
             level=self._machine.level,
             tier=self._device.tier,
             key_commit=hashlib.sha256(self._key).hexdigest(),
-            environment=cpu.describe(),
+            environment=cpu.describe() | self._device.describe(),
             missing=self._machine.missing,
         )
 
@@ -176,13 +180,14 @@ class _Run:
         return []
 
     def _look_around(self) -> None:
-        self._device.prepare()
         author = Author(self._problem)
         self._court = Court(author, self._device, self._warmer, self._machine.defences)
         for case in self._every_case():
             if case.name not in self._shapes:
-                ranks = range(case.ranks)
-                self._shapes[case.name] = [probe(author, case, self._key, rank) for rank in ranks]
+                self._shapes[case.name] = [
+                    probe(author, case, self._key, rank, self._device.place)
+                    for rank in range(case.ranks)
+                ]
 
     def _judge_all(self, stage: str, deadline: float) -> list[CaseReport]:
         """Every case of a stage; those after the worker's end are skipped."""
@@ -273,16 +278,3 @@ def _share_cores() -> list[int]:
     if others:
         os.sched_setaffinity(0, [first])
     return others
-
-
-def _device(name: str, machine: Machine) -> Device:
-    """Errors: DeviceFault, for a device that is not here."""
-    defences = machine.defences
-    if name == "cpu":
-        return cpu.Cpu(
-            is_frozen=defences.freezes and "freezer" in machine.walls,
-            is_sealed=defences.seals,
-            is_early=defences.starts_before_thaw,
-            is_late=defences.stops_after_snapshot,
-        )
-    raise DeviceFault(f"there is no device {name!r} here, only 'cpu'")

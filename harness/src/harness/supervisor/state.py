@@ -9,7 +9,8 @@ from harness.supervisor.home import RUN_UID
 from harness.timing.history import History
 from harness.toolchains.cache import Cache
 
-_HISTORY = "history.json"
+# A history for each device: what one shows says nothing of another.
+_HISTORIES = {"cpu": "history.json", "cuda": "history-cuda.json", "hip": "history-hip.json"}
 _CACHE = "compiled"
 _BYTES_MAX = 1024 * 1024
 
@@ -19,23 +20,30 @@ class State:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._history = History()
         (folder / _CACHE).mkdir(parents=True, exist_ok=True)
         self.cache = _cache(folder / _CACHE)
-        # A history that cannot be read is begun anew.
-        with contextlib.suppress(OSError, ValueError), (folder / _HISTORY).open() as file:
-            self._history = History.from_json(json.loads(file.read(_BYTES_MAX)))
+        self._histories = {device: _read(folder / name) for device, name in _HISTORIES.items()}
 
-    def history(self) -> History:
-        """What the machine has shown so far."""
-        return self._history
+    def history(self, device: str) -> History:
+        """What a device of the machine has shown so far."""
+        return self._histories.get(device, History())
 
-    def keep(self, history: History) -> None:
+    def keep(self, device: str, history: History) -> None:
         """Remembers what it has shown by now; the file is whole at every moment."""
-        self._history = history
-        fresh = self._folder / f"{_HISTORY}.new"
+        if device not in _HISTORIES:
+            return
+        self._histories[device] = history
+        name = _HISTORIES[device]
+        fresh = self._folder / f"{name}.new"
         fresh.write_text(json.dumps(history.to_json()))
-        fresh.replace(self._folder / _HISTORY)
+        fresh.replace(self._folder / name)
+
+
+def _read(path: Path) -> History:
+    """A history that cannot be read is begun anew."""
+    with contextlib.suppress(OSError, ValueError), path.open() as file:
+        return History.from_json(json.loads(file.read(_BYTES_MAX)))
+    return History()
 
 
 def _cache(folder: Path) -> Cache:

@@ -19,15 +19,15 @@ def set_seed(seed: int = 42) -> None:
 
 
 def get_device(use_cuda: bool = True) -> Any:
-    """The device that problems make their tensors on; `cuda` only where the harness times it."""
-    del use_cuda
-    return _torch().device("cpu")
+    """The device that problems make their tensors on: a run sees no GPU but one that it times."""
+    torch = _torch()
+    return torch.device("cuda" if use_cuda and torch.cuda.is_available() else "cpu")
 
 
 def clear_l2_cache() -> None:
     """Writes more bytes than any cache keeps."""
     torch = _torch()
-    torch.empty(_CACHE_BYTES, dtype=torch.uint8).fill_(1)
+    torch.empty(_CACHE_BYTES, dtype=torch.uint8, device=get_device()).fill_(1)
 
 
 def verbose_allclose(

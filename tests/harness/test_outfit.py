@@ -1,0 +1,96 @@
+"""What boxes are given of a device, and what a run sees of it."""
+
+import os
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from harness.devices.cuda.nodes import needs
+from harness.devices.device import DeviceFault
+from harness.sandbox.box import Launcher
+from harness.sandbox.spec import WALLS, Limits
+from harness.supervisor.guests import Guests, Place
+from harness.supervisor.home import prepare
+from harness.supervisor.outfit import (
+    GPU_LIMITS,
+    NO_GPU,
+    Outfit,
+    amd,
+    first_gpu,
+    fitted,
+    nvidia,
+    outfit,
+)
+from harness.timing.history import History
+from harness.toolchains.plan import Workshop
+
+from .host import HONEST, Host
+
+HOST = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/sys")
+SHOP = Workshop({}, {"PATH": "/usr/bin"}, (), "", "x86_64")
+
+
+def test_a_box_of_the_processor_sees_no_gpu() -> None:
+    assert outfit("cpu") == Outfit()
+    assert Outfit().devices == ()
+    assert Outfit().environment == NO_GPU
+    assert Outfit().limits == Limits()
+
+
+def test_a_box_of_a_gpu_has_its_nodes_and_larger_limits() -> None:
+    given = nvidia(needs((0, "GPU-a"), HOST))
+    assert given.devices == ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm")
+    assert given.environment["CUDA_VISIBLE_DEVICES"] == "GPU-a"
+    assert given.limits == GPU_LIMITS
+    assert (GPU_LIMITS.files_max, GPU_LIMITS.processes_max) == (4096, 512)
+    assert GPU_LIMITS.memory_bytes == 16 * GPU_LIMITS.scratch_bytes == 16 * 1024**3
+
+
+def test_a_node_that_is_missing_is_the_machines_fault() -> None:
+    with pytest.raises(DeviceFault, match="/dev/nvidia-uvm is not there: run nvidia-modprobe"):
+        nvidia(needs((0, "GPU-a"), HOST[:2]))
+
+
+@pytest.mark.parametrize("name", ["cuda", "hip", "tpu", ""])
+def test_a_device_that_is_not_here_is_named(name: str) -> None:
+    with pytest.raises(DeviceFault, match=repr(name)):
+        outfit(name)
+
+
+def test_the_first_gpu_without_a_node_is_asked_for_by_name() -> None:
+    assert first_gpu([(3, "GPU-d")], set()) == (3, "GPU-d")
+    with pytest.raises(DeviceFault):
+        first_gpu([], {"/dev/nvidia0"})
+
+
+def test_an_amd_gpu_is_its_nodes() -> None:
+    given = amd(["/dev/dri/renderD128", "/dev/kfd"])
+    assert "/dev/kfd" in given.devices
+    assert "CUDA_VISIBLE_DEVICES" not in given.environment
+    with pytest.raises(DeviceFault):
+        amd(["/dev/dri/renderD128"])
+
+
+def test_a_workshop_is_fitted_to_the_gpu_of_the_run() -> None:
+    assert fitted(SHOP, "") is SHOP
+    assert fitted(SHOP, "sm_90a").gpu == "sm_90a"
+
+
+def test_a_builder_has_no_gpu_and_a_profiler_has_the_limits_of_both(
+    host: Host, tmp_path: Path
+) -> None:
+    given = Outfit(("/dev/nvidia0",), ("/sys",), {"CUDA_VISIBLE_DEVICES": "GPU-a"}, ("/opt/cuda",))
+    home = prepare(host.request(HONEST), tmp_path, History())
+    place = Place(cast("Launcher", None), WALLS, SHOP, [], given)
+    guests = Guests(place, home, "test", 1)
+    worker, builder, profiler = guests.worker(), guests.builder(("/x",)), guests.profiler(("/x",))
+    os.close(home.out)
+    assert worker.devices == profiler.devices == ("/dev/nvidia0",)
+    assert builder.devices == ()
+    assert worker.read_only == ("/opt/cuda", "/sys")
+    assert builder.read_only == ("/opt/cuda", "/x")
+    assert profiler.read_only == ("/opt/cuda", "/sys", "/x")
+    assert worker.environment["CUDA_VISIBLE_DEVICES"] == "GPU-a"
+    assert builder.environment["CUDA_VISIBLE_DEVICES"] == ""
+    assert profiler.limits.memory_bytes == builder.limits.memory_bytes > worker.limits.memory_bytes
