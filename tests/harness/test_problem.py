@@ -59,11 +59,22 @@ def test_each_stage_has_the_budget_of_its_kind(host: Host) -> None:
         {"tests": [{"name": "no arguments"}]},
         {"benchmarks": None},
         {"budgets_s": {"test": "long"}},
+        {"budgets_s": {"test": 0}},
+        {"budgets_s": {"test": float("nan")}},
+        {"budgets_s": {"test": float("inf")}},
+        {"tests": [{"name": "nobody", "args": {"world_size": 0}}]},
+        {"tests": [{"name": "a crowd", "args": {"world_size": 500}}]},
     ],
 )
 def test_a_manifest_that_cannot_be_used_is_refused(host: Host, changes: dict[str, Any]) -> None:
     with pytest.raises(ProblemFault):
         load(_changed(host, **changes))
+
+
+def test_a_manifest_nested_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(ProblemFault, match=r"manifest\.json"):
+        load(tmp_path)
 
 
 def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:

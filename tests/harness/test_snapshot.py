@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from harness.entry import Started
 
 from .host import Host

@@ -35,6 +35,25 @@ def test_a_sparse_tensor_cannot_be_carried(torch: Any) -> None:
         flatten(torch.ones(2, 2).to_sparse(), "the test")
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_a_quantized_tensor_cannot_be_carried(torch: Any) -> None:
+    with pytest.raises(ProblemFault, match="qint8"):
+        flatten(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), "the test")
+
+
+def test_a_nest_without_end_is_a_fault_of_the_problem() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(ProblemFault, match="holds itself"):
+        flatten(endless, "the test")
+
+
+def test_an_int_that_no_c_program_reads_is_a_fault_of_the_problem() -> None:
+    assert flatten([2**64 - 1, -(2**63)], "the test").scalars == [2**64 - 1, -(2**63)]
+    with pytest.raises(ProblemFault, match="64 bits"):
+        flatten(10**5000, "the test")
+
+
 def test_leaves_begin_at_pages_and_views_keep_shape_dtype_and_order(torch: Any) -> None:
     tensors = [
         torch.arange(6.0).reshape(2, 3).t(),

@@ -8,11 +8,13 @@ out), submission (the name under which the participant's file appears), tests an
 import hashlib
 import json
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path, PurePath
 from typing import Any
 
 _BUDGETS = {"build": "build", "check": "test", "hidden_check": "test", "profile": "benchmark"}
 BUDGETS_S = {"build": 60.0, "test": 180.0, "benchmark": 180.0, "ranked": 180.0}
+_RANKS_MAX = 64
 
 
 class ProblemFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
@@ -74,7 +76,7 @@ def load(folder: Path) -> Problem:
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
         problem = _from_manifest(folder, manifest)
-    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError) as error:
         raise ProblemFault(f"manifest.json cannot be used: {error!r}") from error
     for name, digest in problem.files.items():
         _verify(folder, name, digest)
@@ -84,7 +86,7 @@ def load(folder: Path) -> Problem:
 def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
     if manifest.get("lang", "py") != "py":
         raise ValueError(f"the language {manifest['lang']!r} is not supported, py is")
-    budgets = {key: float(value) for key, value in manifest.get("budgets_s", {}).items()}
+    budgets = {key: _budget_s(value) for key, value in manifest.get("budgets_s", {}).items()}
     return Problem(
         slug=manifest["slug"],
         folder=folder,
@@ -102,7 +104,17 @@ def _cases(items: list[dict[str, Any]]) -> tuple[Case, ...]:
 
 
 def _case(item: dict[str, Any]) -> Case:
-    return Case(str(item["name"]), dict(item["args"]), float(item.get("floor_us", 0.0)))
+    case = Case(str(item["name"]), dict(item["args"]), float(item.get("floor_us", 0.0)))
+    if not 1 <= case.ranks <= _RANKS_MAX:
+        raise ValueError(f"{case.name!r} has {case.ranks} ranks, not 1 to {_RANKS_MAX}")
+    return case
+
+
+def _budget_s(value: Any) -> float:
+    seconds = float(value)
+    if not 0 < seconds < inf:
+        raise ValueError(f"a budget of {seconds} s")
+    return seconds
 
 
 def _plain(name: str) -> str:

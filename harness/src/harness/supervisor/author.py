@@ -48,8 +48,8 @@ def _load(problem: Problem) -> ModuleType:
         sys.modules["utils"] = importlib.import_module("harness.supervisor.utilities")
     try:
         return importlib.import_module(_REFERENCE)
-    except (Exception, SystemExit) as error:
-        raise ProblemFault(f"reference.py cannot be imported: {error!r}") from error
+    except BaseException as error:
+        raise ProblemFault(f"reference.py cannot be imported: {_told(error)}") from error
 
 
 def _function(module: ModuleType, name: str) -> Callable[..., Any]:
@@ -62,8 +62,16 @@ def _function(module: ModuleType, name: str) -> Callable[..., Any]:
 def _blamed(name: str, case: Case, call: Callable[[], Any]) -> Any:
     try:
         return call()
-    except (Exception, SystemExit) as error:
-        raise ProblemFault(f"{name} failed on {case.name}: {error!r}") from error
+    except BaseException as error:
+        raise ProblemFault(f"{name} failed on {case.name}: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    """An error as text, which may be of a class of the author's."""
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001  (whatever it was, the error is still to be told)
+        return type(error).__name__
 
 
 def _seed_generators(seed: int) -> None:

@@ -11,6 +11,7 @@ PAGE_BYTES = 4096
 Node = list[Any]
 
 _PLAIN = (bool, int, float, str, type(None))
+_INT_BITS_MAX = 64
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,10 @@ class _Parts:
 def flatten(value: Any, source: str) -> Flat:
     """A value taken apart. Errors: ProblemFault, if `source` made what cannot be carried."""
     parts = _Parts()
-    template = _take(value, parts, source)
+    try:
+        template = _take(value, parts, source)
+    except RecursionError:
+        raise ProblemFault(f"{source} made a nest that is too deep, or holds itself") from None
     return Flat(template, parts.tensors, parts.scalars)
 
 
@@ -125,14 +129,18 @@ def _twin(tensor: Any) -> Any:
 def _take(value: Any, parts: _Parts, source: str) -> Node:
     torch: Any = importlib.import_module("torch")
     if isinstance(value, torch.Tensor):
-        if value.layout is not torch.strided or value.device.type not in ("cpu", "cuda"):
-            raise ProblemFault(f"{source} made a {value.layout} tensor on {value.device}")
+        is_plain = value.layout is torch.strided and not value.is_quantized
+        if not is_plain or value.device.type not in ("cpu", "cuda"):
+            kind = f"{name_of(value.dtype)} {value.layout} tensor"
+            raise ProblemFault(f"{source} made a {kind} on {value.device}")
         parts.tensors.append(value)
         return ["tensor", len(parts.tensors) - 1]
     if type(value) in (list, tuple):
         return [type(value).__name__, [_take(item, parts, source) for item in value]]
     if type(value) is dict and all(type(key) in (int, str) for key in value):
         return ["dict", [[key, _take(item, parts, source)] for key, item in value.items()]]
+    if type(value) is int and value.bit_length() > _INT_BITS_MAX:
+        raise ProblemFault(f"{source} made an int of more than {_INT_BITS_MAX} bits")
     if type(value) in _PLAIN:
         parts.scalars.append(value)
         return ["scalar", len(parts.scalars) - 1]

@@ -1,0 +1,53 @@
+"""Whatever an author's code does wrong is a fault of the problem, told in words."""
+
+import pytest
+
+from .host import HONEST, Host
+
+GOOD = """
+import torch
+def generate_input(size, seed):
+    return torch.rand(size), torch.empty(size)
+def ref_kernel(data):
+    return data[1].copy_(data[0])
+def check_implementation(data, output):
+    return torch.equal(output, data[0])
+"""
+CROWD = "return [torch.rand(1) for _ in range(5000)]"
+FEWER = """
+CALLS = []
+def ref_kernel(data):
+    CALLS.append(1)
+    return [data[0] * 1, data[0] + 1][: 1 + (len(CALLS) == 1)]
+def check_implementation(data, output):
+    return "never right"
+"""
+SHY = """
+class Shy(Exception):
+    def __repr__(self):
+        raise ValueError
+def check_implementation(data, output):
+    raise Shy
+"""
+TWO = "def custom_kernel(data):\n    return [data[0], data[0] + 1]\n"
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (GOOD.replace("return torch.rand(size), torch.empty(size)", CROWD), "fewer tensors"),
+        (GOOD.replace("torch.rand(size)", "10**5000"), "64 bits"),
+        (GOOD + FEWER, "other shapes"),
+        (GOOD + SHY, "check_implementation failed on size=4 seed=7: Shy"),
+        (GOOD + "raise KeyboardInterrupt\n", "reference.py cannot be imported"),
+        (GOOD.replace("return data[1]", "raise GeneratorExit"), "ref_kernel failed on"),
+    ],
+    ids=["crowd", "huge_int", "fewer_answers", "shy_error", "import", "no_exception"],
+)
+def test_an_authors_mistake_is_a_fault_of_the_problem(
+    host: Host, reference: str, said: str
+) -> None:
+    host.files["reference.py"] = reference
+    report = host.run(TWO if FEWER in reference else HONEST)
+    assert report.failure_code == "problem_fault", report.reason
+    assert said in report.reason
