@@ -4,11 +4,12 @@ import signal
 
 import pytest
 
-from harness.messages import VERDICTS, CaseReport
+from harness.messages import LINE_BYTES_MAX, VERDICTS, CaseReport, RunReport, to_line
 from harness.supervisor import verdict
 from harness.worker.protocol import FAILURE_KINDS
 
 PASSED = CaseReport("n=1", "check", "passed")
+CASES_MAX = 200  # of a run of any problem that can be published
 WRONG = CaseReport("n=2", "check", "wrong_answer", "off by one")
 SKIPPED = CaseReport("n=3", "check", "skipped")
 
@@ -46,3 +47,12 @@ def test_messages_are_bounded_and_free_of_control_characters() -> None:
 
 def test_what_grows_by_escaping_is_bounded_too() -> None:
     assert len(verdict.printable("\U000e0001" * 4000)) == 2000
+
+
+@pytest.mark.parametrize("worst", ["\U0001f600", "\\", "\x00", "\ud800", "\n"])
+def test_a_report_on_every_case_fits_a_line_whatever_a_worker_says(worst: str) -> None:
+    failure = verdict.of_failure("exception", worst * 30_000)
+    cases = [verdict.report("n" * 300, "check", failure)] * CASES_MAX
+    log = "\ufffd" * 8192
+    report = RunReport("crashed", "check", failure.message, 1.0, "0" * 64, cases, log, log)
+    assert len(to_line(report)) < LINE_BYTES_MAX

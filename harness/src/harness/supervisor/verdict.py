@@ -1,5 +1,7 @@
 """How things end for a submission, in the closed vocabulary of verdicts."""
 
+import itertools
+import json
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -8,6 +10,8 @@ from harness.messages import CaseReport, Mismatch
 from harness.timing.combination import CaseTime
 
 TEXT_CHARS_MAX = 2000
+# As JSON, where a character takes up to twelve: the texts of all cases must fit one report.
+_TEXT_BYTES_MAX = 6000
 
 _OF_KIND = {
     "compile_error": "compile_error",
@@ -51,7 +55,8 @@ def printable(text: str) -> str:
     """
     cut = text[:TEXT_CHARS_MAX]
     escaped = "".join(c if c.isprintable() or c in "\n\t" else _escaped(c) for c in cut)
-    return escaped[:TEXT_CHARS_MAX]
+    sizes = itertools.accumulate(len(json.dumps(c)) - 2 for c in escaped[:TEXT_CHARS_MAX])
+    return escaped[: sum(size <= _TEXT_BYTES_MAX for size in sizes)]
 
 
 def report(case: str, stage: str, failure: CaseFailed) -> CaseReport:
@@ -66,16 +71,18 @@ def report(case: str, stage: str, failure: CaseFailed) -> CaseReport:
     )
 
 
-def timed(case: str, floor_us: float, found: CaseTime) -> CaseReport:
-    """How a timed case ended; below its floor it is held until somebody has looked."""
-    is_held = found.time_us <= max(0.0, floor_us)
-    verdict = "suspicious" if is_held else "passed"
-    message = f"{found.time_us:.4g} us is below the floor of {floor_us:.4g} us"
+def timed(case: str, floor_us: float, found: CaseTime, doubt: str = "") -> CaseReport:
+    """How a timed case ended.
+
+    Below its floor, or with a `doubt` of the device's, it is held until somebody has looked.
+    """
+    if found.time_us <= max(0.0, floor_us):
+        doubt = f"{found.time_us:.4g} us is below the floor of {floor_us:.4g} us"
     return CaseReport(
         name=case,
         stage="time",
-        verdict=verdict,
-        message=message if is_held else "",
+        verdict="suspicious" if doubt else "passed",
+        message=doubt,
         **asdict(found),
     )
 
