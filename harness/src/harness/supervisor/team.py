@@ -145,7 +145,7 @@ class Team:
     def end(self) -> bool:
         """Kills the workers and all that they left behind; False if something would not die."""
         if self._ended:
-            return True
+            return self._box.end()
         self._ended = True
         is_empty = self._box.end()
         self._drain_rest()
