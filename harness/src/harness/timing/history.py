@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import exp, isfinite, log
+from math import exp, log
 from statistics import median
 from typing import Any
 
@@ -11,6 +11,8 @@ PASSES_MAX = 50
 PASSES_MIN = 5
 SHAPES_MAX = 64
 _VERSION = 1
+# Beyond these no machine has a time in microseconds or a deviation, and arithmetic has its limits.
+_LEAST, _MOST = 1e-9, 1e12
 
 Recent = Mapping[str, tuple[float, ...]]
 
@@ -104,6 +106,6 @@ def _recent(body: Mapping[str, list[float]]) -> dict[str, tuple[float, ...]]:
 def _positive(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r} is no number")
-    if not isfinite(value) or value <= 0:
-        raise ValueError(f"{value!r} is not positive")
+    if not _LEAST <= value <= _MOST:
+        raise ValueError(f"{value!r} is not between {_LEAST} and {_MOST}")
     return float(value)
