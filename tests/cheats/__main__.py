@@ -65,7 +65,7 @@ def _round(wish: argparse.Namespace, launcher: str, level: str) -> Counter[str]:
 
 def _row(trials: Trials, one: Cheat, where: tuple[str, str], alone: float) -> str:
     launcher, level = where
-    if not one.holds_at(level):
+    if not one.holds_at(level, launcher):
         return "above"
     began = time.monotonic()
     runs = trials.run(one)

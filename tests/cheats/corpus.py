@@ -19,11 +19,11 @@ class Cheat:
     """A submission and what its header asks for: `# word: value` in its first lines.
 
     `id` is the line of the catalogue; `expect` the verdicts that will do; `level` the least level
-    of isolation at which that holds. `mode`, `budgets`, `problem`, `size`, `seed`, `floor_us`,
-    `level_min` and `key_reversed` say what is run; `runs` how often in a row, `at_once` in how
-    many sandboxes at one time. What has to be in the log and in the report is `prints` and `says`;
-    `never_prints` and `never_says` may not be there. `time_us_min` bounds its times, and
-    `check: no_gain` compares every call with the time that the work alone takes.
+    of isolation at which that holds, by `launchers` if not by both. `mode`, `budgets`, `problem`,
+    `size`, `seed`, `floor_us`, `level_min` and `key_reversed` say what is run; `runs` how often in
+    a row, `at_once` in how many sandboxes at one time. What has to be in the log and in the report
+    is `prints` and `says`; `never_prints` and `never_says` may not be there. `time_us_min` bounds
+    its times, and `check: no_gain` compares every call with the time that its work takes alone.
     """
 
     path: Path
@@ -62,9 +62,10 @@ class Cheat:
         """A number of the header."""
         return float(self.header.get(word, default))
 
-    def holds_at(self, level: str) -> bool:
-        """Whether its outcome is promised at a level of isolation."""
-        return LEVELS.index(level) >= LEVELS.index(self.header.get("level", "none"))
+    def holds_at(self, level: str, launcher: str) -> bool:
+        """Whether its outcome is promised at a level of isolation, by a launcher."""
+        is_enough = LEVELS.index(level) >= LEVELS.index(self.header.get("level", "none"))
+        return is_enough and launcher in self.header.get("launchers", launcher)
 
     def budgets_s(self) -> dict[str, float]:
         """How long the stages may take: ours, and over them what the header says."""

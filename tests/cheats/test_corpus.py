@@ -17,7 +17,20 @@ from .outcomes import GAIN_MAX, faults
 from .trials import Trials, alone_us
 
 CORPUS = corpus()
+SECOND = [one for one in CORPUS[::3] if one.holds_at("strong", "bubblewrap")]
+# The lines of the catalogue that need no GPU; S19 is a test of its own, below. T23 is tested in
+# tests/shared, S26 in tests/ingest; T16, S29, S30, M03 and M05 wait for what they are about.
+LINES = {
+    *(f"T{line:02}" for line in (1, 2, *range(5, 15), 17, 21, 24, 25, 26, 27)),
+    *(f"C{line:02}" for line in (1, 2, *range(4, 18), 19)),
+    *(f"S{line:02}" for line in (*range(1, 19), *range(20, 26), 27, 28)),
+    *("M01", "M02", "M04"),
+}
 ROOT = HERE.parent.parent
+
+
+def test_every_line_of_the_catalogue_has_a_cheat() -> None:
+    assert not LINES - {one.id for one in CORPUS}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +83,7 @@ def test_a_cheat_ends_as_its_header_says(
     _try(one, zygote, alone, here)
 
 
-@pytest.mark.parametrize("one", CORPUS[::3], ids=lambda one: one.name)
+@pytest.mark.parametrize("one", SECOND, ids=lambda one: one.name)
 def test_a_cheat_ends_no_better_under_bubblewrap(
     one: Cheat, bubblewrap: Trials, alone: float, here: Isolation
 ) -> None:
@@ -111,7 +124,7 @@ def test_a_killed_supervisor_takes_the_submission_along(zygote: Trials) -> None:
 
 
 def _try(one: Cheat, trials: Trials, alone: float, here: Isolation) -> None:
-    if not one.holds_at(here.level):
+    if not one.holds_at(here.level, "zygote"):
         pytest.skip(f"this machine is {here.level}: {[wall.mend for wall in here.missing]}")
     assert not faults(one, trials.run(one), alone)
     assert trials.bystanders.are_well

@@ -1,9 +1,11 @@
 # id: S12 disk_fill
 # expect: passed crashed import_error out_of_memory timed_out
 # level: medium
+# launchers: zygote
 # budgets: build=20
 # never_prints: GAINED
-# Empty files take no room but their names; a quarter of a million of them is too many.
+# Empty files take no room but their names; a quarter of a million of them is too many. Bubblewrap
+# cannot limit their number: there they count as memory.
 import os
 
 import torch

@@ -10,6 +10,7 @@ import torch
 MASK = 0x5A
 hidden = bytes.fromhex("2045599301b8821cfa2b16e1c8bc0762" "553174f39e8f294ad2c5188bbce05f26")
 buffer = bytearray(1 << 20)
+OURS = torch.frombuffer(buffer, dtype=torch.uint8).data_ptr()
 
 
 def places():
@@ -18,17 +19,17 @@ def places():
             span, rights = line.split()[:2]
             if rights.startswith("r") and "[v" not in line:
                 low, high = (int(word, 16) for word in span.split("-"))
+                if low < OURS < high:  # what is read here is not looked for here
+                    yield low, OURS
+                    low = OURS + len(buffer)
                 yield low, high
 
 
 def count(half, rest):
     """How often the first half stands somewhere with the second half behind it."""
     found, memory = 0, os.open("/proc/self/mem", os.O_RDONLY)
-    ours = torch.frombuffer(buffer, dtype=torch.uint8).data_ptr()
     for low, high in places():
         for start in range(low, high, len(buffer) - 64):
-            if start < ours + len(buffer) and ours < start + len(buffer):
-                continue
             try:
                 size = os.preadv(memory, [memoryview(buffer)[: high - start]], start)
             except OSError:
