@@ -105,7 +105,7 @@ class Gate:
         """One call that nobody judges, such as one under a profiler."""
         self._freeze()
         for rank, seat in enumerate(self._seats):
-            seat.prepare(self._author.data(self._case, seed, rank))
+            seat.prepare(self._data(seed, rank))
             if self._defences.poisons:
                 seat.poison.renew()
         return self._reveal(deadline, order, descriptors)
@@ -151,7 +151,7 @@ class Gate:
     def armed(self, within_s: float) -> bool:
         """Waits until every worker has enqueued its work, and stops them; False if one is late."""
         until = time.monotonic() + within_s
-        for rank in range(len(self._seats)):
+        for rank in range(len(self._messages)):
             said = self._team.heard(rank, until)
             if said is None:
                 return False
@@ -166,7 +166,7 @@ class Gate:
         done, armed = protocol.DONE + self.nonce, protocol.ARMED + self.nonce
         if self._is_armed:
             self._team.thaw()
-        for rank in range(len(self._seats)):
+        for rank in range(len(self._messages)):
             said = self._team.receive(rank, self._until, self._limit)
             # On a GPU, who was too late to be armed says so first.
             if said == armed and self._device.name != "cpu" and not self._is_armed:
@@ -186,6 +186,10 @@ class Gate:
             self._freeze()
         for seat in self._seats:
             seat.hold()
+
+    def _data(self, seed: int, rank: int) -> Any:
+        """The author's data for one seat."""
+        return self._author.data(self._case, seed, rank)
 
     def _freeze(self) -> None:
         if self._defences.freezes:

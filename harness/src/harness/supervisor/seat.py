@@ -4,15 +4,22 @@ import importlib
 import json
 import secrets
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from harness.devices.device import Device, Memory
+from harness.devices.device import Memory
 from harness.problem import ProblemFault
 from harness.supervisor.inputs import Shape
 from harness.supervisor.structure import Flat, Leaf, flatten, size_of
 from harness.worker import protocol
 
 _WORD_BYTES = 8
+
+
+class Store(Protocol):
+    """Where a seat has its memories from: a device, or a part of it."""
+
+    def allocate(self, size: int, role: str) -> Memory:
+        """A memory of so many bytes for `inputs` or `outputs`. Errors: DeviceFault."""
 
 
 @dataclass
@@ -26,11 +33,11 @@ class Shown:
 class Seat:
     """The memories of one rank for one case; `snapshot` is the answer that is judged."""
 
-    def __init__(self, device: Device, shape: Shape) -> None:
+    def __init__(self, store: Store, shape: Shape) -> None:
         torch: Any = importlib.import_module("torch")
         self.shape = shape
-        self._inputs = device.allocate(size_of(shape.inputs), "inputs")
-        self._outputs = device.allocate(size_of(shape.outputs), "outputs")
+        self._inputs = store.allocate(size_of(shape.inputs), "inputs")
+        self._outputs = store.allocate(size_of(shape.outputs), "outputs")
         self.poison = _Poison(torch, shape, self._outputs.bytes)
         self.snapshot: Any = torch.empty_like(self._outputs.bytes)
         self._views = [leaf.view(self._inputs.bytes) for leaf in shape.inputs]

@@ -2,15 +2,15 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.messages import CaseReport, Progress
 from harness.problem import Case
 from harness.sandbox.box import SandboxFault
-from harness.supervisor import verdict
+from harness.supervisor import batched, verdict
 from harness.supervisor.calls import Court, Gate
 from harness.supervisor.guests import Guests
 from harness.supervisor.inputs import Shape
@@ -18,7 +18,7 @@ from harness.supervisor.structure import size_of
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
 from harness.timing import records
-from harness.timing.combination import combine, figures
+from harness.timing.combination import CaseTime, combine, figures
 from harness.timing.gates import settle
 from harness.timing.history import History
 from harness.timing.policy import Policy, policy_for
@@ -29,6 +29,7 @@ from harness.timing.source import CONTAMINATED, Sample
 # A stage that is to fit its budget plans with half of it: a machine can be slower than it was.
 _SHARE = 0.5
 _NULL_S_MAX = 60.0
+_IN_PROCESS = "G0"
 # A sample is contaminated when its worker was off its core for longer than a handshake explains.
 _IDLE_SHARE_MAX = 0.02
 _HANDSHAKE_US_MAX = 100.0
@@ -52,9 +53,27 @@ class Clock:
 
     def plan(self, case: Case, policy: Policy) -> Plan:
         """What the measurement of a case knows; null calls cost what the memories' sizes cost."""
-        shapes = self.shapes[case.name]
+        shapes, device = self.shapes[case.name], self.court.device
         sizes = [f"{size_of(one.inputs)}+{size_of(one.outputs)}" for one in shapes]
-        return Plan(policy, self.history, " ".join(sizes))
+        calibration = device.calibration()
+        return Plan(
+            stepped(policy, calibration),
+            self.history,
+            " ".join(sizes),
+            is_gated=device.tier != _IN_PROCESS,
+            calibration=calibration,
+        )
+
+
+def stepped(policy: Policy, calibration: Mapping[str, float]) -> Policy:
+    """The policy with the clock's step as it was measured, if it was.
+
+    >>> policy = policy_for("cuda", "ranked")
+    >>> stepped(policy, {"timer_step_ns": 1000.0}).timer_step_us, stepped(policy, {}) is policy
+    (1.0, True)
+    """
+    step_ns = calibration.get("timer_step_ns", 0.0)
+    return replace(policy, timer_step_us=step_ns / 1000) if step_ns > 0 else policy
 
 
 @dataclass
@@ -70,14 +89,20 @@ class _Source:
     def call(self) -> Sample:
         """One judged call of the submission. Errors: CaseFailed."""
         time_us = self.gate.call(next(self.seeds), self.deadline)
-        flags = self.court.device.flags
-        if self.gate.idle_us > _IDLE_SHARE_MAX * time_us + _HANDSHAKE_US_MAX:
+        device = self.court.device
+        flags = device.flags
+        # Elsewhere the worker is stopped while its work is under way.
+        if (
+            device.name == "cpu"
+            and self.gate.idle_us > _IDLE_SHARE_MAX * time_us + _HANDSHAKE_US_MAX
+        ):
             flags = (*flags, CONTAMINATED)
         return Sample(time_us, flags)
 
     def null(self) -> Sample:
         """The same call of nothing."""
-        return Sample(self.null_gate.null(next(self.seeds), self.deadline))
+        time_us = self.null_gate.null(next(self.seeds), self.deadline)
+        return Sample(time_us, self.court.device.flags)
 
     def reference(self, name: str) -> float:
         """One call of a reference kernel."""
@@ -96,6 +121,8 @@ class Timer:
         self._tell = tell
         self._plans: dict[str, Plan] = {}
         self._found: dict[str, list[Process]] = {}
+        self._doubts: dict[str, str] = {}
+        self._columns: dict[str, dict[str, float]] = {}
         self._records: dict[str, Any] = {}
         self.history = clock.history
         self.sigma_run = 0.0
@@ -129,6 +156,8 @@ class Timer:
                     self._measure((team, null), case, deadline, share_s)
                 except CaseFailed as failure:
                     return [verdict.report(case.name, "time", failure)]
+        for case in cases:
+            self._columns[case.name] = self._batch(team, case, deadline)
         return self._reports(cases)
 
     def _null(self) -> tuple[Team, float]:
@@ -163,8 +192,20 @@ class Timer:
                 court.device.unfit,
                 time.sleep,
             )
+            inputs, _ = gate.memories[0]
+            if doubt := court.device.suspicion(inputs, process.null_spread_us):
+                self._doubts[case.name] = doubt
         self._found[case.name].append(process)
         self.history = self.history.with_pass(process.references, plan.shape, process.null_us)
+
+    def _batch(self, team: Team, case: Case, deadline: float) -> dict[str, float]:
+        """What is shown beside a short case. A native submission is given one set at a time."""
+        if "launch" in self._guests.given:
+            return {}
+        clock, process = self._clock, self._found[case.name][-1]
+        seeds, shape = clock.seeds_of(case), clock.shapes[case.name][0]
+        short = batched.Short(case, shape, seeds, process.value_us, process.null_us)
+        return batched.measure(clock.court, team, short, deadline)
 
     def _reports(self, cases: Sequence[Case]) -> list[CaseReport]:
         times = {}
@@ -173,4 +214,10 @@ class Timer:
             times[case.name] = combine(found, self._plans[case.name])
             self._records[case.name] = records.record(found, times[case.name])
         self.sigma_run, self.tie_us = figures(list(times.values()))
-        return [verdict.timed(case.name, case.floor_us, times[case.name]) for case in cases]
+        return [self._report(case, times[case.name]) for case in cases]
+
+    def _report(self, case: Case, found: CaseTime) -> CaseReport:
+        doubt = self._doubts.get(case.name, "")
+        report = verdict.timed(case.name, case.floor_us, found, doubt)
+        more = self._columns.get(case.name, {})
+        return replace(report, statistics=report.statistics | more)
