@@ -27,7 +27,7 @@ def test_a_block_of_spot_checks_alone_is_repeated_and_has_a_value() -> None:
 
 
 def test_the_spread_of_null_calls_leaves_spot_checks_out() -> None:
-    nulls = tuple(Sample(float(us)) for us in range(11)) + (Sample(900.0, (SPOT,)),)
+    nulls = (*tuple(Sample(float(us)) for us in range(11)), Sample(900.0, (SPOT,)))
     process = Process((), nulls, (block(*SAMPLES),), (), {}, "ok")
     assert process.null_spread_us == 8.0
     assert Process((), (), (block(*SAMPLES),), (), {}, "ok").null_spread_us == 0.0
