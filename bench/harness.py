@@ -80,7 +80,8 @@ def _compiled(slug: str, source: Path, folder: Path) -> Path:
     version = compile_problem(slug, files)
     target = folder / slug
     target.mkdir()
-    for name, data in (version.files | {"manifest.json": version.manifest}).items():
+    files = {**version.files, "manifest.json": version.manifest}
+    for name, data in files.items():
         (target / name).write_bytes(data)
     (target / "utils.py").write_text(UTILITIES.read_text())
     return target

@@ -79,7 +79,7 @@ def policy_for(device: str, mode: str, wall_s: float | None = None) -> Policy:
 
     Errors: KeyError for a device or mode that nobody has made a policy for.
     """
-    policy = _RANKED[device]
+    policy = replace(_RANKED[_LIKE.get(device, device)], device=device)
     if mode not in ("ranked", "finals"):
         policy = replace(policy, **_QUICK)
     if wall_s is not None:
@@ -132,4 +132,5 @@ _CUDA = Policy(
     hideable_us=None,
     pause_s=5.0,
 )
-_RANKED = {"cpu": _CPU, "cuda": _CUDA, "hip": replace(_CUDA, device="hip")}
+_RANKED = {"cpu": _CPU, "cuda": _CUDA}
+_LIKE = {"hip": "cuda"}
