@@ -84,13 +84,18 @@ def test_two_clocks_that_disagree_raise_an_alarm() -> None:
 
 
 def test_honest_work_takes_the_same_however_it_is_revealed() -> None:
-    calls = shots("blanket", 100.0, 101.0, 99.0) + shots("spot", 131.0, 129.0)
+    calls = shots("blanket", 100.0, 101.0, 99.0) + shots("spot", 131.0, 129.0, 130.0)
     assert suspicion(calls, copy_us=30.0, null_spread_us=1.0) == ""
 
 
 def test_work_done_before_the_reveal_is_suspicious() -> None:
-    calls = shots("blanket", 20.0, 21.0, 19.0) + shots("spot", 131.0, 129.0)
+    calls = shots("blanket", 20.0, 21.0, 19.0) + shots("spot", 131.0, 129.0, 130.0)
     assert "100.0 us" in suspicion(calls, copy_us=30.0, null_spread_us=1.0)
+
+
+def test_two_odd_calls_are_no_evidence() -> None:
+    calls = shots("blanket", 20.0, 21.0, 19.0) + shots("spot", 131.0, 129.0)
+    assert suspicion(calls, copy_us=30.0, null_spread_us=1.0) == ""
 
 
 def test_without_both_ways_there_is_nothing_to_compare() -> None:

@@ -24,7 +24,7 @@ _TIERS = ("G1", "G2")
 _BYTES_MAX = 1024 * MIB
 _SETS_MIN = 2
 _CALLS_MAX = 20
-_S_MAX = 3.0
+_S_MAX = 5.0
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ def _times(court: Court, team: Team, what: tuple[Short, int], deadline: float) -
     short, sets = what
     times: list[float] = []
     with Batch(court, team, short, sets) as batch:
+        until = min(deadline, time.monotonic() + _S_MAX)
         # The first one captures.
         batch.call(next(short.seeds), deadline)
-        until = min(deadline, time.monotonic() + _S_MAX)
         while len(times) < _CALLS_MAX and time.monotonic() < until:
             time_us = batch.call(next(short.seeds), deadline)
             if SPOT not in court.device.flags:

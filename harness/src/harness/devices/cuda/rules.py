@@ -16,6 +16,8 @@ SPOT_CHECK_ODDS = 8
 # A coarser timer cannot tell the stamps of short kernels apart.
 STAMP_STEP_NS_MAX = 100
 SUSPICIOUS_RATIO = 1.1
+# Fewer calls of a kind are no evidence: one of them may have met a stall of the machine.
+SUSPICIOUS_CALLS_MIN = 3
 BATCH_US_MAX = 20.0
 
 # NVML's reasons for a clock below its maximum that are no sign of ill health: idle, application
@@ -133,7 +135,7 @@ def suspicion(shots: Sequence[Shot], copy_us: float, null_spread_us: float) -> s
     """
     strict = [shot.time_us for shot in shots if shot.way == "spot"]
     blanket = [shot.time_us for shot in shots if shot.way == "blanket"]
-    if not strict or not blanket:
+    if min(len(strict), len(blanket)) < SUSPICIOUS_CALLS_MIN:
         return ""
     slow = statistics.median(strict) - copy_us
     bound = SUSPICIOUS_RATIO * statistics.median(blanket) + null_spread_us
