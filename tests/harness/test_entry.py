@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import entry
 from harness.entry import Progress, StageFinished, Started, environment, evaluate
 from harness.sandbox.processes import descendants, parent_of
 
@@ -131,6 +132,26 @@ def test_an_absent_device_is_a_failure_of_the_machine(host: Host) -> None:
     report = host.run(HONEST, device="cuda")
     assert report.failure_code == "device"
     assert "'cuda'" in report.reason
+
+
+def test_a_machine_without_room_is_a_failure_and_no_error(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(host.folder / "absent"))
+    report = asyncio.run(evaluate(host.request(HONEST), host.told))
+    assert report.failure_code == "supervisor"
+    assert "cannot be started" in report.reason
+
+
+def test_an_import_may_take_its_budget_in_every_process(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.budgets_s = {"build": 4.0, "test": 1.0, "ranked": 2.0}
+    host.warm.evaluate(host.request(HONEST), host.told)  # a start takes its time, too
+    monkeypatch.setattr(entry, "BUILD_S_MAX", 0.0)
+    monkeypatch.setattr(entry, "_MARGIN_S", 0.0)
+    report = host.run("import time\ntime.sleep(2.5)\n" + HONEST, "ranked")
+    assert report.failure_code == "", report.reason
 
 
 def test_the_supervisors_own_death_is_reported_with_its_last_words(host: Host) -> None:

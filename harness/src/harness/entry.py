@@ -38,6 +38,7 @@ from harness.messages import (
 )
 from harness.problem import ProblemFault, load
 from harness.sandbox.probe import Isolation, probe
+from harness.timing.policy import PROCESSES
 from harness.toolchains import probe as installed
 from harness.toolchains.command import BUILD_S_MAX
 
@@ -68,7 +69,7 @@ __all__ = [
 
 Told = Callable[[Started | Progress | StageFinished], Awaitable[None]]
 
-_MARGIN_S = 60.0
+_MARGIN_S = 120.0
 _END_S = 15.0
 _MESSAGES_MAX = 10_000
 _LAST_WORDS_BYTES = 2000
@@ -127,6 +128,7 @@ class Harness:
             if self._folder is None:
                 self._folder = _folder()
             options = self._options | {"folder": str(self._folder)}
+            self._last_words = None
             self._process = await _start(options)
             self._last_words = asyncio.create_task(_last_words(self._process))
             self._runs = 0
@@ -134,7 +136,8 @@ class Harness:
     async def evaluate(self, request: RunRequest, told: Told) -> RunReport:
         """Runs one submission, awaiting `told` for each message on the way.
 
-        Units: at most the sum of the stages' budgets and a minute.
+        Units: at most the sum of the stages' budgets, those of its imports and a compiler's, and
+        two minutes.
         Errors: those of `told`, and cancellation, once nothing of the run is left; no others.
         """
         began = time.monotonic()
@@ -162,9 +165,7 @@ class Harness:
         reason = ""
         try:
             async with limit:
-                await self.warm()
-                assert self._process is not None
-                report = await _listen(self._process, request, told)
+                report = await _listen(await self._ready(), request, told)
         except _Silent as silent:
             reason = str(silent)
         except TimeoutError:
@@ -178,9 +179,26 @@ class Harness:
                 await self.close()
         if report is not None:
             return report
-        assert self._last_words is not None
-        said = await self._last_words
+        said = await self._said()
         return failed("supervisor", f"{reason}: {said}" if said else reason, _since(began))
+
+    async def _ready(self) -> Process:
+        """The supervisor, started if need be. Errors: _Silent, where that is not possible."""
+        try:
+            await self.warm()
+        except OSError as error:
+            raise _Silent(f"the supervisor cannot be started: {error}") from error
+        assert self._process is not None
+        return self._process
+
+    async def _said(self) -> str:
+        """Its last words, as far as it left any: who will not die may keep them open for ever."""
+        if self._last_words is None:
+            return ""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                return await self._last_words
+        return ""
 
 
 async def evaluate(request: RunRequest, told: Told, options: Mapping[str, Any] = {}) -> RunReport:
@@ -213,7 +231,9 @@ def _limit_s(request: RunRequest) -> float:
     problem = load(Path(request.problem))
     stages = STAGES[request.mode]
     budgets_s = sum(problem.budget_s(stage, request.mode) for stage in stages)
-    return budgets_s + BUILD_S_MAX + _MARGIN_S
+    # What is timed imports anew in every process, and may take its budget each time.
+    imports_s = PROCESSES[request.mode] * problem.budget_s("build", request.mode)
+    return budgets_s + imports_s + BUILD_S_MAX + _MARGIN_S
 
 
 async def _start(options: Mapping[str, Any]) -> Process:
