@@ -118,3 +118,14 @@ def test_the_harness_still_says_in_these_words_that_something_would_not_die() ->
     sources = Path(harness.__file__).parent.rglob("*.py")
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     assert [words for words in LEFT_BEHIND if words not in text] == []
+
+
+@pytest.mark.parametrize("device", ["tpu", "CUDA", ""])
+def test_a_device_that_nothing_times_is_refused(device: str) -> None:
+    with pytest.raises(Refused, match="DEVICE"):
+        demand("strong", "G1", device)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "hip"])
+def test_every_device_of_the_harness_may_be_demanded(device: str) -> None:
+    assert demand("strong", "G1 G2", device).device == device

@@ -145,7 +145,7 @@ class LocalHarness:
         second = ["bubblewrap"] if found.has_bubblewrap else []
         return {
             "level": found.level,
-            "tier": entry.tier(found),
+            "tier": entry.look("cpu", found.walls).tier,
             "device": DEVICE,
             "kernel": found.kernel,
             "walls": list(found.walls),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness.devices import cpu
+from harness.devices.device import DeviceFault
 from harness.messages import (
     CLASSES,
     FAILURE_CODES,
@@ -38,6 +39,7 @@ from harness.messages import (
 )
 from harness.problem import ProblemFault, load
 from harness.sandbox.probe import Isolation, probe
+from harness.supervisor.look import Seen, look
 from harness.timing.policy import PROCESSES
 from harness.toolchains import probe as installed
 from harness.toolchains.command import BUILD_S_MAX
@@ -52,18 +54,20 @@ __all__ = [
     "VERSION",
     "Artefact",
     "CaseReport",
+    "DeviceFault",
     "Harness",
     "Isolation",
     "Mismatch",
     "Progress",
     "RunReport",
     "RunRequest",
+    "Seen",
     "StageFinished",
     "Started",
     "environment",
     "evaluate",
     "isolation",
-    "tier",
+    "look",
     "toolchains",
 ]
 
@@ -88,11 +92,6 @@ def environment() -> dict[str, str]:
 def isolation() -> Isolation:
     """What this machine can confine a worker by; tries every part, which takes a second."""
     return probe()
-
-
-def tier(found: Isolation) -> str:
-    """The timing tier of the device cpu on a machine with this isolation."""
-    return "C1" if "freezer" in found.walls else "C2"
 
 
 def toolchains() -> dict[str, str]:

@@ -34,6 +34,7 @@ LEFT_BEHIND = ("could not be killed", "could not be emptied")
 # An event has at most 256 KiB, its envelope included; texts are cut until it fits.
 FACT_BYTES_MAX = 240 * 1024
 PARTS = (1, 4, 16, 64, 256)
+DEVICES = ("cpu", "cuda", "hip")
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,17 @@ class Machine:
 
 @dataclass(frozen=True)
 class Demand:
-    """What an operator demands of ranked runs."""
+    """What an operator demands of ranked runs, and the device that all are timed on."""
 
     level_min: str
     tiers: tuple[str, ...]
+    device: str = "cpu"
 
 
-def demand(level_min: str, tiers: str) -> Demand:
+def demand(level_min: str, tiers: str, device: str = "cpu") -> Demand:
     """The demand that settings make; tiers apart by spaces. Errors: Refused."""
+    if device not in DEVICES:
+        raise Refused("bad_settings", f"DEVICE {device!r}: expected one of {', '.join(DEVICES)}")
     named = tuple(tiers.split())
     unknown = [tier for tier in named if tier not in TIERS]
     if level_min not in LEVELS or unknown:
@@ -66,7 +70,7 @@ def demand(level_min: str, tiers: str) -> Demand:
             f"LEVEL_MIN {level_min!r} and TIERS {tiers!r}: expected one of {', '.join(LEVELS)} "
             f"and some of {' '.join(TIERS)}",
         )
-    return Demand(level_min, named)
+    return Demand(level_min, named, device)
 
 
 def registration(

@@ -1,18 +1,40 @@
-"""Which GPU this is, and whether the machine still works; without a GPU its type is `CPU`."""
+"""Which GPU type this is, and whether the machine still works; the processor's is `CPU`."""
 
 import hashlib
+import re
 import shutil
 import subprocess
 import time
 
 PROBE_S_MAX = 20
 CPU = "CPU"
+# What makers put around the name of a model.
+_WORDS = frozenset(
+    {"NVIDIA", "AMD", "TESLA", "INSTINCT", "GEFORCE", "RADEON", "QUADRO", "GRAPHICS"}
+)
+# What is a family and no model without the number behind it.
+_FAMILIES = frozenset({"GTX", "RTX", "RX", "TITAN", "PRO"})
 # Some 50 ms of known work with a known answer, and how long it may take at the very most.
 CANARY_BLOCK_BYTES = 1 << 20
 CANARY_BLOCKS = 64
 CANARY_ANSWER = "3b6a07d0d404fab4e23b6d34bc6696a6a312dd92821332385e5af7c01c421351"
 CANARY_S_MAX = 5.0
 CANARY_TRIES = 2
+
+
+def gpu_type(name: str) -> str:
+    """The type that leaderboards rank by, of a device's full name; "" is the processor.
+
+    >>> gpu_type("NVIDIA H200"), gpu_type("NVIDIA A100-SXM4-80GB"), gpu_type("Tesla T4")
+    ('H200', 'A100', 'T4')
+    >>> gpu_type("NVIDIA GeForce RTX 4090"), gpu_type("AMD Instinct MI300X OAM"), gpu_type("")
+    ('RTX4090', 'MI300X', 'CPU')
+    """
+    words = [word for word in re.split(r"[\s\-_]+", name.upper()) if word and word not in _WORDS]
+    kept = 1
+    while kept < len(words) and words[kept - 1] in _FAMILIES:
+        kept += 1
+    return "".join(words[:kept]) or CPU
 
 
 def gpus_not_offered() -> dict[str, str]:

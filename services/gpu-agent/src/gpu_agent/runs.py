@@ -24,21 +24,27 @@ from shared.errors import Failed
 from shared.events import CaseResult, JobAssigned, Mismatch, Missing
 from shared.problems.languages import suffix
 
-DEVICE = "cpu"
 ARTEFACTS_MAX = 16
 Told = Callable[[News], Awaitable[None]]
 
 
-def machine() -> Machine:
-    """What the harness finds here. It forks, so it is to be called before there are threads."""
+def machine(device: str) -> Machine:
+    """What the harness finds here. It forks, so it is to be called before there are threads.
+
+    Errors: Failed, if there is no such device; it is opened in a process of its own.
+    """
     found = entry.isolation()
+    try:
+        seen = entry.look(device, found.walls)
+    except entry.DeviceFault as fault:
+        raise Failed(f"the device {device} does not work here: {fault}") from fault
     return Machine(
         harness=entry.VERSION,
         level=found.level,
-        tier=entry.tier(found),
+        tier=seen.tier,
         missing=[Missing(wall=one.wall, reason=one.reason, mend=one.mend) for one in found.missing],
         toolchains=entry.toolchains(),
-        environment=entry.environment(),
+        environment=entry.environment() | seen.environment,
     )
 
 
@@ -55,15 +61,16 @@ class Files:
 class HarnessRuns:
     """Runs jobs in the isolated harness, which stays warm from one to the next.
 
-    `folder` holds problems by digest, runs in hand and what the harness remembers of this machine.
-    A ranked run is refused by a harness that isolates less than `level_min`; `canary` does known
-    work and says what is wrong with the machine.
+    `folder` holds problems by digest, runs in hand and what the harness remembers of this machine;
+    `device` is the one that is timed. A ranked run is refused by a harness that isolates less than
+    `level_min`; `canary` does known work and says what is wrong with the machine.
     """
 
     blobs: Blobs
     folder: Path
     canary: Callable[[], str]
     level_min: str = "none"
+    device: str = "cpu"
     harness: Harness | None = None
     ailment: str = ""
 
@@ -107,7 +114,7 @@ class HarnessRuns:
             source=str(home / f"submission{suffix(order.name)}"),
             mode=order.mode,
             out=str(out),
-            device=DEVICE,
+            device=self.device,
             level_min=self.level_min if order.mode == "ranked" else "none",
         )
         harness = await self.warm()

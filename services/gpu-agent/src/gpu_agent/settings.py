@@ -10,7 +10,10 @@ from shared.settings import Listen, read
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, the agent's name, where it keeps problems and runs, what it demands of itself."""
+    """Addresses, the agent's name, where it keeps problems and runs, what it demands of itself.
+
+    `device` is what it times: cpu, cuda or hip.
+    """
 
     nats_url: str
     id: str
@@ -20,10 +23,11 @@ class Settings:
     drain_s: float = 8.0
     level_min: str = "strong"
     tiers: str = "G1 G2 C1"
+    device: str = "cpu"
 
     def wanted(self) -> Demand:
         """What is demanded of ranked runs. Errors: Refused."""
-        return demand(self.level_min, self.tiers)
+        return demand(self.level_min, self.tiers, self.device)
 
 
 def load() -> Settings:

@@ -1,0 +1,28 @@
+"""A device is looked at in a process of its own."""
+
+import pytest
+
+from harness.devices.device import DeviceFault
+from harness.entry import look
+from harness.sandbox.spec import WALLS
+from harness.supervisor.look import seen
+
+
+def test_the_processor_is_known_without_looking() -> None:
+    assert look("cpu", WALLS).tier == "C1"
+    assert look("cpu", ("namespaces", "seccomp")).tier == "C2"
+
+
+def test_a_gpu_that_is_not_here_is_a_fault_in_its_own_words() -> None:
+    with pytest.raises(DeviceFault, match="'cuda' was asked for"):
+        look("cuda", WALLS)
+
+
+def test_a_program_that_dies_without_a_word_is_a_fault_too() -> None:
+    with pytest.raises(DeviceFault, match="status -11"):
+        seen(-11, b"", b"")
+
+
+def test_the_last_line_alone_is_the_answer() -> None:
+    found = seen(0, b'noise\n{"tier": "G2", "environment": {"gpu": "NVIDIA L4"}}\n', b"a warning")
+    assert (found.tier, found.environment) == ("G2", {"gpu": "NVIDIA L4"})
