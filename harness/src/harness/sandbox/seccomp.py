@@ -74,6 +74,9 @@ REFUSED = {
     "settimeofday": (164, 170),
     "swapoff": (168, 225),
     "swapon": (167, 224),
+    # These wait for the disks of the whole machine, and who waits so cannot be frozen.
+    "sync": (162, 81),
+    "syncfs": (306, 267),
     "syslog": (103, 116),
     "umount2": (166, 39),
     "unshare": (272, 97),
