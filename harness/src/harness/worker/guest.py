@@ -21,6 +21,7 @@ from harness.worker.build import Unusable, failure
 from harness.worker.cases import case_of
 from harness.worker.cuda import CudaBatch, CudaCase
 from harness.worker.loading import Call, Loaded, loaded
+from harness.worker.local import LocalCase
 from harness.worker.memory import Mismatch, SharedCase
 from harness.worker.protocol import (
     ARMED,
@@ -126,11 +127,11 @@ class Guest:
     def _open(self, case: SharedCase | CudaBatch) -> None:
         assert self._load is not None
         call = self._load(case)
-        if isinstance(case, CudaCase | CudaBatch):
+        if isinstance(case, CudaCase | CudaBatch | LocalCase):
             call = self._gated(case, call)
         self._call = call
 
-    def _gated(self, case: CudaCase | CudaBatch, call: Call) -> Call:
+    def _gated(self, case: CudaCase | CudaBatch | LocalCase, call: Call) -> Call:
         """On a GPU the work queues up behind a gate, which the referee opens when it is armed."""
 
         def run(scalars: bytes) -> None:
