@@ -75,6 +75,9 @@ def _system(spec: Spec) -> Iterator[str]:
             yield from _parents(path)
             yield from ("--ro-bind", path, path)
     yield from ("--proc", "/proc")
+    for path in root.MASKED:
+        if Path(path).exists():
+            yield from ("--dev-bind", root.NOTHING, path)
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -12,6 +12,9 @@ TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 LINKS = {"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 # Switches of the whole machine, which the user root may turn even without a capability.
+# They tell of a user's keys outside of the box.
+MASKED = ("/proc/keys", "/proc/key-users")
+NOTHING = "/dev/null"
 _OF_THE_MACHINE = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 
 # Any folder will do to hang the new root at, unless something below it is to be shown.
@@ -106,6 +109,9 @@ class _Root:
             if Path(place).exists():
                 linux.mount(place, place, flags=linux.MS_BIND | linux.MS_REC)
                 linux.make_read_only(place)
+        for path in MASKED:
+            if Path(self._at(path)).exists():
+                linux.mount(NOTHING, self._at(path), flags=linux.MS_BIND)
 
     def hide(self, path: str) -> None:
         """Lays an empty folder over one that came along with what is shown."""
