@@ -2,10 +2,12 @@
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.worker.loading import loaded
 from harness.worker.memory import Mismatch, SharedCase
 
 PAGE = 4096
@@ -84,3 +86,11 @@ def test_what_does_not_fit_is_named(torch: Any, returned: str, text: str) -> Non
         case.commit(value)
     assert text in str(caught.value)
     os.close(descriptor)
+
+
+def test_a_call_of_a_null_worker_copies_no_answer() -> None:
+    """Nobody is to be given the time of a copy that an answer written in place never makes."""
+    case, descriptor = _case(["tensor", 0], ["list", [["tensor", 0], ["tensor", 1]]])
+    os.pwrite(descriptor, b"\1" * PAGE, 0)
+    loaded(Path("/"), {"is_null": True}, [], "")(case)(b"")
+    assert _held(descriptor)[:PAGE] == b"\1" * PAGE

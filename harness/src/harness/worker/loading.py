@@ -48,10 +48,13 @@ def _bound(built: native.Native | Launched, case: SharedCase) -> Call:
 
 
 def _null(case: SharedCase) -> Call:
-    """What costs nothing but the data's tensors and the copy of an answer, which all calls pay."""
+    """What costs nothing but the data's tensors, the least that any call pays.
+
+    No answer is copied: a submission that writes its answer in place has none to copy either, and
+    would be given the time of a copy that it never made.
+    """
 
     def call(scalars: bytes) -> None:
         case.data(scalars)
-        case.commit(case.blank)
 
     return call

@@ -30,7 +30,6 @@ class SharedCase:
         self._inputs = [self._place(shown, leaf) for leaf in case["inputs"]]
         self._outputs = [self._place(held, leaf) for leaf in case["outputs"]]
         self._held_at = held.data_ptr()
-        self.blank = self._blank(self._answer)
 
     def data(self, scalars: bytes) -> Any:
         """The data of one call: new tensor objects every time, on the shared memory."""
@@ -56,17 +55,6 @@ class SharedCase:
         offset, size, dtype, shape, stride = leaf
         flat = memory[offset : offset + size].view(getattr(self._torch, dtype))
         return flat, tuple(shape), tuple(stride)
-
-    def _blank(self, node: Node) -> Any:
-        """An answer of the right form that nothing was computed for."""
-        kind, rest = node
-        if kind in ("tensor", "buffer"):
-            target = _tensor(self._outputs[rest])
-            return target if kind == "buffer" else self._torch.zeros_like(target)
-        if kind == "dict":
-            return {key: self._blank(item) for key, item in rest}
-        items = [self._blank(item) for item in rest]
-        return tuple(items) if kind == "tuple" else items
 
     def _build(self, node: Node, scalars: list[Any]) -> Any:
         kind, rest = node
