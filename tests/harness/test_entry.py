@@ -60,7 +60,7 @@ def test_a_benchmark_run_times_every_case_and_keeps_its_samples(host: Host) -> N
 
 
 def test_timing_plans_with_half_of_its_budget(host: Host) -> None:
-    host.budgets_s = {"benchmark": 2.4}
+    host.budgets_s = {"benchmark": 4.0}
     report = host.run(SLOW, "benchmark")
     assert report.verdict == "passed", report.reason
 
