@@ -51,3 +51,11 @@ def test_an_authors_mistake_is_a_fault_of_the_problem(
     report = host.run(TWO if FEWER in reference else HONEST)
     assert report.failure_code == "problem_fault", report.reason
     assert said in report.reason
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "os.abort()"])
+def test_an_author_that_ends_the_run_is_to_blame(host: Host, end: str) -> None:
+    host.files["reference.py"] = f"{GOOD}\nimport os\ndef ref_kernel(data): {end}\n"
+    report = host.run(HONEST)
+    assert (report.verdict, report.failure_code) == ("", "problem_fault")
+    assert "the author's code ended the run" in report.reason

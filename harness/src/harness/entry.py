@@ -80,6 +80,7 @@ _LAST_WORDS_BYTES = 2000
 
 # A supervisor that ran so many submissions is replaced, as is one after a failure of its own.
 _RUNS_MAX = 500
+_PLATFORM_SHARE = 3
 _PREFIX = "warpboard-"
 _DOUBTFUL = ("supervisor", "sandbox", "device")
 
@@ -140,6 +141,8 @@ class Harness:
         Errors: those of `told`, and cancellation, once nothing of the run is left; no others.
         """
         began = time.monotonic()
+        if request.mode not in MODES:
+            return failed("supervisor", f"there is no mode {request.mode!r}")
         try:
             limit_s = _limit_s(request)
         except ProblemFault as fault:
@@ -232,7 +235,8 @@ def _limit_s(request: RunRequest) -> float:
     budgets_s = sum(problem.budget_s(stage, request.mode) for stage in stages)
     # What is timed imports anew in every process, and may take its budget each time.
     imports_s = PROCESSES[request.mode] * problem.budget_s("build", request.mode)
-    return budgets_s + imports_s + BUILD_S_MAX + _MARGIN_S
+    # A budget is the submission's own time: what the platform does between is bounded by this.
+    return _PLATFORM_SHARE * budgets_s + imports_s + BUILD_S_MAX + _MARGIN_S
 
 
 async def _start(options: Mapping[str, Any]) -> Process:

@@ -3,7 +3,8 @@
 import importlib
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
+from mmap import mmap
 from types import ModuleType
 from typing import Any
 
@@ -17,8 +18,12 @@ _NUMPY_SEED_MASK = 0xFFFF_FFFF
 class Author:
     """A problem's generate_input, ref_kernel and check_implementation."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, mark: MutableSequence[int] | mmap) -> None:
+        """The first byte of `mark` is set while the author's code runs, should that be its end."""
+        self._mark = mark
+        mark[0] = 1
         module = _load(problem)
+        mark[0] = 0
         self._generate = _function(module, "generate_input")
         self._answer = _function(module, "ref_kernel")
         self._check = _function(module, "check_implementation")
@@ -29,16 +34,25 @@ class Author:
         args = case.args | {"seed": seed} if "seed" in case.args else case.args
         if case.ranks > 1:
             args = args | {"rank": rank}
-        return _blamed("generate_input", case, lambda: self._generate(**args))
+        return self._blamed("generate_input", case, lambda: self._generate(**args))
 
     def answer(self, case: Case, data: Any) -> Any:
         """The reference's answer; it may write to the data."""
-        return _blamed("ref_kernel", case, lambda: self._answer(data))
+        return self._blamed("ref_kernel", case, lambda: self._answer(data))
 
     def complaint(self, case: Case, data: Any, output: Any) -> str | None:
         """What the problem's own check says of an output, None if nothing is wrong."""
-        said = _blamed("check_implementation", case, lambda: self._check(data, output))
+        said = self._blamed("check_implementation", case, lambda: self._check(data, output))
         return compare.complaint(said)
+
+    def _blamed(self, name: str, case: Case, call: Callable[[], Any]) -> Any:
+        self._mark[0] = 1
+        try:
+            return call()
+        except BaseException as error:
+            raise ProblemFault(f"{name} failed on {case.name}: {_told(error)}") from error
+        finally:
+            self._mark[0] = 0
 
 
 def _load(problem: Problem) -> ModuleType:
@@ -57,13 +71,6 @@ def _function(module: ModuleType, name: str) -> Callable[..., Any]:
     if not callable(function):
         raise ProblemFault(f"reference.py defines no function {name}")
     return function  # type: ignore[no-any-return]  # the author's object, checked where it is used
-
-
-def _blamed(name: str, case: Case, call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except BaseException as error:
-        raise ProblemFault(f"{name} failed on {case.name}: {_told(error)}") from error
 
 
 def _told(error: BaseException) -> str:

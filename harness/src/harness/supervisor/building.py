@@ -1,5 +1,6 @@
 """Before a submission's workers start: what its source needs compiled, from the cache or anew."""
 
+import contextlib
 import os
 
 from harness.devices.device import DeviceFault
@@ -27,7 +28,9 @@ def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
     if data is None and (made.is_native or made.is_heavy):
         data = _built(guests, made, deadline)
         if data:
-            cache.put(made.key, data)
+            # What cannot be kept is built again the next time.
+            with contextlib.suppress(OSError):
+                cache.put(made.key, data)
     if made.is_native and not data:
         raise CaseFailed("compile_error", "the builder handed nothing over")
     if made.is_native:

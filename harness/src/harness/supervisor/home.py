@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import mmap
 import os
 import shutil
 import tempfile
@@ -23,6 +24,8 @@ _HISTORY_BYTES_MAX = 1024 * 1024
 class Home:
     """What a run finds prepared: its folders, its problem, and a descriptor of its records' folder.
 
+    The first byte of `mark`, which run and supervisor share, is set while the author's code runs.
+
     `submission` is shown to the worker; `scratch` holds the workers' own folders where there is no
     mount namespace to give them one.
     """
@@ -32,6 +35,7 @@ class Home:
     submission: Path
     scratch: Path
     out: int
+    mark: mmap.mmap
 
     def keep(self, name: str, data: bytes) -> None:
         """Writes one of the run's records, in a folder that its path may not reach any more."""
@@ -91,8 +95,9 @@ def _furnish(folder: Path, problem: Problem, request: RunRequest) -> Home:
         main = Path(main).with_suffix(source.suffix).name
         shutil.copyfile(HEADER, shown / HEADER.name)
     shutil.copyfile(source, shown / main)
+    mark = mmap.mmap(-1, mmap.PAGESIZE)
     out = os.open(request.out, os.O_RDONLY | os.O_DIRECTORY)
-    return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out)
+    return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out, mark)
 
 
 def _give_away(home: Home) -> None:

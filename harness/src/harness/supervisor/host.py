@@ -97,7 +97,10 @@ class Host:
         self.home = None
         if not has_reported:
             ended = verdict.of_status(os.waitstatus_to_exitcode(status)).message
-            self.tell(failed("supervisor", f"the run ended without a report: {ended}"))
+            if home.mark[0]:
+                self.tell(failed("problem_fault", f"the author's code ended the run: {ended}"))
+            else:
+                self.tell(failed("supervisor", f"the run ended without a report: {ended}"))
 
     def _be_a_run(self, request: RunRequest, home: Home, said: int) -> NoReturn:
         """The fork's whole life."""

@@ -35,6 +35,7 @@ from harness.supervisor.home import Home
 from harness.supervisor.inputs import KEY_BYTES, Shape, probe, seed_of
 from harness.supervisor.outfit import fitted, opened, outfit
 from harness.supervisor.profiled import Profiler
+from harness.supervisor.purse import Purse
 from harness.supervisor.timed import Clock, Timer
 from harness.supervisor.verdict import CaseFailed
 from harness.supervisor.warmth import Warmer
@@ -156,8 +157,8 @@ class _Run:
         for stage in STAGES[self._request.mode]:
             began = time.monotonic()
             self._stage = stage
-            deadline = began + self._problem.budget_s(stage, self._request.mode)
-            cases = self._steps[stage](stage, deadline)
+            purse = Purse(self._problem.budget_s(stage, self._request.mode))
+            cases = self._steps[stage](stage, purse)
             self._cases += [case for case in cases if stage != "build"]
             self._first_failed = verdict.first_failed(cases)
             ended = self._first_failed.verdict if self._first_failed else "passed"
@@ -165,22 +166,22 @@ class _Run:
             if self._first_failed:
                 return
 
-    def _build(self, _: str, deadline: float) -> list[CaseReport]:
+    def _build(self, _: str, purse: Purse) -> list[CaseReport]:
         """While the worker loads the submission, the shapes of all cases are found out."""
         try:
             began = time.monotonic()
             building.prepare(self.guests, self._machine.cache, began + BUILD_S_MAX)
             # What a compiler took is not taken from the import.
-            deadline += time.monotonic() - began
+            purse.pardon(time.monotonic() - began)
             self._team = self.guests.start()
             self._look_around()
-            self.guests.welcome(self._team, deadline)
+            self.guests.welcome(self._team, purse.ends_at)
         except CaseFailed as failure:
             return [verdict.report("", "build", failure)]
         return []
 
     def _look_around(self) -> None:
-        author = Author(self._problem)
+        author = Author(self._problem, self._home.mark)
         self._court = Court(author, self._device, self._warmer, self._machine.defences)
         for case in self._every_case():
             if case.name not in self._shapes:
@@ -189,7 +190,7 @@ class _Run:
                     for rank in range(case.ranks)
                 ]
 
-    def _judge_all(self, stage: str, deadline: float) -> list[CaseReport]:
+    def _judge_all(self, stage: str, purse: Purse) -> list[CaseReport]:
         """Every case of a stage; those after the worker's end are skipped."""
         cases = self._problem.cases(stage, self._request.mode)
         reports: list[CaseReport] = []
@@ -198,46 +199,46 @@ class _Run:
             report = CaseReport(case.name, stage, "skipped")
             if not is_over:
                 self._tell(Progress(stage, case.name, done, len(cases)))
-                report, is_over = self._judge(stage, case, deadline)
+                report, is_over = self._judge(stage, case, purse)
             reports.append(verdict.hidden(report) if stage == "hidden_check" else report)
         return reports
 
-    def _judge(self, stage: str, case: Case, deadline: float) -> tuple[CaseReport, bool]:
+    def _judge(self, stage: str, case: Case, purse: Purse) -> tuple[CaseReport, bool]:
         """One case, and whether the worker is of no more use."""
         seeds = self._seeds(stage, case)
         try:
             with Gate(self._court, self._team, case, self._shapes[case.name]) as gate:
                 for _ in range(_CALLS_PER_CHECK):
-                    gate.call(next(seeds), deadline)
+                    purse.spend(gate.call(next(seeds), purse.until()))
         except CaseFailed as failure:
             return verdict.report(case.name, stage, failure), failure.is_last
         return CaseReport(case.name, stage, "passed"), False
 
-    def _time(self, _: str, deadline: float) -> list[CaseReport]:
+    def _time(self, _: str, purse: Purse) -> list[CaseReport]:
         cases = self._problem.cases("time", self._request.mode)
         seeds = functools.partial(self._seeds, "time")
         clock = Clock(self._court, self._shapes, seeds, self._home.history())
         timer = Timer(self.guests, clock, self._request.mode, self._tell)
         try:
-            return timer.run(self._team, cases, deadline)
+            return timer.run(self._team, cases, purse)
         finally:
             self._figures = timer.sigma_run, timer.tie_us
             self._home.keep("samples.json.gz", timer.record())
             self._home.leave_history(timer.history)
 
-    def _profile(self, stage: str, deadline: float) -> list[CaseReport]:
+    def _profile(self, stage: str, purse: Purse) -> list[CaseReport]:
         """Every timed case once more under the profiler, in the worker that was checked."""
         reports: list[CaseReport] = []
         self._team.thaw()
         for rank in range(self._team.ranks):
             self._team.send(rank, protocol.WARM)
-        self.guests.welcome(self._team, deadline)
+        self.guests.welcome(self._team, purse.ends_at)
         profiler = Profiler(self._court, self.guests, self._team)
         self._artefacts = profiler.artefacts
         for number, case in enumerate(self._problem.cases(stage, self._request.mode)):
             seeds = self._seeds(stage, case)
             try:
-                profiler.run(case, number, (self._shapes[case.name], seeds), deadline)
+                profiler.run(case, number, (self._shapes[case.name], seeds), purse.ends_at)
             except CaseFailed as failure:
                 return [*reports, verdict.report(case.name, stage, failure)]
             reports.append(CaseReport(case.name, stage, "passed"))

@@ -34,7 +34,7 @@ class State:
             return
         self._histories[device] = history
         name = _HISTORIES[device]
-        fresh = self._folder / f"{name}.new"
+        fresh = self._folder / f"{name}.{os.getpid()}"
         fresh.write_text(json.dumps(history.to_json()))
         fresh.replace(self._folder / name)
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
 from harness.messages import CaseReport, Progress
@@ -14,6 +15,7 @@ from harness.supervisor import batched, verdict
 from harness.supervisor.calls import Court, Gate
 from harness.supervisor.guests import Guests
 from harness.supervisor.inputs import Shape
+from harness.supervisor.purse import Purse
 from harness.supervisor.structure import size_of
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
@@ -33,6 +35,8 @@ _IN_PROCESS = "G0"
 # A sample is contaminated when its worker was off its core for longer than a handshake explains.
 _IDLE_SHARE_MAX = 0.02
 _HANDSHAKE_US_MAX = 100.0
+_WORK_MAX = 1.2
+_SHARE_S_MIN = 0.05
 
 
 @dataclass
@@ -84,29 +88,40 @@ class _Source:
     null_gate: Gate
     seeds: Iterator[int]
     court: Court
-    deadline: float
+    purse: Purse
+    work_us: list[float] = field(default_factory=list)
 
     def call(self) -> Sample:
         """One judged call of the submission. Errors: CaseFailed."""
-        time_us = self.gate.call(next(self.seeds), self.deadline)
+        time_us = self.gate.call(next(self.seeds), self.purse.until())
+        self.purse.spend(time_us)
         device = self.court.device
-        flags = device.flags
         # Elsewhere the worker is stopped while its work is under way.
-        if (
-            device.name == "cpu"
-            and self.gate.idle_us > _IDLE_SHARE_MAX * time_us + _HANDSHAKE_US_MAX
-        ):
-            flags = (*flags, CONTAMINATED)
-        return Sample(time_us, flags)
+        if device.name == "cpu" and self._was_disturbed(time_us):
+            return Sample(time_us, (*device.flags, CONTAMINATED))
+        return Sample(time_us, device.flags)
 
     def null(self) -> Sample:
-        """The same call of nothing."""
-        time_us = self.null_gate.null(next(self.seeds), self.deadline)
+        """The same call of nothing. Errors: SandboxFault, for no submission is in it."""
+        try:
+            time_us = self.null_gate.null(next(self.seeds), time.monotonic() + _NULL_S_MAX)
+        except CaseFailed as failure:
+            raise SandboxFault(f"the null worker failed: {failure.message}") from failure
         return Sample(time_us, self.court.device.flags)
 
     def reference(self, name: str) -> float:
         """One call of a reference kernel."""
         return self.court.device.reference(name)
+
+    def _was_disturbed(self, time_us: float) -> bool:
+        """Whether the core was taken away from a call that did no more work than others do.
+
+        A submission decides itself when it waits, so a call that worked longer always counts.
+        """
+        work_us = time_us - self.gate.idle_us
+        self.work_us.append(work_us)
+        is_idle = self.gate.idle_us > _IDLE_SHARE_MAX * time_us + _HANDSHAKE_US_MAX
+        return is_idle and work_us <= _WORK_MAX * median(self.work_us)
 
 
 class Timer:
@@ -128,14 +143,14 @@ class Timer:
         self.sigma_run = 0.0
         self.tie_us = 0.0
 
-    def run(self, team: Team, cases: Sequence[Case], deadline: float) -> list[CaseReport]:
+    def run(self, team: Team, cases: Sequence[Case], purse: Purse) -> list[CaseReport]:
         """How every case ended; `team` is one that has imported already.
 
         Errors: Noisy, SandboxFault, ProblemFault, DeviceFault.
         """
         self._found = {case.name: [] for case in cases}
         null, took_s = self._null()
-        deadline += took_s
+        purse.pardon(took_s)
         count = policy_for(self._clock.court.device.name, self._mode).processes
         for number in range(count):
             if count > 1:
@@ -146,18 +161,18 @@ class Timer:
                 except CaseFailed as failure:
                     return [verdict.report(cases[0].name, "time", failure)]
                 # What a submission does when it is imported is not what is timed.
-                deadline += time.monotonic() - began
+                purse.pardon(time.monotonic() - began)
             left = (count - number) * len(cases)
             for done, case in enumerate(cases):
                 total = count * len(cases)
                 self._tell(Progress("time", case.name, number * len(cases) + done, total))
-                share_s = _SHARE * (deadline - time.monotonic()) / (left - done)
+                share_s = _SHARE * (purse.ends_at - time.monotonic()) / (left - done)
                 try:
-                    self._measure((team, null), case, deadline, share_s)
+                    self._measure((team, null), case, purse, max(_SHARE_S_MIN, share_s))
                 except CaseFailed as failure:
                     return [verdict.report(case.name, "time", failure)]
         for case in cases:
-            self._columns[case.name] = self._batch(team, case, deadline)
+            self._columns[case.name] = self._batch(team, case, purse.until())
         return self._reports(cases)
 
     def _null(self) -> tuple[Team, float]:
@@ -174,9 +189,7 @@ class Timer:
         """Every sample of every case, compressed."""
         return records.compressed(self._records)
 
-    def _measure(
-        self, teams: tuple[Team, Team], case: Case, deadline: float, share_s: float
-    ) -> None:
+    def _measure(self, teams: tuple[Team, Team], case: Case, purse: Purse, share_s: float) -> None:
         """One case in one process. Errors: CaseFailed, Noisy."""
         court, shapes = self._clock.court, self._clock.shapes[case.name]
         policy = policy_for(court.device.name, self._mode, share_s)
@@ -185,7 +198,9 @@ class Timer:
             gate, null_gate = (
                 stack.enter_context(Gate(court, team, case, shapes)) for team in teams
             )
-            source = _Source(gate, null_gate, self._clock.seeds_of(case), court, deadline)
+            source = _Source(gate, null_gate, self._clock.seeds_of(case), court, purse)
+            # Nothing of the submission runs beside a null call.
+            teams[0].freeze()
             process = settle(
                 lambda: measure(source, plan, time.monotonic, secrets.randbelow),
                 plan,
