@@ -3,7 +3,6 @@
 import contextlib
 import os
 import select
-import signal
 import socket
 import time
 from typing import Any
@@ -76,7 +75,9 @@ class KeptBox:
             return int(self._heard["status"])
         if "code" in self._heard:
             return _status(self._heard["code"])
-        return -signal.SIGKILL if self._is_closed else None
+        if self._is_closed:
+            raise SandboxFault("the keeper of the box is gone")
+        return None
 
     def is_out_of_memory(self) -> bool:
         """Whether the kernel killed something in the box for want of memory."""
@@ -99,7 +100,8 @@ class KeptBox:
             is_gone = bool(
                 select.select([self.pidfd], [], [], max(0.0, until - time.monotonic()))[0]
             )
-            self._ended = is_gone and bool(self._heard.get("is_empty"))
+            # A keeper that left without a word leaves it to the launcher to clear up and look.
+            self._ended = is_gone and bool(self._heard.get("is_empty", self._is_closed))
             self._close()
         return self._ended
 

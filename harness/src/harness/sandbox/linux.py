@@ -36,6 +36,7 @@ _MOUNT_ATTR_NOSUID = 2
 _MOUNT_ATTR_NODEV = 4
 
 _PR_SET_PDEATHSIG = 1
+_PR_GET_PDEATHSIG = 2
 _PR_SET_DUMPABLE = 4
 _PR_SET_KEEPCAPS = 8
 _PR_SET_SECCOMP = 22
@@ -186,11 +187,15 @@ def become(uid: int, *, keep_reading: bool = False) -> None:
     still import from below a folder closed to its new user.
     """
     kept = 1 << CAP_DAC_READ_SEARCH if keep_reading else 0
+    # A change of user clears what this process is to get when its parent ends.
+    at_the_end = ctypes.c_int()
+    _libc().prctl(_PR_GET_PDEATHSIG, ctypes.byref(at_the_end), 0, 0, 0)
     _prctl(_PR_SET_KEEPCAPS, int(keep_reading), what="KEEPCAPS")
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     drop_capabilities(kept)
+    _prctl(_PR_SET_PDEATHSIG, at_the_end.value, what="PDEATHSIG")
 
 
 def empty_bounding_set() -> None:
