@@ -103,7 +103,7 @@ def test_a_killed_keeper_takes_its_box_along(inn: Lodge) -> None:
     zygote.clear()
     assert descendants(zygote.pid) == []
     assert groups([keeper]) == []
-    assert not visit.end()
+    assert visit.end(), "the launcher has cleared up and looked"
 
 
 def test_a_killed_zygote_takes_its_boxes_along(own: Lodge) -> None:
