@@ -118,7 +118,7 @@ class _Run:
         self._first_failed: CaseReport | None = None
         ranks = max((case.ranks for case in self._every_case()), default=1)
         cores = _share_cores()
-        self._warmer = Warmer(cores[0] if cores else None)
+        self._warmer = Warmer(cores[0] if cores and _is_timed(request.mode) else None)
         given = outfit(request.device)
         # After the fork of the warmer, which must not inherit a GPU's context.
         self._device = opened(request.device, given, machine.walls, machine.defences)
@@ -271,6 +271,11 @@ class _Run:
             sigma_run=self._figures[0],
             tie_us=self._figures[1],
         )
+
+
+def _is_timed(mode: str) -> bool:
+    """Whether anybody will see how long a call took."""
+    return "time" in STAGES[mode]
 
 
 def _share_cores() -> list[int]:
