@@ -105,7 +105,8 @@ class Harness:
 
     It is to be used in one thread that outlives it, since the supervisor ends with that thread.
     `options` are the supervisor's: `launcher` (one of LAUNCHERS), `level` (at most this one of
-    LEVELS, which otherwise is what the machine can give), `cache` (a folder for what was compiled).
+    LEVELS, which otherwise is what the machine can give), `state` (a folder for
+    what this machine remembers: how fast it usually is, and what was compiled).
     """
 
     def __init__(self, **options: Any) -> None:

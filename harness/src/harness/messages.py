@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, get_args, get_origin
 
 VERSION = "2"
-LEVEL = "none"
 LEVELS = ("none", "weak", "medium", "strong")
 LAUNCHERS = ("zygote", "bubblewrap")
 MODES = ("test", "benchmark", "profile", "ranked")

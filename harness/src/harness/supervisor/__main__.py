@@ -1,7 +1,8 @@
 """The trusted process: requests in, a line each; for each its messages and one report out.
 
 Arguments: the pid of the process that started it, with which it ends, and a JSON object of options
-(`level`, `launcher`, `defences`; `ncu`: a stand-in for the profiler, run on any device).
+(`folder` for runs, `state`, `level`, `launcher`; for tests `without` walls, `defences` turned off,
+and `ncu`, a stand-in for the profiler that is run on any device).
 """
 
 import json
