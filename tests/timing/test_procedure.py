@@ -1,6 +1,7 @@
 """One case in one process: how often it is measured, and what it is called."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -94,7 +95,7 @@ def test_contaminated_samples_do_not_count() -> None:
 
 
 def test_a_contaminated_block_is_repeated() -> None:
-    process = one_pass(machine=Machine(cv=0.003, contaminated=0.15), plan=plan_for(repeats_max=99))
+    process = one_pass(machine=Machine(cv=0.003, contaminated=0.2), plan=plan_for(repeats_max=99))
     assert any(not block.is_counted for block in process.blocks)
     assert not any(block.is_contaminated for block in process.counted)
     assert process.grade == "ok"
@@ -228,3 +229,35 @@ def test_a_wrong_answer_ends_the_measurement() -> None:
 
 def test_the_same_samples_give_the_same_result() -> None:
     assert one_pass(seed=7) == one_pass(seed=7)
+
+
+class Ramping(Fake):
+    """A device whose clock needs a hundred kernels to come up to speed."""
+
+    def __init__(self, settles: bool) -> None:
+        super().__init__(1, Kernel(), QUIET)
+        self.settles = settles
+        self.asked = 0
+
+    def reference(self, name: str) -> float:
+        self.asked += 1
+        slowness = 1.0 + max(0, 100 - self.asked) / 50 if self.settles else 1.0 + self.asked / 500
+        return slowness * super().reference(name)
+
+
+def asked_before_blocks(device: Ramping, least_s: float, most_s: float) -> int:
+    plan = plan_for(clock_s=(least_s, most_s))
+    unwarmed = Ramping(device.settles)
+    measure(unwarmed, plan_for(clock_s=(0.0, 0.0)), unwarmed.now_s, Random(1).randrange)
+    measure(device, plan, device.now_s, Random(1).randrange)
+    return device.asked - unwarmed.asked
+
+
+def test_the_clock_is_warmed_until_it_stands_still() -> None:
+    device = Ramping(settles=True)
+    assert asked_before_blocks(device, 0.0, 60.0) >= 100
+
+
+def test_a_clock_that_never_settles_is_warmed_for_a_bounded_time() -> None:
+    device = Ramping(settles=False)
+    assert asked_before_blocks(device, 0.0, 0.2) > 0

@@ -113,6 +113,18 @@ def half_width(values: Sequence[float]) -> float:
     return reach(len(values) - 1) * standard_error(values)
 
 
+def is_settled(windows_us: Sequence[float]) -> bool:
+    """Whether the last three windows of one kernel agree within 1 %.
+
+    Source: spec/timing.md 3: the ramp of a GPU's clock.
+
+    >>> is_settled([400.0, 101.0, 100.5, 100.2]), is_settled([104.0, 102.0, 100.0])
+    (True, False)
+    """
+    last = windows_us[-3:]
+    return len(last) == 3 and max(last) <= 1.01 * min(last)
+
+
 def trend_p(values: Sequence[float]) -> float:
     """How likely so much order in time is by chance, by Spearman's rank correlation.
 

@@ -24,7 +24,8 @@ class Policy:
     Units: microseconds, seconds; fractions elsewhere. `looks` counts blocks; `flag_at` is how far
     a reference kernel may be off the machine's median before the pass is called noisy, `refuse_at`
     before it is thrown away; `sigma_run` pairs a time with the run-to-run deviation there;
-    `hideable_us` is what a cheat can hide of the handshake, None for the spread of null calls.
+    `hideable_us` is what a cheat can hide of the handshake, None for the spread of null calls;
+    `clock_s` is how long a device's clock is warmed up, at least and at most.
     """
 
     device: str
@@ -44,6 +45,7 @@ class Policy:
     nulls: int = 60
     repeats_max: int = 8
     pause_s: float = 0.0
+    clock_s: tuple[float, float] = (0.0, 0.0)
 
     def calls(self, call_us: float, call_s: float) -> int:
         """How many calls make a block, where one takes `call_us` and `call_s` with all around it.
@@ -130,6 +132,7 @@ _CUDA = Policy(
     sigma_run=((5.0, 0.015), (20.0, 0.005), (100.0, 0.002), (1000.0, 0.0015)),
     timer_step_us=0.032,
     hideable_us=None,
+    clock_s=(0.2, 2.0),
     pause_s=5.0,
 )
 _RANKED = {"cpu": _CPU, "cuda": _CUDA}
