@@ -8,7 +8,17 @@ from types import GenericAlias, UnionType
 
 import msgspec
 
-from shared.events import CATALOGUE, Artefact, Blob, CaseResult, Fact, Mismatch, Missing
+from shared.events import (
+    CATALOGUE,
+    Artefact,
+    Blob,
+    CaseResult,
+    Fact,
+    Mismatch,
+    Missing,
+    RejudgeItem,
+    Requires,
+)
 
 PAGE = Path(__file__).parent / "events.md"
 HEAD = """# Events
@@ -21,13 +31,33 @@ Around the fields below it has an envelope: `id` (UUID), `type`, `v` (version of
 to), `cause` (what led to it), `data` (the fields below). Order is the sequence, never `at`.
 
 """
-ORDER = ("problem", "submission", "job", "run", "agent")
+ORDER = (
+    "problem",
+    "submission",
+    "job",
+    "run",
+    "agent",
+    "pool",
+    "account",
+    "quota",
+    "moderation",
+    "ranking",
+    "rejudge",
+    "audit",
+)
 WHAT = {
     "problem": "`problem.<slug>`",
     "submission": "`submission.<submission>`: exactly one terminal event",
     "job": "`job.<job>`: the work a submission gives on one GPU type",
     "run": "`run.<agent>.<run>`: one attempt; it counts only if JobLeased names it",
     "agent": "`agent.<agent>`",
+    "pool": "`pool.<gpu>`: all agents of one GPU type",
+    "account": "`account.<account>`",
+    "quota": "`quota.<account>`: what a participant used; `quota.default` has the limits of all",
+    "moderation": "`moderation.<submission>`: what was decided after its end",
+    "ranking": "`ranking.<slug>.<gpu>`",
+    "rejudge": "`rejudge.<rejudge>`",
+    "audit": "`audit.platform`, `audit.seal`: the platform's own matters",
 }
 
 
@@ -44,7 +74,7 @@ def _fields(kind: type[msgspec.Struct]) -> str:
     rows = []
     for field in msgspec.structs.fields(kind):
         optional = "" if field.required else ", may be absent"
-        rows.append(f"`{field.name}` ({_type(field.type)}{optional})")
+        rows.append(f"`{field.encode_name}` ({_type(field.type)}{optional})")
     return "; ".join(rows)
 
 
@@ -63,7 +93,7 @@ def page() -> str:
         parts.append("| event | published by | says | fields |\n|---|---|---|---|\n")
         parts.append("\n".join(_row(kind) for kind in kinds) + "\n\n")
     parts.append("## values\n\n")
-    for value in (Blob, CaseResult, Mismatch, Artefact, Missing):
+    for value in (Blob, CaseResult, Mismatch, Artefact, Missing, Requires, RejudgeItem):
         said = " ".join(inspect.cleandoc(value.__doc__ or "").split())
         parts.append(f"- **{value.__name__}**: {said} {_fields(value)}\n")
     return "".join(parts)

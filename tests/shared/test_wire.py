@@ -11,7 +11,7 @@ from shared.wire import EVENT_BYTES_MAX, Stamp, UnknownEvent, decode, encode, fa
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 STAMP = Stamp("id-1", AT, "service:test", "s1", "cause-1")
-FACT = JobRequeued(run="r1", reason="lost")
+FACT = JobRequeued(run="r1", reason="lost", avoid_agents=["a1"])
 
 
 @pytest.mark.parametrize("kind", CATALOGUE.values(), ids=lambda kind: kind.__name__)
@@ -33,7 +33,7 @@ def test_an_envelope_says_who_when_and_why() -> None:
         "actor": "service:test",
         "corr": "s1",
         "cause": "cause-1",
-        "data": {"run": "r1", "reason": "lost"},
+        "data": {"run": "r1", "reason": "lost", "avoid_agents": ["a1"]},
         "trace": None,
         "sig": None,
     }

@@ -28,10 +28,11 @@ class New(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """An event in the log, at its sequence."""
+    """An event in the log, at its sequence; `body` is what is kept, byte for byte."""
 
     seq: int
     envelope: Envelope
+    body: bytes = b""
 
     @property
     def fact(self) -> Fact:
@@ -74,8 +75,11 @@ class EventLog(Protocol):
         """
         ...
 
-    async def history(self, agg: str) -> list[Recorded]:
-        """All events of one aggregate, in order; the tail may be missing for a moment."""
+    async def history(self, agg: str, after: int = 0) -> list[Recorded]:
+        """The events of one aggregate after a sequence, in order.
+
+        The tail may be missing for a moment.
+        """
         ...
 
     async def last(self) -> int:

@@ -46,9 +46,9 @@ class MemoryLog:
             return self._settle(events)
         return [self._store(body) for body in bodies][-1]
 
-    async def history(self, agg: str) -> list[Recorded]:
-        """All events of one aggregate, in order."""
-        return list(self._histories.get(agg, ()))
+    async def history(self, agg: str, after: int = 0) -> list[Recorded]:
+        """The events of one aggregate after a sequence, in order."""
+        return [one for one in self._histories.get(agg, ()) if one.seq > after]
 
     async def last(self) -> int:
         """The sequence of the newest event, 0 if there is none."""
@@ -76,7 +76,7 @@ class MemoryLog:
 
     def _store(self, body: bytes) -> int:
         envelope = decode(body)
-        recorded = Recorded(len(self._events) + 1, envelope)
+        recorded = Recorded(len(self._events) + 1, envelope, body)
         self._events.append(recorded)
         self._histories.setdefault(envelope.agg, []).append(recorded)
         self._seqs[envelope.id] = recorded.seq

@@ -51,6 +51,41 @@ def agent(agent_id: str) -> str:
     return _named("agent", agent_id)
 
 
+def account(account_id: str) -> str:
+    """The aggregate of a participant's account."""
+    return _named("account", account_id)
+
+
+def quota(account_id: str) -> str:
+    """The aggregate of an account's quotas; `default` holds the limits of everybody."""
+    return _named("quota", account_id)
+
+
+def moderation(submission_id: str) -> str:
+    """The aggregate of what was decided about a submission after its end."""
+    return _named("moderation", submission_id)
+
+
+def pool(gpu: str) -> str:
+    """The aggregate of the agents of one GPU type."""
+    return _named("pool", gpu)
+
+
+def ranking(slug: str, gpu: str) -> str:
+    """The aggregate of a leaderboard's records."""
+    return _named("ranking", slug, gpu)
+
+
+def rejudge(rejudge_id: str) -> str:
+    """The aggregate of a rejudge."""
+    return _named("rejudge", rejudge_id)
+
+
+def audit(topic: str) -> str:
+    """The aggregate of one of the platform's own matters, such as `seal` or `platform`."""
+    return _named("audit", topic)
+
+
 def subject(agg: str) -> str:
     """The subject on which an aggregate's events lie.
 

@@ -5,6 +5,8 @@ import msgspec
 MODES = ("test", "benchmark", "profile", "ranked")
 # What agents took before they said so.
 FIRST_MODES = ("test", "benchmark", "ranked")
+# Who comes first in a queue; an operator may order them otherwise.
+CLASSES = ("canary", "contest", "practice", "rejudge")
 # From the least to the most.
 LEVELS = ("none", "weak", "medium", "strong")
 TIERS = ("G1", "G2", "G3", "G0", "C1", "C2")
@@ -76,3 +78,22 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     wall: str
     reason: str
     mend: str
+
+
+class Requires(msgspec.Struct, frozen=True, kw_only=True):
+    """What a machine must have for a job: GPUs and the memory of each, toolchains, a level."""
+
+    count: int = 1
+    memory_mib: int = 0
+    toolchains: list[str] = []
+    level: str = ""
+
+
+class RejudgeItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A submission that is to run again."""
+
+    submission: str
+    account: str
+    gpu: str
+    source: Blob
+    name: str

@@ -52,10 +52,10 @@ class NatsLog:
 
         return await self._store(events, once)
 
-    async def history(self, agg: str) -> list[Recorded]:
-        """All events of one aggregate, in order; see the port."""
-        found = await pages(self._nc, STREAM, subject(agg))
-        return [Recorded(message.seq, decode(message.data)) for message in found]
+    async def history(self, agg: str, after: int = 0) -> list[Recorded]:
+        """The events of one aggregate after a sequence, in order; see the port."""
+        found = await pages(self._nc, STREAM, subject(agg), after)
+        return [Recorded(one.seq, decode(one.data), one.data) for one in found]
 
     async def last(self) -> int:
         """The sequence of the newest event, 0 if there is none."""

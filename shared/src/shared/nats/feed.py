@@ -78,7 +78,7 @@ class NatsFeed:
             self._damage = Gap(f"after event {self._received} came {seq}")
             return
         try:
-            recorded = Recorded(seq, decode(message.data))
+            recorded = Recorded(seq, decode(message.data), message.data)
         except msgspec.DecodeError as error:
             self._damage = error
             return

@@ -82,7 +82,7 @@ class NatsInbox:
         message = self._came.popleft()
         seq = stream_sequence(message.reply)
         self._replies[seq] = message.reply
-        return NatsDelivery(self, Recorded(seq, decode(message.data)))
+        return NatsDelivery(self, Recorded(seq, decode(message.data), message.data))
 
     async def acknowledge(self, seq: int) -> None:
         """Have the server know that an event is done with, now or when it sends that again.

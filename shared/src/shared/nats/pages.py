@@ -12,8 +12,10 @@ PAGE = 256
 END_OF_PAGE, NOTHING = "204", "404"
 
 
-async def pages(nc: Client, stream: str, subject: str) -> list[Stored]:
-    """All messages of a subject, in order; on a cluster the tail may be missing for a moment.
+async def pages(nc: Client, stream: str, subject: str, after: int = 0) -> list[Stored]:
+    """The messages of a subject after a sequence, in order.
+
+    On a cluster the tail may be missing for a moment.
 
     Errors: Failed if the server could not be reached in 30 s, for any one page.
     """
@@ -21,7 +23,7 @@ async def pages(nc: Client, stream: str, subject: str) -> list[Stored]:
     has_more = True
 
     async def one() -> bool:
-        first = found[-1].seq + 1 if found else 1
+        first = (found[-1].seq if found else after) + 1
         ask = {"seq": first, "batch": PAGE, "next_by_subj": subject}
         return await _page(nc, stream, msgspec.json.encode(ask), found)
 

@@ -236,7 +236,8 @@ _MEANING: dict[str, Callable[[Recorded, Any], list[Step]]] = {
 
 def steps(event: Recorded) -> list[Step]:
     """What one event changes in the read models. Errors: UnknownEvent."""
-    said = _MEANING[event.envelope.type](event, event.fact)
+    fact, meaning = event.fact, _MEANING.get(event.envelope.type)
+    said = meaning(event, fact) if meaning is not None else []
     return [Step(step.statement, _text(step.values)) for step in said]
 
 

@@ -1,0 +1,14 @@
+"""What every fact says of itself, beside what it tells."""
+
+from typing import ClassVar
+
+import msgspec
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """What the data of an event is; its class name is the event's type."""
+
+    aggregate: ClassVar[str] = ""
+    publisher: ClassVar[str] = ""
+    is_terminal: ClassVar[bool] = False
+    version: ClassVar[int] = 1

@@ -1,0 +1,87 @@
+"""Facts of leaderboards, and of rejudges."""
+
+from typing import ClassVar
+
+from shared.events.fact import Fact
+from shared.events.submission import SubmissionFinished
+from shared.events.values import Blob, RejudgeItem
+
+
+class RecordSet(Fact, frozen=True, kw_only=True):
+    """A submission is the fastest of its leaderboard."""
+
+    aggregate: ClassVar[str] = "ranking"
+    publisher: ClassVar[str] = "ranker"
+
+    problem_number: int
+    submission: str
+    run: str
+    account: str
+    score_us: float
+    previous_us: float | None = None
+
+
+class PodiumChanged(Fact, frozen=True, kw_only=True):
+    """The accounts on the first three places are not the same, or not in the same order."""
+
+    aggregate: ClassVar[str] = "ranking"
+    publisher: ClassVar[str] = "ranker"
+
+    problem_number: int
+    before: list[str]
+    after: list[str]
+
+
+class RejudgeRequested(Fact, frozen=True, kw_only=True):
+    """These submissions are to run again, under another version of their problem."""
+
+    aggregate: ClassVar[str] = "rejudge"
+    publisher: ClassVar[str] = "ingest"
+
+    problem: str
+    from_number: int
+    to_number: int
+    to_digest: str
+    select: str
+    reason: str
+    items: list[RejudgeItem]
+
+
+class RejudgeJudged(Fact, frozen=True, kw_only=True):
+    """One submission of a rejudge has its result, which does not count yet."""
+
+    aggregate: ClassVar[str] = "rejudge"
+    publisher: ClassVar[str] = "ranker"
+
+    submission: str
+    result: SubmissionFinished
+
+
+class RejudgePreviewed(Fact, frozen=True, kw_only=True):
+    """All results of a rejudge are there; `diff` says what they would change."""
+
+    aggregate: ClassVar[str] = "rejudge"
+    publisher: ClassVar[str] = "ranker"
+
+    diff: Blob
+    changed_count: int
+
+
+class RejudgeApplied(Fact, frozen=True, kw_only=True):
+    """The results of a rejudge count."""
+
+    aggregate: ClassVar[str] = "rejudge"
+    publisher: ClassVar[str] = "ingest"
+    is_terminal: ClassVar[bool] = True
+
+    reason: str
+
+
+class RejudgeDiscarded(Fact, frozen=True, kw_only=True):
+    """The results of a rejudge do not count."""
+
+    aggregate: ClassVar[str] = "rejudge"
+    publisher: ClassVar[str] = "ingest"
+    is_terminal: ClassVar[bool] = True
+
+    reason: str
