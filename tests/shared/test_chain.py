@@ -1,0 +1,48 @@
+"""The chain names every event, its place and everything before it."""
+
+import hashlib
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.chain import START, Link, after
+
+LINK = Link(7, "events.problem.p", "e1", b'{"id":"e1"}')
+TEXT = st.text(max_size=20)
+
+
+def test_it_is_what_the_decision_record_says() -> None:
+    before = bytes(range(32))
+    head = struct.pack(">Q", 7)
+    subject = struct.pack(">H", 16) + b"events.problem.p"
+    identity = struct.pack(">H", 2) + b"e1"
+    expected = hashlib.sha256(before + head + subject + identity + LINK.body).digest()
+    assert after(before, LINK) == expected
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        LINK._replace(seq=8),
+        LINK._replace(subject="events.problem.q"),
+        LINK._replace(id="e2"),
+        LINK._replace(body=b'{"id":"e2"}'),
+        LINK._replace(subject="events.problem.pe", id="1"),
+    ],
+)
+def test_whatever_is_changed_changes_it(other: Link) -> None:
+    assert after(START, other) != after(START, LINK)
+
+
+def test_another_past_changes_it() -> None:
+    assert after(after(START, LINK), LINK) != after(START, LINK)
+
+
+@given(TEXT, TEXT, st.binary(max_size=20), TEXT, TEXT, st.binary(max_size=20))
+def test_no_two_events_look_the_same(
+    subject: str, id_: str, body: bytes, subject2: str, id2: str, body2: bytes
+) -> None:
+    one, two = Link(1, subject, id_, body), Link(1, subject2, id2, body2)
+    assert (after(START, one) == after(START, two)) == (one == two)
