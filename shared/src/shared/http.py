@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Generator
 from typing import Any
 
@@ -22,16 +23,27 @@ DRAIN_S = 10
 STATUS = {
     "missing_credential": 401,
     "invalid_credential": 401,
+    "account_banned": 403,
+    "not_yours": 403,
+    "operator_access_off": 403,
     "unknown_leaderboard": 404,
     "unknown_submission": 404,
     "unknown_problem": 404,
+    "unknown_participant": 404,
+    "unknown_agent": 404,
+    "unknown_rejudge": 404,
+    "unknown_dead_letter": 404,
     "not_found": 404,
+    "already_ended": 409,
+    "wrong_state": 409,
     "file_too_large": 413,
     "request_too_large": 413,
     "archive_not_supported": 415,
     "bad_problem": 422,
     "idempotency_key_reused": 422,
     "invalid_request": 422,
+    "quota_exceeded": 429,
+    "intake_paused": 503,
 }
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 
@@ -82,7 +94,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(Refused)
     async def refused(_request: Request, error: Refused) -> JSONResponse:
         errors = [{"field": error.field, "message": error.reason}] if error.field else None
-        return _answer(STATUS.get(error.code, 400), error.code, error.reason, errors)
+        answer = _answer(STATUS.get(error.code, 400), error.code, error.reason, errors)
+        if error.retry_after_s is not None:
+            answer.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+        return answer
 
     @app.exception_handler(Failed)
     async def failed(_request: Request, error: Failed) -> JSONResponse:

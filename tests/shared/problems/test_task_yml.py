@@ -15,7 +15,12 @@ MISTAKES = [
     ("gpus:", "lang:", "lang", ", line 13: a second key 'lang': say it once"),
     ("lang: py", "lang: cu", "lang", ", line 5: CUDA C++ problems (lang: cu) cannot run here yet"),
     ("lang: py", "lang: rust", "lang", ", line 5: 'lang' must be 'py', not 'rust'"),
-    ("lang: py", "lang: py\nmulti_gpu: true", "multi_gpu", "cannot run here yet: write false"),
+    (
+        "lang: py",
+        "lang: py\nmulti_gpu: true",
+        "tests.0.world_size",
+        ", line 11: multi_gpu is true, and this case has no world_size: write 1 to 16",
+    ),
     ("lang: py", "lang: py\nmulti_gpu: 1", "multi_gpu", "must be a valid boolean, not '1'"),
     ("lang: py", "lang: py\nranking_by: median", "ranking_by", "must be 'last', 'mean' or 'geom'"),
     ("lang: py", "lang: py\ntest_timeout: 60.5", "test_timeout", "valid integer, not '60.5'"),
@@ -99,6 +104,18 @@ def test_what_is_probably_not_meant_warns(line: str, warning: str) -> None:
 def test_cases_without_a_seed_warn() -> None:
     (found,) = compiled(replaced("size: 64, seed: 7", "size: 64")).warnings
     assert "without 'seed'" in found
+
+
+@pytest.mark.parametrize("size", ["0", "17", "true", "two", "1.5"])
+def test_a_world_is_of_one_to_sixteen_gpus(size: str) -> None:
+    task = replaced("size: 64, seed: 7", f"size: 64, seed: 7, world_size: {size}")
+    with pytest.raises(Refused, match=r"this case has the world_size .*: write 1 to 16"):
+        compiled(task.replace("lang: py", "multi_gpu: true\nlang: py"))
+
+
+def test_a_world_without_several_gpus_warns() -> None:
+    (found,) = compiled(replaced("seed: 7", "seed: 7, world_size: 2")).warnings
+    assert "all ranks share one GPU" in found
 
 
 def test_an_empty_map_of_templates_is_legal() -> None:

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from shared.errors import Refused
-from tests.shared.problems.examples import compiled
+from shared.problems import Needs
+from tests.shared.problems.examples import compiled, replaced
 
 WHOLE = b"""\
 title: Doubling
@@ -32,6 +33,27 @@ def test_an_empty_file_adds_nothing() -> None:
     assert compiled(warpboard_yml=b"# later\n").digest == compiled().digest
 
 
+def test_what_a_machine_must_have_reaches_the_version() -> None:
+    asked = b"requires: {count: 2, memory_mib: 40000, toolchains: [triton, g++, triton]}\n"
+    version = compiled(warpboard_yml=asked)
+    assert version.requires == Needs(2, 40_000, ("triton", "g++"))
+    assert json.loads(version.manifest)["requires"]["count"] == 2
+
+
+@pytest.mark.parametrize("text", ["requires: {}", "requires: {count: 1, toolchains: []}"])
+def test_asking_for_nothing_leaves_the_digest_as_it_was(text: str) -> None:
+    assert compiled(warpboard_yml=text.encode()).digest == compiled().digest
+    assert "requires" not in json.loads(compiled().manifest)
+
+
+def test_the_widest_case_says_how_many_gpus_are_needed() -> None:
+    task = replaced("size: 1024, seed: 3", "size: 1024, seed: 3, world_size: 4")
+    task = task.replace("size: 64, seed: 7", "size: 64, seed: 7, world_size: 2")
+    version = compiled(task.replace("lang: py", "multi_gpu: true\nlang: py"))
+    assert version.requires == Needs(count=4)
+    assert json.loads(version.manifest)["multi_gpu"] is True
+
+
 def test_a_tolerance_is_read_and_said_to_wait() -> None:
     (warning,) = compiled(warpboard_yml=b"tolerance: {rtol: 1e-5, atol: 0}\n").warnings
     assert "check_implementation alone decides" in warning
@@ -47,6 +69,10 @@ def test_a_tolerance_is_read_and_said_to_wait() -> None:
         ("budget_s: {build: 0}", "must be greater than or equal to 1"),
         ("tolerance: {rtol: -1}", "must be greater than or equal to 0"),
         ("tolerance: {rtol: .nan}", "'tolerance.rtol'"),
+        ("requires: {count: 0}", "line 1: 'requires.count' must be greater than or equal to 1"),
+        ("requires: {count: 17}", "must be less than or equal to 16"),
+        ("requires: {memory: 5}", "unknown key 'memory' in 'requires': did you mean"),
+        ("requires: {toolchains: [rm -rf]}", "'requires.toolchains.0' should match pattern"),
         ("difficulty: brutal", "must be 'easy', 'medium' or 'hard', not 'brutal'"),
         ("tags: [Warm Up]", "'tags.0' should match pattern"),
         ("gpus: [A100, A100]", "gpus A100, A100: name each once"),

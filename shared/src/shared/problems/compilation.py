@@ -9,10 +9,11 @@ from typing import Any
 from shared.problems.cases import Case, read_cases
 from shared.problems.document import Document, bad_problem, read_document, shown
 from shared.problems.sources import Sources, gathered
-from shared.problems.task_yml import NAMES, TaskYml, read_task, task_warnings
-from shared.problems.version import ProblemVersion
+from shared.problems.task_yml import NAMES, TaskYml, gpus_count, read_task, task_warnings
+from shared.problems.version import Needs, ProblemVersion
 from shared.problems.warpboard_yml import (
     NAME,
+    Requires,
     WarpboardYml,
     read_warpboard,
     warpboard_warnings,
@@ -47,6 +48,7 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         | _of_task(task, cases)
         | _of_sources(sources)
         | _of_extras(extras)
+        | _of_machine(task, extras)
         | {"budgets_s": _budgets_s(task, extras), "gpus": _gpus(document, task, extras)}
     )
     warnings = (*task_warnings(task), *warpboard_warnings(extras))
@@ -91,6 +93,18 @@ def _of_extras(extras: WarpboardYml) -> dict[str, Any]:
     }
 
 
+def _of_machine(task: TaskYml, extras: WarpboardYml) -> dict[str, Any]:
+    """What asks for more than one GPU of any kind; absent where nothing is asked.
+
+    So the digest of a problem that asks for nothing is what it was before one could ask.
+    """
+    count = max(extras.requires.count, gpus_count(task))
+    asked = extras.requires.model_dump() | {"count": count}
+    asked["toolchains"] = list(dict.fromkeys(extras.requires.toolchains))
+    found: dict[str, Any] = {"multi_gpu": True} if task.multi_gpu else {}
+    return found | ({} if asked == Requires().model_dump() else {"requires": asked})
+
+
 def _budgets_s(task: TaskYml, extras: WarpboardYml) -> dict[str, int]:
     return {
         "build": extras.budget_s.build,
@@ -130,5 +144,10 @@ def _version(
         cases_count={key: len(content[key]) for key in ("tests", "benchmarks")},
         source_bytes_max=content["source_bytes_max"],
         languages=tuple(content["languages"]),
+        requires=_needs(content.get("requires", {})),
         warnings=warnings,
     )
+
+
+def _needs(asked: Mapping[str, Any]) -> Needs:
+    return Needs(**{**asked, "toolchains": tuple(asked["toolchains"])}) if asked else Needs()

@@ -1,10 +1,10 @@
 """The public form of a problem's description: `task.yml`."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from shared.problems.document import Document, shown
+from shared.problems.document import Document, Path, shown
 from shared.problems.schema import Strict, fitted
 
 NAMES = ("task.yml", "task.yaml")
@@ -13,6 +13,7 @@ FILES_MAX = 64
 CASES_MAX = 500
 GPUS_MAX = 32
 TIMEOUT_S_MAX = 3600
+HOST_GPUS_MAX = 16
 LANGUAGES = ("CUDA", "Python", "Triton", "HIP", "CuteDSL")
 
 Timeout = Annotated[int, Field(ge=1, le=TIMEOUT_S_MAX)]
@@ -59,9 +60,27 @@ def read_task(document: Document) -> TaskYml:
     value = document.value if isinstance(document.value, dict) else {}
     if value.get("lang") == "cu":
         document.refuse(("lang",), "CUDA C++ problems (lang: cu) cannot run here yet: write py")
-    if value.get("multi_gpu") is True:
-        document.refuse(("multi_gpu",), "problems on several GPUs cannot run here yet: write false")
-    return fitted(document, TaskYml)
+    task = fitted(document, TaskYml)
+    if task.multi_gpu:
+        for key, cases in (("tests", task.tests), ("benchmarks", task.benchmarks)):
+            for index, case in enumerate(cases):
+                _check_world_size(document, (key, index, "world_size"), case.get("world_size"))
+    return task
+
+
+def gpus_count(task: TaskYml) -> int:
+    """How many GPUs of one host a job needs: as many as the widest case has ranks."""
+    if not task.multi_gpu:
+        return 1
+    return max((case["world_size"] for case in [*task.tests, *task.benchmarks]), default=1)
+
+
+def _check_world_size(document: Document, path: Path, value: object) -> None:
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    if not (is_count and 1 <= cast("int", value) <= HOST_GPUS_MAX):
+        said = "no world_size" if value is None else f"the world_size {shown(value)}"
+        what = f"multi_gpu is true, and this case has {said}: write 1 to {HOST_GPUS_MAX}"
+        document.refuse(path, what)
 
 
 def task_warnings(task: TaskYml) -> list[str]:
@@ -73,13 +92,15 @@ def task_warnings(task: TaskYml) -> list[str]:
     >>> task_warnings(task)
     ["ranking_by is 'last': of 2 benchmarks the last alone is timed"]
     """
-    found = []
+    found, cases = [], [*task.tests, *task.benchmarks]
     if task.ranking_by == "last" and len(task.benchmarks) > 1:
         count = len(task.benchmarks)
         found.append(f"ranking_by is 'last': of {count} benchmarks the last alone is timed")
+    if not task.multi_gpu and any("world_size" in case for case in cases):
+        found.append("world_size without 'multi_gpu: true': all ranks share one GPU")
     if not task.tests:
         found.append("there are no tests: the benchmarks are checked instead")
-    if any("seed" not in case for case in [*task.tests, *task.benchmarks]):
+    if any("seed" not in case for case in cases):
         found.append("a case without 'seed' is not varied between calls")
     found += [
         f"templates: {shown(language)} is none of {', '.join(LANGUAGES)}"

@@ -5,6 +5,15 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What a machine must have for a problem: so many GPUs, memory on each, toolchains by name."""
+
+    count: int = 1
+    memory_mib: int = 0
+    toolchains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class ProblemVersion:
     """A compiled problem; `digest` is the SHA-256 of `manifest`, which names every file by its own.
 
@@ -23,4 +32,5 @@ class ProblemVersion:
     cases_count: Mapping[str, int]
     source_bytes_max: int
     languages: tuple[str, ...]
+    requires: Needs = Needs()
     warnings: tuple[str, ...] = ()

@@ -6,16 +6,18 @@ from pydantic import Field
 
 from shared.problems.document import Document
 from shared.problems.schema import Strict, fitted
-from shared.problems.task_yml import Gpus
+from shared.problems.task_yml import HOST_GPUS_MAX, Gpus
 
 NAME = "warpboard.yml"
 SOURCE_BYTES_MAX = 1_000_000
 BUILD_S_MAX = 600
+MEMORY_MIB_MAX = 1024 * 1024
 
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 Bound = Annotated[float, Field(ge=0, lt=1)]
 Language = Literal["python", "cpp", "cuda"]
 Languages = Annotated[list[Language], Field(min_length=1, max_length=3)]
+Tool = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_+.-]{0,39}$")]
 Line = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$")]
 
 
@@ -29,6 +31,14 @@ class Budgets(Strict):
     """Budgets beyond those of `task.yml`. Units: seconds."""
 
     build: Annotated[int, Field(ge=1, le=BUILD_S_MAX)] = 60
+
+
+class Requires(Strict):
+    """What a machine must have to be given a job. Units: MiB of memory, on each GPU."""
+
+    count: Annotated[int, Field(ge=1, le=HOST_GPUS_MAX)] = 1
+    memory_mib: Annotated[int, Field(ge=0, le=MEMORY_MIB_MAX)] = 0
+    toolchains: list[Tool] = Field(default_factory=list, max_length=16)
 
 
 class Tolerance(Strict):
@@ -45,6 +55,7 @@ class WarpboardYml(Strict):
     gpus: Gpus | None = None
     limits: Limits = Limits()
     budget_s: Budgets = Budgets()
+    requires: Requires = Requires()
     tolerance: Tolerance | None = None
     authors: list[Line] = Field(default_factory=list, max_length=32)
     tags: list[Word] = Field(default_factory=list, max_length=32)
