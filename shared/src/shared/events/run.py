@@ -104,6 +104,7 @@ class JobExpired(Fact, frozen=True, kw_only=True):
     is_terminal: ClassVar[bool] = True
 
     reason: str
+    code: str = ""
 
 
 class RunDiscarded(Fact, frozen=True, kw_only=True):

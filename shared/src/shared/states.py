@@ -1,0 +1,68 @@
+"""The states of a submission: who must act in each, and by when, one table for all who ask."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+# What a decision on a verdict may take past the deadline: the participant is not late, we are.
+DECISION_GRACE_S = 300.0
+
+
+@dataclass(frozen=True)
+class State:
+    """A state that is not the last: who must end it, and what bounds it.
+
+    `bound` is `acceptance` (the one deadline set when the submission was taken in), `lease` (the
+    time an agent has to start) or `decision` (the deadline, or the verdict if it is later, and
+    DECISION_GRACE_S).
+    """
+
+    name: str
+    owner: str
+    bound: str
+
+    @property
+    def overdue(self) -> str:
+        """The code of what ended in this state because its time was over.
+
+        >>> STATES["queued"].overdue
+        'overdue_queued'
+        """
+        return f"overdue_{self.name}"
+
+
+_RECEIVED = State("received", "scheduler", "acceptance")
+_QUEUED = State("queued", "scheduler", "acceptance")
+_ASSIGNED = State("assigned", "gpu-agent", "lease")
+_RUNNING = State("running", "gpu-agent", "acceptance")
+_RANKING = State("ranking", "ranker", "decision")
+
+FINISHED = "finished"
+# In the order of a submission's life; an assigned one may be queued again.
+STATES: dict[str, State] = {
+    "received": _RECEIVED,
+    "queued": _QUEUED,
+    "assigned": _ASSIGNED,
+    "running": _RUNNING,
+    "ranking": _RANKING,
+}
+
+
+def state_deadline(
+    state: str,
+    deadline_at: datetime,
+    since_at: datetime,
+    lease_until_at: datetime | None = None,
+) -> datetime:
+    """When a submission in this state since `since_at` is overdue. Errors: KeyError.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    >>> state_deadline("ranking", noon, noon - timedelta(hours=1)) - noon
+    datetime.timedelta(seconds=300)
+    """
+    bound = STATES[state].bound
+    if bound == "decision":
+        return max(deadline_at, since_at) + timedelta(seconds=DECISION_GRACE_S)
+    if bound == "lease" and lease_until_at is not None:
+        return min(deadline_at, lease_until_at)
+    return deadline_at
