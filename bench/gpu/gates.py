@@ -185,7 +185,7 @@ def _shown(bench: Bench, mode: str, way: str) -> dict[str, Any]:
         device = bench.device()
         pair.open(device, FLOATS)
         if way == "plain":
-            device.referee = Plain(device.driver, device.kernels, device.facts)
+            device.referee = Plain(device.driver, device.kernels, device.facts, device.referee.lane)
         try:
             outcomes = _outcomes(pair, "blanket" if way == "blanket" else "strict", CALLS)
         except GuestFailed as failure:

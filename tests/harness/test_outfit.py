@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -17,8 +17,8 @@ from harness.supervisor.outfit import (
     NO_GPU,
     Outfit,
     amd,
-    first_gpu,
     fitted,
+    gpus_of,
     nvidia,
     outfit,
 )
@@ -59,9 +59,37 @@ def test_a_device_that_is_not_here_is_named(name: str) -> None:
 
 
 def test_the_first_gpu_without_a_node_is_asked_for_by_name() -> None:
-    assert first_gpu([(3, "GPU-d")], set()) == (3, "GPU-d")
+    assert gpus_of(1, [(3, "GPU-d")], set()) == [(3, "GPU-d")]
     with pytest.raises(DeviceFault):
-        first_gpu([], {"/dev/nvidia0"})
+        gpus_of(1, [], {"/dev/nvidia0"})
+
+
+def test_ranks_have_the_gpus_that_are_here_in_order() -> None:
+    gpus = [(0, "GPU-a"), (1, "GPU-b"), (2, "GPU-c")]
+    assert gpus_of(2, gpus, {"/dev/nvidia0", "/dev/nvidia2"}) == [gpus[0], gpus[2]]
+
+
+def test_more_ranks_than_gpus_are_refused_with_both_numbers() -> None:
+    with pytest.raises(DeviceFault, match="asks for 4 GPUs, and this machine gives 2"):
+        gpus_of(4, [(0, "GPU-a"), (1, "GPU-b")], {"/dev/nvidia0", "/dev/nvidia1"})
+    with pytest.raises(DeviceFault, match="asks for 2 GPUs, and this machine gives 1"):
+        amd(["/dev/dri/renderD128", "/dev/kfd"], 2)
+
+
+def test_each_rank_sees_its_own_gpu_alone(host: Host, tmp_path: Path) -> None:
+    nodes = (*HOST, "/dev/nvidia1")
+    given = nvidia(needs((0, "GPU-a"), nodes), needs((1, "GPU-b"), nodes))
+    assert given.environment["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
+    assert {"/dev/nvidia0", "/dev/nvidia1"} <= set(given.devices)
+    home = prepare(host.request(HONEST), tmp_path, History())
+    place = Place(cast("Launcher", None), WALLS, SHOP, [], given)
+    guests: Any = Guests(place, home, "test", 2)
+    told = [guests._group(rank) for rank in range(2)]
+    os.close(home.out)
+    assert [one["CUDA_VISIBLE_DEVICES"] for one in told] == ["GPU-a", "GPU-b"]
+    # Of the GPUs that it sees, its own is the first.
+    assert [(one["RANK"], one["LOCAL_RANK"]) for one in told] == [("0", "0"), ("1", "0")]
+    assert nvidia(needs((0, "GPU-a"), HOST)).each == ()
 
 
 def test_an_amd_gpu_is_its_nodes() -> None:

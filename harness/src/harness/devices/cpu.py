@@ -58,6 +58,11 @@ class Cpu:
         """Versions, processor and cores."""
         return describe()
 
+    def of_rank(self, rank: int) -> "Cpu":
+        """This one, for every rank."""
+        del rank
+        return self
+
     def allocate(self, size: int, role: str) -> SharedMemory:
         """A memory of so many bytes that the worker may map, whatever its role."""
         del role
@@ -102,6 +107,11 @@ class Cpu:
 
     def calibration(self) -> dict[str, float]:
         """Nothing: the policy knows this clock."""
+        return {}
+
+    def statistics(self, inputs: Memory) -> dict[str, float]:
+        """Nothing."""
+        del inputs
         return {}
 
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:

@@ -65,6 +65,9 @@ class Device(Protocol):
     def describe(self) -> dict[str, str]:
         """What results should say of it, once it is prepared."""
 
+    def of_rank(self, rank: int) -> "Device":
+        """Where the memories of a rank are, and what its worker computes on."""
+
     def allocate(self, size: int, role: str) -> Memory:
         """A shared memory of so many bytes for `inputs` or `outputs`. Errors: DeviceFault."""
 
@@ -82,6 +85,9 @@ class Device(Protocol):
 
     def calibration(self) -> dict[str, float]:
         """What records should keep of its clock; `timer_step_ns` is the clock's step, if known."""
+
+    def statistics(self, inputs: Memory) -> dict[str, float]:
+        """What a result should show of the calls with these inputs besides their times."""
 
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
         """Why the calls with these inputs are to be looked at, "" if nothing is odd.

@@ -82,6 +82,11 @@ class Local:
             "flush_mib": str(self._flush() // 1024**2),
         }
 
+    def of_rank(self, rank: int) -> "Local":
+        """This one, for every rank."""
+        del rank
+        return self
+
     def allocate(self, size: int, role: str) -> LocalMemory:
         """Memory for a role, inputs or outputs; the claim lies beside the inputs."""
         claim = {"flush": self._flush()} if role == "inputs" else {}
@@ -124,6 +129,11 @@ class Local:
 
     def calibration(self) -> dict[str, float]:
         """Nothing: a clock that never ranks needs none."""
+        return {}
+
+    def statistics(self, inputs: Memory) -> dict[str, float]:
+        """Nothing."""
+        del inputs
         return {}
 
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:

@@ -1,9 +1,10 @@
 """The author's code of a problem: trusted, run in the supervisor, and blamed when it fails."""
 
+import contextlib
 import importlib
 import random
 import sys
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable, Iterator, MutableSequence
 from mmap import mmap
 from types import ModuleType
 from typing import Any
@@ -53,6 +54,17 @@ class Author:
             raise ProblemFault(f"{name} failed on {case.name}: {_told(error)}") from error
         finally:
             self._mark[0] = 0
+
+
+@contextlib.contextmanager
+def at(place: str) -> Iterator[None]:
+    """Within it `get_device()` stands for the device at this place."""
+    if place == "cpu":
+        yield
+        return
+    torch: Any = importlib.import_module("torch")
+    with torch.cuda.device(place):
+        yield
 
 
 def _load(problem: Problem) -> ModuleType:

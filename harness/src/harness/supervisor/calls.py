@@ -8,13 +8,14 @@ when the answer is committed, so it exists nowhere while the worker could look f
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self
 
 from harness.devices.device import Device, Foul, Memory
 from harness.problem import Case, ProblemFault
 from harness.supervisor import compare
-from harness.supervisor.author import Author
+from harness.supervisor.author import Author, at
 from harness.supervisor.defences import ALL, Defences
 from harness.supervisor.inputs import Shape
 from harness.supervisor.seat import Seat
@@ -60,6 +61,7 @@ class Gate:
         self._seats: list[Seat] = []
         self.nonce = b""
         self._is_armed = False
+        self._is_said = False
         self._is_long = False
         self._messages: list[bytes] = []
         self._descriptors: Sequence[int] = ()
@@ -70,7 +72,9 @@ class Gate:
 
     def __enter__(self) -> Self:
         """Hands the memories to the workers; they see no input in them yet."""
-        self._seats = [Seat(self._device, shape) for shape in self._shapes]
+        self._seats = [
+            Seat(self._device.of_rank(rank), shape) for rank, shape in enumerate(self._shapes)
+        ]
         self._is_long = sum(len(seat.snapshot) for seat in self._seats) > _COPY_BYTES_SHORT
         for rank, seat in enumerate(self._seats):
             descriptors = [memory.descriptor for memory in seat.memories]
@@ -92,7 +96,8 @@ class Gate:
         self.idle_us = _idle_us(time_us, self._spent_us, self._team.cpu_us())
         self._require_stillness()
         for rank, seat in enumerate(self._seats):
-            self._judge(rank, seat)
+            with self._at(rank):
+                self._judge(rank, seat)
         return time_us
 
     def run(
@@ -105,7 +110,8 @@ class Gate:
         """One call that nobody judges, such as one under a profiler."""
         self._freeze()
         for rank, seat in enumerate(self._seats):
-            seat.prepare(self._data(seed, rank))
+            with self._at(rank):
+                seat.prepare(self._data(seed, rank))
             if self._defences.poisons:
                 seat.poison.renew()
         return self._reveal(deadline, order, descriptors)
@@ -173,19 +179,25 @@ class Gate:
                 said = self._team.receive(rank, self._until, self._limit)
             if said != done:
                 raise CaseFailed("protocol", "the worker answered what was not asked")
+        self._is_said = True
 
     def hold(self) -> None:
         """Copies the outputs; the clock stops after this, never before.
 
         The workers are stopped before a long copy: who may run on meanwhile could answer early and
-        write just ahead of it. A short one takes less than stopping them.
+        write just ahead of it. A short one takes less than stopping them; and behind a gate the
+        copy is enqueued before they have answered, when some may not even have seen their input.
         """
         if not self._defences.stops_after_snapshot:
             time.sleep(_LATE_S)
-        if self._is_long:
+        if self._is_long and self._is_said:
             self._freeze()
         for seat in self._seats:
             seat.hold()
+
+    def _at(self, rank: int) -> AbstractContextManager[None]:
+        """Within it the author's code makes its tensors where the rank's are."""
+        return at(self._device.of_rank(rank).place)
 
     def _data(self, seed: int, rank: int) -> Any:
         """The author's data for one seat."""
@@ -196,7 +208,7 @@ class Gate:
             self._team.freeze()
 
     def _order(self, order: bytes) -> None:
-        self._is_armed = False
+        self._is_armed = self._is_said = False
         size = protocol.NONCE_BYTES
         self.nonce = secrets.token_bytes(size) if self._defences.has_nonce else bytes(size)
         self._messages = [order + self.nonce + seat.scalars() for seat in self._seats]

@@ -22,6 +22,7 @@ from harness.worker import protocol
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 _LAST_CHANCE_S = 1.0
+_ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 # On every core, for nothing is timed.
 _ANYWHERE: dict[str, Any] = {"cores": []}
 
@@ -180,11 +181,16 @@ class Guests:
         )
 
     def _group(self, rank: int) -> dict[str, str]:
-        """Where the ranks of a team find each other, on the loopback of their own network."""
+        """Where the ranks of a team find each other, and which GPU is a rank's own, if any.
+
+        They meet on the loopback of their own network, where there is nothing else.
+        """
         if self.ranks == 1:
             return {}
-        where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-        return where | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.ranks)}
+        where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"} | _ON_LOOPBACK
+        who = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.ranks)}
+        each = self.place.outfit.each
+        return where | who | (dict(each[rank]) if each else {})
 
 
 def _environment(workshop: Workshop, scratch: str) -> dict[str, str]:

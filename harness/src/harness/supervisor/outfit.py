@@ -1,6 +1,6 @@
 """The device of a run, opened, and what boxes are given so that submissions can use it too."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -36,7 +36,8 @@ _AMD_NODES = "renderD*"
 class Outfit:
     """What boxes need for a device: nodes, folders and environment if they compute on it.
 
-    `tools` are the folders that builders need too, `limits` those of a box that computes.
+    `tools` are the folders that builders need too, `limits` those of a box that computes; `each`
+    is what every rank is told besides, where it has a GPU of its own.
     """
 
     devices: tuple[str, ...] = ()
@@ -44,14 +45,15 @@ class Outfit:
     environment: Mapping[str, str] = field(default_factory=lambda: NO_GPU)
     tools: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    each: tuple[Mapping[str, str], ...] = ()
 
 
-def outfit(name: str) -> Outfit:
-    """What this machine has to give for a device. Errors: DeviceFault, if a part is missing."""
+def outfit(name: str, ranks: int = 1) -> Outfit:
+    """What this machine has to give so many ranks. Errors: DeviceFault, if a part is missing."""
     make = _OUTFITS.get(name)
     if make is None:
         raise DeviceFault(f"there is no device {name!r}, only {', '.join(_OUTFITS)}")
-    return make()
+    return make(ranks)
 
 
 def opened(name: str, given: Outfit, walls: Collection[str], defences: Defences) -> Device:
@@ -68,7 +70,7 @@ def opened(name: str, given: Outfit, walls: Collection[str], defences: Defences)
         device.prepare()
         return device
     settings.add(_OF_A_RUN | _shown(given.environment))
-    return gpu.opened(name, is_frozen=is_frozen)
+    return gpu.opened(name, is_frozen=is_frozen, ranks=max(1, len(given.each)))
 
 
 def fitted(workshop: Workshop, architecture: str) -> Workshop:
@@ -79,47 +81,69 @@ def fitted(workshop: Workshop, architecture: str) -> Workshop:
     return replace(workshop, gpu=architecture, environment=told)
 
 
-def first_gpu(gpus: list[tuple[int, str]], paths: Collection[str]) -> tuple[int, str]:
-    """The GPU that runs use: the first whose node is here. Errors: DeviceFault.
+def gpus_of(
+    ranks: int, gpus: list[tuple[int, str]], paths: Collection[str]
+) -> list[tuple[int, str]]:
+    """The GPUs of so many ranks in order: the first whose nodes are here. Errors: DeviceFault.
 
-    >>> first_gpu([(0, "GPU-a"), (1, "GPU-b")], {"/dev/nvidia1"})
-    (1, 'GPU-b')
+    >>> gpus_of(1, [(0, "GPU-a"), (1, "GPU-b")], {"/dev/nvidia1"})
+    [(1, 'GPU-b')]
     """
     if not gpus:
         raise DeviceFault("'cuda' was asked for, and the NVIDIA driver shows no GPU here")
-    here = (one for one in gpus if f"/dev/nvidia{one[0]}" in paths)
-    return next(here, gpus[0])
+    here = [one for one in gpus if f"/dev/nvidia{one[0]}" in paths]
+    # A missing node is told with its mend where it is needed.
+    given = here or gpus[:1]
+    _require_gpus(ranks, len(given))
+    return given[:ranks]
 
 
-def amd(paths: Collection[str]) -> Outfit:
-    """What an AMD GPU needs, of the nodes that are here. Errors: DeviceFault.
+def amd(paths: Collection[str], ranks: int = 1) -> Outfit:
+    """What AMD GPUs need, of the nodes that are here. Errors: DeviceFault.
 
     >>> amd(["/dev/kfd", "/dev/dri/renderD128"]).devices
     ('/dev/dri/renderD128', '/dev/kfd')
     """
     if _AMD_NODE not in paths:
         raise DeviceFault(f"'hip' was asked for, and {_AMD_NODE} is not here")
+    _require_gpus(ranks, len(paths) - 1)
     # A name that stands for the first one is said, since a box inherits no environment.
-    told = {"HIP_VISIBLE_DEVICES": "0"}
-    return Outfit(tuple(sorted(paths)), ("/sys",), told, probe.shown(), GPU_LIMITS)
+    told = {"HIP_VISIBLE_DEVICES": ",".join(map(str, range(ranks)))}
+    each = _told("HIP_VISIBLE_DEVICES", map(str, range(ranks)))
+    return Outfit(tuple(sorted(paths)), ("/sys",), told, probe.shown(), GPU_LIMITS, each)
 
 
-def nvidia(needs: nodes.Needs) -> Outfit:
-    """What an NVIDIA GPU needs. Errors: DeviceFault, with all that is missing."""
+def nvidia(*each: nodes.Needs) -> Outfit:
+    """What the NVIDIA GPU of each rank needs. Errors: DeviceFault, with all that is missing."""
+    needs = nodes.joined(each)
     if needs.missing:
         raise DeviceFault("; ".join(needs.missing))
-    return Outfit(needs.devices, needs.read_only, needs.environment, probe.shown(), GPU_LIMITS)
+    names = _told("CUDA_VISIBLE_DEVICES", (one.environment["CUDA_VISIBLE_DEVICES"] for one in each))
+    shown, environment = needs.read_only, needs.environment
+    return Outfit(needs.devices, shown, environment, probe.shown(), GPU_LIMITS, names)
 
 
-def _nvidia_here() -> Outfit:
+def _require_gpus(ranks: int, count: int) -> None:
+    if ranks > count:
+        raise DeviceFault(f"the problem asks for {ranks} GPUs, and this machine gives {count}")
+
+
+def _told(variable: str, names: Iterable[str]) -> tuple[Mapping[str, str], ...]:
+    """For each of several ranks its GPU, which is the first and only one that it sees."""
+    each = tuple({variable: name, "LOCAL_RANK": "0"} for name in names)
+    return each if len(each) > 1 else ()
+
+
+def _nvidia_here(ranks: int) -> Outfit:
     paths = nodes.present()
     pipes = {"CUDA_MPS_PIPE_DIRECTORY": mps.PIPES} if mps.is_running() else None
-    return nvidia(nodes.needs(first_gpu(nodes.installed(), paths), paths, mps=pipes))
+    gpus = gpus_of(ranks, nodes.installed(), paths)
+    return nvidia(*(nodes.needs(one, paths, mps=pipes) for one in gpus))
 
 
-def _amd_here() -> Outfit:
+def _amd_here(ranks: int) -> Outfit:
     found = [str(path) for path in Path("/dev/dri").glob(_AMD_NODES)]
-    return amd([*found, *([_AMD_NODE] if Path(_AMD_NODE).exists() else [])])
+    return amd([*found, *([_AMD_NODE] if Path(_AMD_NODE).exists() else [])], ranks)
 
 
 def _shown(environment: Mapping[str, str]) -> dict[str, str]:
@@ -127,8 +151,12 @@ def _shown(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: environment[name] for name in NO_GPU if name in environment}
 
 
-_OUTFITS: dict[str, Callable[[], Outfit]] = {
-    "cpu": Outfit,
+def _cpu(_: int) -> Outfit:
+    return Outfit()
+
+
+_OUTFITS: dict[str, Callable[[int], Outfit]] = {
+    "cpu": _cpu,
     "cuda": _nvidia_here,
     "hip": _amd_here,
 }

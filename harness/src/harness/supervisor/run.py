@@ -27,7 +27,7 @@ from harness.problem import Case, ProblemFault
 from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.spec import WALLS, level_of
 from harness.supervisor import building, verdict
-from harness.supervisor.author import Author
+from harness.supervisor.author import Author, at
 from harness.supervisor.calls import Court, Gate
 from harness.supervisor.defences import ALL, Defences
 from harness.supervisor.guests import Guests, Place
@@ -119,7 +119,7 @@ class _Run:
         ranks = max((case.ranks for case in self._every_case()), default=1)
         cores = _share_cores()
         self._warmer = Warmer(cores[0] if cores and _is_timed(request.mode) else None)
-        given = outfit(request.device)
+        given = outfit(request.device, ranks)
         # After the fork of the warmer, which must not inherit a GPU's context.
         self._device = opened(request.device, given, machine.walls, machine.defences)
         workshop = fitted(machine.workshop, self._device.architecture)
@@ -186,9 +186,13 @@ class _Run:
         for case in self._every_case():
             if case.name not in self._shapes:
                 self._shapes[case.name] = [
-                    probe(author, case, self._key, rank, self._device.place)
-                    for rank in range(case.ranks)
+                    self._shape(author, case, rank) for rank in range(case.ranks)
                 ]
+
+    def _shape(self, author: Author, case: Case, rank: int) -> Shape:
+        place = self._device.of_rank(rank).place
+        with at(place):
+            return probe(author, case, self._key, rank, place)
 
     def _judge_all(self, stage: str, purse: Purse) -> list[CaseReport]:
         """Every case of a stage; those after the worker's end are skipped."""

@@ -205,4 +205,5 @@ def _hideable_us(processes: Sequence[Process], plan: Plan) -> float:
     if plan.policy.hideable_us is not None:
         return plan.policy.hideable_us
     null_us = _null_us(processes)
-    return null_us[2] - null_us[0] if null_us else 0.0
+    # A rank that starts late can have done another's work before: no more of it than the stagger.
+    return plan.stagger_us + (null_us[2] - null_us[0] if null_us else 0.0)

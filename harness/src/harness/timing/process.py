@@ -28,7 +28,8 @@ class Plan:
     """What the measurement of one case knows of the device, the machine and the case.
 
     `shape` is equal where null calls cost the same; `is_gated` is false for times taken in the
-    submission's own process; `calibration` goes into the records as it is.
+    submission's own process; `calibration` goes into the records as it is. Within `stagger_us` the
+    clocks of several ranks started.
     """
 
     policy: Policy
@@ -36,6 +37,7 @@ class Plan:
     shape: str = ""
     is_gated: bool = True
     calibration: Mapping[str, float] = field(default_factory=dict)
+    stagger_us: float = 0.0
 
 
 @dataclass(frozen=True)

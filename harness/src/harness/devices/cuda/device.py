@@ -5,6 +5,7 @@ import importlib
 import secrets
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Any, cast
 
 from harness.devices.cuda import rules
@@ -21,6 +22,7 @@ from harness.devices.cuda.driver import (
 from harness.devices.cuda.gate import DRAIN_S_MAX, Facts, Referee
 from harness.devices.cuda.health import Monitor
 from harness.devices.cuda.kernels import Kernels
+from harness.devices.cuda.lane import Lane
 from harness.devices.cuda.memory import MAILBOX_BYTES, Inputs, Mapping, Outputs
 from harness.devices.device import DeviceFault, Memory, Window
 
@@ -66,7 +68,7 @@ class Cuda:
             flush_bytes=rules.flush_bytes(self._name(), cache_bytes),
             clock=rules.clock_of(self.timer_step_ns),
         )
-        self.referee = Referee(self.driver, self.kernels, self.facts)
+        self.referee = Referee(self.driver, self.kernels, self.facts, Lane(self.place))
         self._line = torch.zeros(2, COPY_BYTES // 2, dtype=torch.uint8, device=self.place)
 
     def describe(self) -> dict[str, str]:
@@ -103,10 +105,20 @@ class Cuda:
             way = rules.way_of(self.tier, window.memories[0][0].bytes.numel(), secrets.randbits(32))
             shot = self.referee.shoot(window, way)
         else:
-            shot = self._timed_by_host(window)
+            shot = timed_by_host([self], window)
         self.flags = shot.flags
         cast("Inputs", window.memories[0][0]).shots.append(shot)
         return shot.time_us
+
+    def of_rank(self, rank: int) -> "Cuda":
+        """This one: several ranks have a gang."""
+        del rank
+        return self
+
+    def statistics(self, inputs: Memory) -> dict[str, float]:
+        """Nothing."""
+        del inputs
+        return {}
 
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
         """Why the calls with these inputs are to be looked at, or nothing."""
@@ -145,26 +157,13 @@ class Cuda:
         reason = rules.unfit(vitals, self._ecc_errors)
         return [reason] if reason else []
 
+    def synchronize(self) -> None:
+        """Waits for all that torch has put on it."""
+        self._torch.cuda.synchronize(self.place)
+
     def close(self) -> None:
         """Lets go of the device; the context ends with the process."""
         self._line = None
-
-    def _timed_by_host(self, window: Window) -> rules.Shot:
-        """No gate: the worker is frozen until the clock runs, and the clock is the host's."""
-        inputs = cast("Inputs", window.memories[0][0])
-        window.show()
-        self.referee.flush()
-        self._torch.cuda.synchronize(self.place)
-        began = time.perf_counter_ns()
-        self.referee.copy(inputs)
-        if not self.referee.settle(DRAIN_S_MAX):
-            raise DeviceFault("the copy of the inputs did not end")
-        window.go()
-        window.wait()
-        window.hold()
-        self._torch.cuda.synchronize(self.place)
-        wall_us = (time.perf_counter_ns() - began) / 1000
-        return rules.Shot("host", wall_us, wall_us, wall_us, is_armed=True)
 
     def _device(self) -> int:
         count = self.driver.number("cuDeviceGetCount")
@@ -241,6 +240,34 @@ class Cuda:
         source = ctypes.c_uint64(self._line.data_ptr() + half)
         grid = (8 * self.facts.multiprocessors, 256)
         self.kernels["k_copy"](stream, grid, to, source, ctypes.c_uint64(half // 16))
+
+
+def timed_by_host(devices: Sequence[Cuda], window: Window) -> rules.Shot:
+    """One call without a gate: the workers are frozen until the clock runs, which is the host's.
+
+    Shapes: a device for each rank of the window, or more. Errors: DeviceFault, the window's.
+    """
+    used = list(zip(devices, window.memories, strict=False))
+    window.show()
+    for device, _ in used:
+        with device.referee.lane.current():
+            device.referee.flush()
+        device.synchronize()
+    began = time.perf_counter_ns()
+    for device, (inputs, _) in used:
+        with device.referee.lane.current():
+            device.referee.copy(cast("Inputs", inputs))
+    for device, _ in used:
+        with device.referee.lane.current():
+            if not device.referee.settle(DRAIN_S_MAX):
+                raise DeviceFault("the copy of the inputs did not end")
+    window.go()
+    window.wait()
+    window.hold()
+    for device, _ in used:
+        device.synchronize()
+    wall_us = (time.perf_counter_ns() - began) / 1000
+    return rules.Shot("host", wall_us, wall_us, wall_us, is_armed=True)
 
 
 def _dashed(digits: str) -> str:

@@ -10,11 +10,13 @@ import importlib
 import secrets
 import time
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
+from harness.devices.cuda.call import Call
 from harness.devices.cuda.driver import NON_BLOCKING, WAIT_EQUAL, Driver, DriverError
 from harness.devices.cuda.kernels import Kernels
-from harness.devices.cuda.memory import DONE_AT, REVEAL_AT, Inputs, Outputs
+from harness.devices.cuda.lane import Lane
+from harness.devices.cuda.memory import Inputs
 from harness.devices.cuda.rules import Shot
 from harness.devices.device import DeviceFault, Foul, Window
 
@@ -32,6 +34,7 @@ _WORDS = 16
 _STATE_BYTES = 64
 _DECISION, _LATE = 1, 7
 _ALONE = 1
+_GRID = (WITNESSES // 256, 256)
 
 
 @dataclass(frozen=True)
@@ -44,36 +47,17 @@ class Facts:
     clock: str
 
 
-@dataclass
-class _Call:
-    """One call in flight: the words of its nonce, where its memories are."""
-
-    window: Window
-    inputs: Inputs
-    outputs: Outputs
-    reveal: int
-    done: int
-    seed: int
-    is_said: bool = False
-
-    def hear(self) -> None:
-        """The worker's DONE, waited for once. Errors: CaseFailed."""
-        if not self.is_said:
-            self.window.wait()
-            self.is_said = True
-
-
 class Referee:
     """The trusted side of the gate. Errors: DeviceFault, CaseFailed (the window's), Foul."""
 
-    def __init__(self, driver: Driver, kernels: Kernels, facts: Facts) -> None:
+    def __init__(self, driver: Driver, kernels: Kernels, facts: Facts, lane: Lane) -> None:
         torch: Any = importlib.import_module("torch")
         self._torch = torch
         self._driver = driver
         self._kernels = kernels
         self._facts = facts
-        self._stream: Any = torch.cuda.Stream(facts.place)
-        self._handle = int(self._stream.cuda_stream)
+        self.lane = lane
+        self._handle = lane.handle
         self._aside = driver.pointer("cuStreamCreate", NON_BLOCKING)
         self._before, self._after, self._end = (driver.pointer("cuEventCreate", 0) for _ in "123")
         self._words = torch.zeros(_WORDS, dtype=torch.int64, device=facts.place)
@@ -89,18 +73,19 @@ class Referee:
 
     def shoot(self, window: Window, way: str) -> Shot:
         """One call. `way` is blanket, or strict (a spot check is strict too)."""
-        call = self._call(window)
-        with self._torch.cuda.stream(self._stream):
-            self._stream.wait_stream(self._torch.cuda.default_stream(self._facts.place))
+        if (ranks := len(window.memories)) != 1:
+            raise DeviceFault(f"a referee of one GPU was asked for {ranks} ranks")
+        call = Call.of(window, 0)
+        with self.lane.entered():
             window.show()
             try:
                 window.go()
                 is_armed = window.armed(ARMED_S_MAX)
                 self._reveal(call, way)
             except BaseException:
-                self._abandon(call)
+                self.abandon(call)
                 raise
-            return self._shot(way, is_armed=is_armed)
+            return self.shot(way, is_armed=is_armed)
 
     def settle(self, within_s: float) -> bool:
         """Waits for all that was enqueued. Errors: DriverError."""
@@ -141,49 +126,72 @@ class Referee:
         self._kernels["k_flush_write"](self._handle, grid, dirty, pieces, value)
         self._kernels["k_flush_read"](self._handle, grid, clean, pieces, sink)
 
-    def _call(self, window: Window) -> _Call:
-        memories = window.memories
-        if len(memories) != 1:
-            raise DeviceFault(f"a referee of one GPU was asked for {len(memories)} ranks")
-        inputs, outputs = cast("tuple[Inputs, Outputs]", memories[0])
-        # Zero is what the mailbox holds before its first use.
-        reveal, done = (int.from_bytes(window.nonce[at : at + 4], "little") | 1 for at in (0, 4))
-        return _Call(window, inputs, outputs, reveal, done, secrets.randbits(64))
-
-    def _reveal(self, call: _Call, way: str) -> None:
+    def _reveal(self, call: Call, way: str) -> None:
         for _ in range(BLANKETS_MAX):
             self._enqueue(call, way)
-            self._finish(call)
+            self.finish(call)
             if way != "blanket" or self._word(_DECISION) == _ALONE:
                 break
             time.sleep(BLANKET_PAUSE_S)
         else:
             raise Foul("protocol", "the submission's work runs outside of its calls")
         call.hear()
+        self.require_stillness()
+
+    def require_stillness(self) -> None:
+        """Errors: Foul, if the answer changed after the work was said to be done."""
         if late := self._word(_LATE):
             raise Foul("late_write", f"{late} places changed after the work was said to be done")
 
-    def _enqueue(self, call: _Call, way: str) -> None:
-        drive, stream, mailbox = self._driver, self._handle, call.inputs.mailbox
-        drive("cuMemsetD32Async", self._state, 0, 2 * _WORDS, stream)
-        drive("cuStreamWriteValue32_v2", stream, mailbox + DONE_AT, 0, 0)
+    def _enqueue(self, call: Call, way: str) -> None:
+        self.clear(call)
         if way == "blanket":
             self._enqueue_blanket(call)
         else:
             self._enqueue_strict(call)
-        drive("cuStreamWaitValue32_v2", stream, mailbox + DONE_AT, call.done, WAIT_EQUAL)
-        pieces, seed = ctypes.c_uint64(call.outputs.size // 16), ctypes.c_uint64(call.seed)
-        count = ctypes.c_uint32(WITNESSES)
-        answer, kept = _address(call.outputs.address), _address(self._kept.data_ptr())
-        witness = (answer, pieces, seed, kept, count, _address(self._state))
-        grid = (WITNESSES // 256, 256)
-        self._kernels["k_witness"](stream, grid, *witness, _address(self._ended_at))
-        drive("cuEventRecord", self._after, stream)
+        self.commit(call)
         call.window.hold()
-        self._kernels["k_recall"](stream, grid, *witness)
-        drive("cuEventRecord", self._end, stream)
+        self.seal(call)
 
-    def _enqueue_blanket(self, call: _Call) -> None:
+    def clear(self, call: Call) -> None:
+        """Enqueues that nothing has been said yet."""
+        self._driver("cuMemsetD32Async", self._state, 0, 2 * _WORDS, self._handle)
+        self._driver("cuStreamWriteValue32_v2", self._handle, call.done_at, 0, 0)
+
+    def start(self) -> None:
+        """Enqueues the start of both clocks."""
+        self._kernels["k_stamp"](self._handle, (1, 1), _address(self._began_at))
+        self._driver("cuEventRecord", self._before, self._handle)
+
+    def reveal(self, call: Call) -> None:
+        """Enqueues the copy of the inputs, and the word that opens the gate."""
+        self.copy(call.inputs)
+        write = "cuStreamWriteValue32_v2"
+        self._driver(write, self._handle, call.reveal_at, call.reveal, 0)
+
+    def commit(self, call: Call) -> None:
+        """Enqueues the wait for the word of the end, the witness, and the stop of both clocks."""
+        stream, witness = self._handle, self._witness(call)
+        self._driver("cuStreamWaitValue32_v2", stream, call.done_at, call.done, WAIT_EQUAL)
+        self._kernels["k_witness"](stream, _GRID, *witness, _address(self._ended_at))
+        self._driver("cuEventRecord", self._after, stream)
+
+    def seal(self, call: Call) -> None:
+        """Enqueues the look whether the answer that was copied is what the witness saw."""
+        self._kernels["k_recall"](self._handle, _GRID, *self._witness(call))
+        self._driver("cuEventRecord", self._end, self._handle)
+
+    def _witness(self, call: Call) -> tuple[Any, ...]:
+        return (
+            _address(call.outputs.address),
+            ctypes.c_uint64(call.outputs.size // 16),
+            ctypes.c_uint64(call.seed),
+            _address(self._kept.data_ptr()),
+            ctypes.c_uint32(WITNESSES),
+            _address(self._state),
+        )
+
+    def _enqueue_blanket(self, call: Call) -> None:
         self._kernels["k_blanket"](
             self._handle,
             (self._facts.multiprocessors, 1024),
@@ -202,13 +210,10 @@ class Referee:
         )
         self._driver("cuEventRecord", self._before, self._handle)
 
-    def _enqueue_strict(self, call: _Call) -> None:
+    def _enqueue_strict(self, call: Call) -> None:
         self.flush()
-        self._kernels["k_stamp"](self._handle, (1, 1), _address(self._began_at))
-        self._driver("cuEventRecord", self._before, self._handle)
-        self.copy(call.inputs)
-        at = call.inputs.mailbox + REVEAL_AT
-        self._driver("cuStreamWriteValue32_v2", self._handle, at, call.reveal, 0)
+        self.start()
+        self.reveal(call)
 
     def copy(self, inputs: Inputs) -> None:
         """Enqueues the copy of the private inputs to where the worker sees them."""
@@ -216,8 +221,11 @@ class Referee:
         to, source = _address(inputs.address), _address(inputs.bytes.data_ptr())
         self._kernels["k_copy"](self._handle, grid, to, source, ctypes.c_uint64(inputs.size // 16))
 
-    def _finish(self, call: _Call) -> None:
-        """Waits for the whole call, first with the worker stopped, then with it running."""
+    def finish(self, call: Call) -> None:
+        """Waits for the whole call, first with the worker stopped, then with it running.
+
+        Errors: Foul, DeviceFault, those of the window.
+        """
         try:
             if self._is_over(FROZEN_S_MAX):
                 return
@@ -240,11 +248,11 @@ class Referee:
                 time.sleep(_PAUSE_S)
         return True
 
-    def _abandon(self, call: _Call) -> None:
+    def abandon(self, call: Call) -> None:
         """Opens the gate and says done in the worker's place, so that no queue waits for ever."""
         write = "cuStreamWriteValue32_v2"
-        for at, word in ((REVEAL_AT, call.reveal), (DONE_AT, call.done)):
-            self._driver.status(write, self._aside, call.inputs.mailbox + at, word, 0)
+        for at, word in ((call.reveal_at, call.reveal), (call.done_at, call.done)):
+            self._driver.status(write, self._aside, at, word, 0)
         try:
             is_over = self.settle(DRAIN_S_MAX)
         except DriverError:
@@ -255,7 +263,8 @@ class Referee:
     def _word(self, which: int) -> int:
         return int(self._words.view(self._torch.int32)[which].item())
 
-    def _shot(self, way: str, *, is_armed: bool) -> Shot:
+    def shot(self, way: str, *, is_armed: bool) -> Shot:
+        """What the clocks saw of the call that is over."""
         began, ended = self._words[_STATE_BYTES // 8 : _STATE_BYTES // 8 + 2].tolist()
         stamps_us = (ended - began) / 1000
         events_us = 1000 * self._driver.milliseconds(self._before, self._after)

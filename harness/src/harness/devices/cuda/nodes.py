@@ -1,7 +1,7 @@
 """What a box needs of the host before a process in it can use a GPU: nodes, folders, words."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,6 +69,28 @@ def needs(
     lacking = [node for node in (own, *_NEEDED) if node not in paths]
     missing = tuple(f"{node} is not there: run nvidia-modprobe on the host" for node in lacking)
     return Needs(tuple(nodes), (*folders, *driver), environment, missing)
+
+
+def joined(each: Sequence[Needs]) -> Needs:
+    """What a box needs whose ranks have a GPU each.
+
+    >>> host = ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm"]
+    >>> found = joined([needs((1, "GPU-b"), host), needs((0, "GPU-a"), host)])
+    >>> found.environment["CUDA_VISIBLE_DEVICES"], found.devices[0]
+    ('GPU-b,GPU-a', '/dev/nvidia1')
+    """
+    visible = ",".join(one.environment["CUDA_VISIBLE_DEVICES"] for one in each)
+    return Needs(
+        _united(one.devices for one in each),
+        _united(one.read_only for one in each),
+        {**each[0].environment, "CUDA_VISIBLE_DEVICES": visible},
+        _united(one.missing for one in each),
+    )
+
+
+def _united(each: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Every word once, in the order in which they come."""
+    return tuple(dict.fromkeys(word for words in each for word in words))
 
 
 def present() -> frozenset[str]:

@@ -4,7 +4,7 @@ Everything here is a function of plain numbers, so that it is tested without a G
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MIB = 1024**2
@@ -31,6 +31,7 @@ _SLOWDOWNS = {
 # The last-level cache by a piece of the device's name; what a driver reports can leave a level out.
 _FLUSH_MIB = {"GB200": 256, "B200": 256, "H200": 128, "H100": 128, "MI300X": 512}
 _BLANKET_COMPUTE_MIN = (8, 0)
+_TIERS = ("G0", "G3", "G2", "G1")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Abilities:
 class Shot:
     """One call as the referee's clocks saw it. Units: microseconds.
 
-    `way` is how its inputs were revealed: blanket, strict, or host where there is no gate.
+    `way` is how its inputs were revealed: blanket, strict, or host where there is no gate; of
+    several ranks it is the slowest one's, and all of them started within `stagger_us`.
     """
 
     way: str
@@ -61,6 +63,7 @@ class Shot:
     stamps_us: float
     events_us: float
     is_armed: bool
+    stagger_us: float = 0.0
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -110,6 +113,15 @@ def tier_of(able: Abilities) -> str:
     # another's block could live beside it.
     is_alone = able.runs_beside and able.compute >= _BLANKET_COMPUTE_MIN
     return "G1" if is_alone and able.is_frozen else "G2"
+
+
+def lowest(tiers: Iterable[str]) -> str:
+    """What several GPUs keep together.
+
+    >>> lowest(["G2", "G3"])
+    'G3'
+    """
+    return min(tiers, key=_TIERS.index)
 
 
 def way_of(tier: str, input_bytes: int, draw: int) -> str:
