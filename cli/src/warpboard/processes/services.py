@@ -62,7 +62,8 @@ def _service(place: Place, name: str, given: Mapping[str, str]) -> Service:
 def local_services(place: Place) -> Sequence[Service]:
     """The services in the order of their start; passwords go by the environment alone."""
     postgres = {"POSTGRES_DSN": place.postgres_dsn}
-    ranker = {**postgres, "LISTEN": place.at("ranker")}
+    seal_key = str(place.folder / "seal.key")
+    ranker = {**postgres, "LISTEN": place.at("ranker"), "SEAL_KEY": seal_key}
     ranker_url = f"http://{place.at('ranker')}"
     ingest = {**postgres, "LISTEN": place.at("ingest"), "RANKER_URL": ranker_url}
     agent = {"ID": "local", "DATA": str(place.folder / "agent")}

@@ -7,7 +7,13 @@ import sys
 import uuid
 from dataclasses import asdict
 
+from ranker.archive.postgres import PACKAGE as ARCHIVE_PACKAGE
+from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
+from ranker.archive.postgres import Seals
+from ranker.archive.running import Archiving, Sealing
+from ranker.domain.seals import Rhythm
 from ranker.http import application
+from ranker.http.audit import audit
 from ranker.live import Live
 from ranker.metrics import RankerMetrics
 from ranker.postgres import Reader, read_models
@@ -24,6 +30,7 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.postgres import drop_schema, migrate, pool
+from shared.signing import load_key, public_key
 
 # Its number grows when what a table means changes; the new one is folded from event 1.
 SCHEMA = "rm_ranker_v2"
@@ -55,18 +62,30 @@ async def _rank(settings: Settings, life: Life, log: NatsLog, news: News) -> Non
             await asyncio.sleep(RETRY_S)
 
 
+def _sealing(settings: Settings) -> Sealing | None:
+    if settings.seal_key is None:
+        return None
+    rhythm = Rhythm(settings.seal_events, settings.seal_s)
+    return Sealing(load_key(settings.seal_key), rhythm)
+
+
 async def _run(settings: Settings, life: Life) -> None:
-    dsn = settings.postgres_dsn
+    dsn, sealing = settings.postgres_dsn, _sealing(settings)
     await asyncio.to_thread(migrate, dsn, "shared", "accounts")
     await asyncio.to_thread(migrate, dsn, "ranker", SCHEMA)
+    await asyncio.to_thread(migrate, dsn, ARCHIVE_PACKAGE, ARCHIVE_SCHEMA)
     nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
     await ensure(nc)
     log, bus, news, live = NatsLog(nc), NatsBus(nc), News(), Live()
+    archiving = Archiving(log, dsn, life)
     async with pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
         app = application(Reader(connections), news, live, log.last, NatsBlobs(nc))
+        audit(app, Seals(connections), public_key(sealing.key) if sealing else None)
         await until_first(
             serve(app, settings.listen.host, settings.listen.port, life.stopping),
             _rank(settings, life, log, news),
+            archiving.keep(),
+            archiving.seal(sealing),
             live.watch_agents(bus),
             live.watch_progress(bus),
             _let_go(life, news),

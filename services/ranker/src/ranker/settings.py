@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from ranker.domain.eligibility import Demand, demand
 from shared.settings import Listen, read
@@ -11,7 +12,10 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Settings:
-    """Where everything is, and which times are ranked: their isolation and their timing tiers."""
+    """Where everything is, which times are ranked, and how often the log is sealed.
+
+    The key of the seals is drawn into its file at the first start; without a file none are made.
+    """
 
     nats_url: str
     postgres_dsn: str
@@ -19,6 +23,9 @@ class Settings:
     ops_listen: Listen
     level_min: str = "strong"
     tiers: str = "G1 G2 C1"
+    seal_key: Path | None = None
+    seal_events: int = 10_000
+    seal_s: float = 86_400.0
 
     def wanted(self) -> Demand:
         """What is ranked. Errors: Refused."""

@@ -1,0 +1,1 @@
+"""The second copy of the log in Postgres, chained and sealed."""

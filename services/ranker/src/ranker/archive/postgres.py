@@ -1,0 +1,99 @@
+"""The archive in Postgres: rows by COPY, the checkpoint in the same transaction."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from psycopg import AsyncConnection, OperationalError
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+
+from ranker.domain.kept import Kept
+from shared import chain
+from shared.errors import Failed
+from shared.event_log import Recorded
+from shared.postgres import claim, connect, statements
+from shared.subjects import subject
+from shared.wire import decode
+
+PACKAGE = "ranker.archive"
+SCHEMA = "archive"
+NAME = "archive"
+TYPES = ("int8", "text", "text", "timestamptz", "bytea", "bytea")
+SEALS_MAX = 1000
+
+
+class Archive:
+    """The archive on one connection, whose search_path names the schema."""
+
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        self.connection = connection
+        self.sql = {key: sql.encode() for key, sql in statements(PACKAGE, "archive.sql").items()}
+
+    async def head(self) -> tuple[int, bytes]:
+        """The last sequence that is archived, and the chain up to it."""
+        row = await (await self.connection.execute(self.sql["head"])).fetchone()
+        assert row is not None, "the migration makes the checkpoint's row"
+        seq, h = row
+        assert seq == 0 or h is not None, f"the archive's own event {seq} is gone: replay it"
+        return int(seq), bytes(h) if seq else chain.START
+
+    async def checkpoint(self) -> int:
+        """The last sequence that is archived."""
+        return (await self.head())[0]
+
+    async def write(self, after: int, before: bytes, events: Sequence[Recorded]) -> bytes:
+        """Keep a batch, all or nothing; the chain after it. Errors: Fenced."""
+        async with self.connection.transaction():
+            await claim(self.connection, NAME, after, events[-1].seq)
+            async with self.connection.cursor().copy(self.sql["keep"]) as copy:
+                copy.set_types(TYPES)
+                for event in events:
+                    envelope = event.envelope
+                    on = subject(envelope.agg)
+                    link = chain.Link(event.seq, on, envelope.id, event.body)
+                    before = chain.after(before, link)
+                    row = (event.seq, on, envelope.id, envelope.at, event.body, before)
+                    await copy.write_row(row)
+        return before
+
+    async def page(self, after: int, limit: int) -> list[Kept]:
+        """The next events after one, at most `limit`, with the chain up to each."""
+        values = {"after": after, "limit": limit}
+        rows = await (await self.connection.execute(self.sql["page"], values)).fetchall()
+        return [Kept(seq, on, id_, bytes(body), bytes(h)) for seq, on, id_, body, h in rows]
+
+    async def newest_seal(self) -> Recorded | None:
+        """The last seal that is archived."""
+        row = await (await self.connection.execute(self.sql["newest_seal"])).fetchone()
+        return None if row is None else _recorded(*row)
+
+
+def _recorded(seq: int, body: bytes) -> Recorded:
+    return Recorded(seq, decode(bytes(body)), bytes(body))
+
+
+@asynccontextmanager
+async def archive(dsn: str, schema: str = SCHEMA) -> AsyncIterator[Archive]:
+    """The archive on a connection of its own. Errors: Failed when Postgres goes away."""
+    try:
+        async with await connect(dsn, schema) as connection:
+            yield Archive(connection)
+    except OperationalError as error:
+        raise Failed(f"the archive cannot be reached: {error}") from error
+
+
+class Seals:
+    """The seals, for many readers at once."""
+
+    def __init__(self, pool: AsyncConnectionPool) -> None:
+        self.pool = pool
+
+    async def newest(self, limit: int) -> list[Recorded]:
+        """The newest seals first, at most 1000. Errors: Failed."""
+        sql = statements(PACKAGE, "archive.sql")["seals"].encode()
+        try:
+            async with self.pool.connection() as connection:
+                cursor = await connection.execute(sql, {"limit": min(limit, SEALS_MAX)})
+                return [_recorded(*row) for row in await cursor.fetchall()]
+        except (OperationalError, PoolTimeout, PoolClosed) as error:
+            raise Failed("the seals cannot be read for a moment; ask again") from error

@@ -1,0 +1,79 @@
+"""The archive inside the ranker's process: for ever, through outages of Postgres."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
+
+from nacl.signing import SigningKey
+
+from ranker.archive.keeping import Sealer, keep
+from ranker.archive.metrics import ArchiveMetrics
+from ranker.archive.postgres import archive
+from ranker.domain.seals import Rhythm
+from shared.errors import Failed
+from shared.event_log import EventLog
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.5
+
+
+class Ailing(Protocol):
+    """Where /healthz learns which part is ill."""
+
+    def ail(self, part: str, reason: str | None) -> None:
+        """Mark a part ill, or well again by None."""
+        ...
+
+
+class Sealing(NamedTuple):
+    """What seals are made with, and how often."""
+
+    key: SigningKey
+    rhythm: Rhythm
+
+
+class Archiving:
+    """The two loops of the archive; each has a connection of its own."""
+
+    def __init__(self, event_log: EventLog, dsn: str, life: Ailing) -> None:
+        self.event_log = event_log
+        self.dsn = dsn
+        self.life = life
+        self.metrics = ArchiveMetrics()
+
+    async def keep(self) -> None:
+        """Copy for ever. Errors: Gap and Fenced stop the process."""
+
+        async def once() -> None:
+            async with archive(self.dsn) as kept:
+                self.life.ail("archive", None)
+                await keep(self.event_log, kept, self.metrics)
+
+        await self._again("archive", once)
+
+    async def seal(self, sealing: Sealing | None) -> None:
+        """Seal for ever; without a key, never."""
+        if sealing is None:
+            log.warning("nothing is sealed: WARPBOARD_RANKER_SEAL_KEY names no file")
+            await asyncio.Event().wait()
+            return
+
+        async def once() -> None:
+            async with archive(self.dsn) as kept:
+                self.life.ail("seals", None)
+                key, rhythm = sealing
+                await Sealer(self.event_log, kept, key, rhythm, self.metrics).run()
+
+        await self._again("seals", once)
+
+    async def _again(self, part: str, once: Callable[[], Awaitable[None]]) -> None:
+        """From the checkpoint on, whenever Postgres or the log is back."""
+        while True:
+            try:
+                await once()
+            except Failed as failed:
+                log.warning("%s: waiting: %s", part, failed)
+                self.life.ail(part, str(failed))
+                await asyncio.sleep(RETRY_S)

@@ -1,0 +1,33 @@
+"""An event as a copy of the log keeps it, wherever that copy lies."""
+
+from typing import NamedTuple
+
+from shared.chain import Link
+from shared.event_log import Recorded
+from shared.subjects import subject
+from shared.wire import decode
+
+
+class Kept(NamedTuple):
+    """One event of a copy, with the chain that the copy claims for it, if it does."""
+
+    seq: int
+    subject: str
+    id: str
+    body: bytes
+    h: bytes | None = None
+
+    @property
+    def link(self) -> Link:
+        """What is chained of it."""
+        return Link(self.seq, self.subject, self.id, self.body)
+
+    @property
+    def recorded(self) -> Recorded:
+        """The event itself. Errors: msgspec.DecodeError if its bytes are no event."""
+        return Recorded(self.seq, decode(self.body), self.body)
+
+
+def kept(event: Recorded) -> Kept:
+    """An event of the log, as a copy would have it."""
+    return Kept(event.seq, subject(event.envelope.agg), event.envelope.id, event.body)
