@@ -1,13 +1,18 @@
 """Wires gpu-agent together and runs it until SIGTERM."""
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
+from nacl.signing import SigningKey
+
 from gpu_agent.domain import Machine, registration
-from gpu_agent.gpu import CPU, canary, gpu_type, gpus_not_offered
+from gpu_agent.gpu import CPU, canary, gpu_type, gpus_not_offered, host, memory_mib
 from gpu_agent.metrics import AgentMetrics
 from gpu_agent.runs import HarnessRuns, machine
-from gpu_agent.service import Agent
+from gpu_agent.service.agent import Agent
+from gpu_agent.service.lease import Reporter
 from gpu_agent.settings import Settings, load
 from shared import lifecycle
 from shared.clock import new_id
@@ -18,6 +23,7 @@ from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
+from shared.signing import load_key, public_key
 
 # The agent bounds its own drain by its settings; this is the bound on that.
 DRAIN_S_MAX = 600.0
@@ -25,6 +31,7 @@ DRAIN_S_MAX = 600.0
 
 async def _run(settings: Settings, life: Life, found: Machine) -> None:
     wanted = settings.wanted()
+    key = _key(settings)
     nc = await connect(settings.nats_url, "gpu-agent", closed=life.stopping.set)
     await ensure(nc)
     blobs = NatsBlobs(nc)
@@ -33,9 +40,8 @@ async def _run(settings: Settings, life: Life, found: Machine) -> None:
     await runs.warm()
     gpu = gpu_type(found.environment.get("gpu", ""))
     agent = Agent(
-        name=settings.id,
         session=new_id(),
-        log=NatsLog(nc),
+        reporter=Reporter(settings.id, NatsLog(nc), key),
         blobs=blobs,
         bus=NatsBus(nc),
         runs=runs,
@@ -51,18 +57,42 @@ async def _run(settings: Settings, life: Life, found: Machine) -> None:
     await nc.close()
 
 
-def _main() -> int:
-    """Looks at the machine before there are threads, for that forks; then lives."""
+def _key(settings: Settings) -> SigningKey:
+    """The agent's key, made at its first start in a folder that is closed to others."""
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return load_key(settings.sign_key)
+
+
+def _look(settings: Settings) -> Machine:
+    found = machine(settings.device)
+    return replace(found, memory_mib=memory_mib(found.environment), host=host())
+
+
+def _settings(arguments: Sequence[str]) -> Settings:
+    if list(arguments) not in ([], ["key"]):
+        raise Refused("bad_arguments", "usage: python -m gpu_agent [key]")
+    return load()
+
+
+def _main(arguments: Sequence[str]) -> int:
+    """Looks at the machine before there are threads, for that forks; then lives.
+
+    With `key` it only prints the public key that the agent is enrolled with.
+    """
     try:
-        here = machine(load().device)
+        settings = _settings(arguments)
+        if arguments:
+            sys.stdout.write(f"{public_key(_key(settings))}\n")
+            return 0
+        here = _look(settings)
     except Refused as refused:
         sys.stderr.write(f"{refused.reason}\n")
         return 2
-    except Failed as failed:
+    except (Failed, OSError) as failed:
         sys.stderr.write(f"{failed}\n")
         return 1
     return lifecycle.main("gpu-agent", load, partial(_run, found=here), DRAIN_S_MAX)
 
 
 if __name__ == "__main__":
-    sys.exit(_main())
+    sys.exit(_main(sys.argv[1:]))

@@ -39,7 +39,7 @@ DEVICES = ("cpu", "cuda", "hip")
 
 @dataclass(frozen=True)
 class Machine:
-    """What the harness found on this machine, and on which device it times."""
+    """What was found here, and on which device it is timed; `host` is the same for its agents."""
 
     harness: str
     level: str
@@ -47,6 +47,8 @@ class Machine:
     missing: list[Missing]
     toolchains: dict[str, str]
     environment: dict[str, str]
+    memory_mib: int = 0
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ def registration(
         missing=machine.missing,
         toolchains=machine.toolchains,
         modes=[mode for mode in MODES if mode != "ranked" or not against],
+        memory_mib=machine.memory_mib,
+        host=machine.host,
     )
 
 
@@ -174,6 +178,11 @@ class Kept:
 def is_mine(order: JobAssigned, session: str) -> bool:
     """Whether the order is for this process; one for an earlier process of this agent is void."""
     return order.session == session
+
+
+def is_member(order: JobAssigned, agent: str) -> bool:
+    """Whether the order is only to be kept free: the first of its gang runs the job."""
+    return bool(order.gang) and order.gang[0] != agent
 
 
 def is_left_behind(failure_code: str, reason: str) -> bool:

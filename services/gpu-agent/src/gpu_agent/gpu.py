@@ -1,10 +1,12 @@
-"""Which GPU type this is, and whether the machine still works; the processor's is `CPU`."""
+"""Which GPU type and machine this is, and whether it still works; the processor's is `CPU`."""
 
 import hashlib
 import re
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
 PROBE_S_MAX = 20
 CPU = "CPU"
@@ -20,6 +22,9 @@ CANARY_BLOCKS = 64
 CANARY_ANSWER = "3b6a07d0d404fab4e23b6d34bc6696a6a312dd92821332385e5af7c01c421351"
 CANARY_S_MAX = 5.0
 CANARY_TRIES = 2
+# Machines made of one image share the first; the second changes whenever a machine starts.
+IDENTITIES = (Path("/etc/machine-id"), Path("/proc/sys/kernel/random/boot_id"))
+MEMORY = Path("/proc/meminfo")
 
 
 def gpu_type(name: str) -> str:
@@ -41,6 +46,26 @@ def gpus_not_offered() -> dict[str, str]:
     """Details on GPUs that are here and that no harness of this agent times."""
     gpus = _nvidia()
     return {"gpus_not_offered": ", ".join(gpus)} if gpus else {}
+
+
+def host() -> str:
+    """The same for all agents of this machine, and for nobody else's; "" if it cannot be told."""
+    said = [path.read_text().strip() for path in IDENTITIES if path.is_file()]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16] if any(said) else ""
+
+
+def memory_mib(environment: Mapping[str, str]) -> int:
+    """The memory that a job may use: the GPU's, or where the processor is timed the machine's.
+
+    >>> memory_mib({"gpu_memory_mib": "81559"})
+    81559
+    """
+    if "gpu_memory_mib" in environment:
+        return int(environment["gpu_memory_mib"])
+    if not MEMORY.is_file():
+        return 0
+    found = re.search(r"^MemTotal: +(\d+) kB$", MEMORY.read_text(), re.MULTILINE)
+    return int(found[1]) // 1024 if found else 0
 
 
 def canary() -> str:

@@ -25,6 +25,11 @@ class Settings:
     tiers: str = "G1 G2 C1"
     device: str = "cpu"
 
+    @property
+    def sign_key(self) -> Path:
+        """The file of the key that verdicts are signed with; no run is ever shown its folder."""
+        return self.data / "sign_key"
+
     def wanted(self) -> Demand:
         """What is demanded of ranked runs. Errors: Refused."""
         return demand(self.level_min, self.tiers, self.device)

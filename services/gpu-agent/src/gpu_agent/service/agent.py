@@ -4,18 +4,18 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
-from typing import Protocol
 
 import msgspec
 
-from gpu_agent.domain import Began, Kept, News, Outcome, Step, ended, fact_of, is_mine
+from gpu_agent.domain import Began, Kept, News, Step, ended, fact_of, is_member, is_mine
+from gpu_agent.service.lease import Lease, Reporter, lease_of
+from gpu_agent.service.ports import Files, Metrics, Runs
 from shared.blobs import Blobs, Missing
-from shared.bus import Bus, Delivery
+from shared.bus import Bus
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import Conflict, EventLog, New
+from shared.event_log import Conflict
 from shared.events import (
     AgentRegistered,
     Artefact,
@@ -23,77 +23,18 @@ from shared.events import (
     Fact,
     JobAssigned,
     JobExpired,
-    RunDiscarded,
+    RunCancelled,
     RunFailed,
+    RunReleased,
 )
-from shared.ids import derived
 from shared.lifecycle import until_first
-from shared.subjects import last_token, progress
-from shared.wire import Stamp, seal
+from shared.subjects import progress
 
 logger = logging.getLogger(__name__)
 
 READ_S = 5.0
 LEAVE_S_MAX = 2.0
 SILENT_HEARTBEATS = 3
-
-
-class Files(Protocol):
-    """What a run left behind."""
-
-    @property
-    def log(self) -> bytes:
-        """All that the submission printed, as far as it was kept."""
-        ...
-
-    @property
-    def samples(self) -> bytes:
-        """Every timed call, as gzipped JSON."""
-        ...
-
-    @property
-    def artefacts(self) -> list[tuple[str, str, bytes]]:
-        """What else the run made: names, media types and bytes."""
-        ...
-
-
-class Runs(Protocol):
-    """Where jobs are run."""
-
-    async def run(
-        self,
-        order: JobAssigned,
-        told: Callable[[News], Awaitable[None]],
-    ) -> tuple[Outcome, Files]:
-        """Run one job to its end. Errors: Missing, Failed; cancellation kills it."""
-        ...
-
-    async def health(self) -> str:
-        """Why no more jobs may be run here, "" if they may."""
-        ...
-
-
-class Metrics(Protocol):
-    """What operators watch."""
-
-    def ended(self, fact: Fact) -> None:
-        """A run is over."""
-        ...
-
-
-@dataclass
-class Lease:
-    """A run in hand; `version` is the sequence of its last event, at first the fencing token."""
-
-    order: JobAssigned
-    agg: str
-    version: int
-    delivery: Delivery
-    task: asyncio.Task[None] | None = None
-    lost: str = ""
-    drained: bool = False
-    has_begun: bool = False
-    environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -103,9 +44,8 @@ class Agent:
     In quarantine it takes no orders until it is started again; `registration` says why.
     """
 
-    name: str
     session: str
-    log: EventLog
+    reporter: Reporter
     blobs: Blobs
     bus: Bus
     runs: Runs
@@ -115,8 +55,13 @@ class Agent:
     drain_s: float = 8.0
     lease: Lease | None = None
     is_draining: bool = False
-    orders: asyncio.Queue[Delivery] = field(default_factory=asyncio.Queue)
+    orders: asyncio.Queue[Lease] = field(default_factory=asyncio.Queue)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def name(self) -> str:
+        """The agent's id."""
+        return self.reporter.agent
 
     async def serve(self, stopping: asyncio.Event) -> None:
         """Work until `stopping`, then finish the run in hand or hand it back in `drain_s`."""
@@ -129,7 +74,8 @@ class Agent:
         if self.lease is not None and self.lease.task is not None:
             await asyncio.wait({self.lease.task}, timeout=self.drain_s)
         if self.lease is not None and self.lease.task is not None:
-            self._stop(self.lease, drained=True)
+            self.lease.is_drained = True
+            self.lease.stop()
             await asyncio.wait({self.lease.task}, timeout=self.drain_s)
         # Where the bus is gone too, the heartbeat's own time to live says it.
         with contextlib.suppress(Failed, TimeoutError):
@@ -141,12 +87,13 @@ class Agent:
         while True:
             self.changed.clear()
             is_busy = self.lease is not None or self.is_draining
-            is_free = not is_busy and not self.registration.quarantine
+            is_well = not self.registration.quarantine
+            self.metrics.looked(is_busy=is_busy, is_well=is_well)
             said = {
                 "session": self.session,
-                "is_free": is_free,
+                "is_free": is_well and not is_busy,
                 "registration": self.registration,
-                "run": last_token(self.lease.agg) if self.lease else None,
+                "run": self.lease.run if self.lease else None,
             }
             ttl_s = max(1, round(self.heartbeat_s * SILENT_HEARTBEATS))
             try:
@@ -166,39 +113,48 @@ class Agent:
                 continue
             fact = delivery.recorded.fact
             if isinstance(fact, JobAssigned):
-                self.orders.put_nowait(delivery)
+                await self._take(lease_of(delivery, fact))
                 continue
-            agg = delivery.recorded.envelope.agg
-            if isinstance(fact, JobExpired) and self.lease is not None and self.lease.agg == agg:
-                self.lease.lost = fact.reason
-                self._stop(self.lease)
+            if isinstance(fact, JobExpired | RunCancelled | RunReleased):
+                self._give_back(delivery.recorded.envelope.agg, fact.reason)
             await delivery.ack()
         await asyncio.Event().wait()
 
-    def _stop(self, lease: Lease, *, drained: bool = False) -> None:
-        lease.drained = drained
-        if lease.task is not None:
-            lease.task.cancel()
+    async def _take(self, lease: Lease) -> None:
+        """One order lies on the desk; while a run is in hand, the next is turned down at once."""
+        if self.is_draining or not is_mine(lease.order, self.session):
+            await lease.delivery.ack()
+        elif self.lease is not None and not self.lease.is_over:
+            busy = self._failed("busy", f"the agent is busy with run {self.lease.run}")
+            with contextlib.suppress(Conflict):
+                await self.reporter.append(lease, busy)
+            await lease.delivery.ack()
+        else:
+            self.lease = lease
+            self.orders.put_nowait(lease)
+            self.changed.set()
+
+    def _give_back(self, agg: str, reason: str) -> None:
+        if self.lease is not None and self.lease.agg == agg:
+            self.lease.lost = reason or "the lease is over"
+            self.lease.stop()
 
     async def _work(self) -> None:
         """One order after the other."""
         while True:
-            delivery = await self.orders.get()
-            order = delivery.recorded.fact
-            assert isinstance(order, JobAssigned), "the desk holds orders alone"
-            if self.is_draining or not is_mine(order, self.session):
-                await delivery.ack()
+            lease = await self.orders.get()
+            if self.is_draining:
+                await lease.delivery.ack()
                 continue
-            recorded = delivery.recorded
-            self.lease = Lease(order, recorded.envelope.agg, recorded.seq, delivery)
-            self.changed.set()
-            self.lease.task = asyncio.create_task(self._run(self.lease))
-            await asyncio.wait({self.lease.task})
+            lease.task = asyncio.create_task(self._run(lease))
+            await asyncio.wait({lease.task})
+            lease.is_over = True
             await self._look_after()
-            task, self.lease = self.lease.task, None
+            if self.lease is lease:
+                self.lease = None
             self.changed.set()
-            if not task.cancelled():
-                task.result()
+            if not lease.task.cancelled():
+                lease.task.result()
 
     async def _look_after(self) -> None:
         """After every job: a machine that is not well takes no more, and says why."""
@@ -211,30 +167,58 @@ class Agent:
 
     async def _run(self, lease: Lease) -> None:
         """Run an order to a fact about it: a verdict, a failure of ours, or nothing but a note."""
+        fact: Fact | None = None
         try:
-            fact = self._turned_down() or await self._verdict(lease)
+            fact = await self._result(lease)
         except Conflict as conflict:
             lease.lost = str(conflict)
-            fact = None
         except asyncio.CancelledError:
-            if not lease.drained and not lease.lost:
+            if not lease.is_drained and not lease.lost:
                 raise
-            fact = None if lease.lost else self._failed("drained", "the agent was stopped")
+            # Nobody waits for a word of one who was only kept free.
+            if not lease.lost and not is_member(lease.order, self.name):
+                fact = self._failed("drained", "the agent was stopped")
         except (Missing, Failed) as error:
             fact = self._failed("platform", str(error))
-        if fact is not None:
+        await self._end(lease, fact)
+
+    async def _end(self, lease: Lease, fact: Fact | None) -> None:
+        """Say the last word, if the lease is still ours."""
+        lease.is_ending = True
+        if fact is not None and not lease.lost:
             try:
-                await self._append(lease, fact)
-                self.metrics.ended(fact)
+                await self.reporter.append(lease, fact)
+                self.metrics.said(fact)
             except Conflict as conflict:
                 lease.lost = str(conflict)
         if lease.lost and lease.has_begun:
-            await self._discard(lease, fact)
+            self.metrics.lost()
+            await self.reporter.discard(lease, getattr(fact, "verdict", ""))
         await lease.delivery.ack()
+
+    async def _result(self, lease: Lease) -> Fact | None:
+        why = self.registration.quarantine
+        if lease.lost:
+            return None
+        if why:
+            # It was on its way when the quarantine began, and is for another agent.
+            return self._failed("quarantine", f"the agent is in quarantine: {why}")
+        if is_member(lease.order, self.name):
+            await self._keep_free(lease)
+            return None
+        return await self._verdict(lease)
+
+    async def _keep_free(self, lease: Lease) -> None:
+        """Do nothing, so that the first of the gang has this agent's GPU, too."""
+        left_s = (lease.order.deadline_at - now()).total_seconds()
+        await asyncio.sleep(max(0.0, left_s))
 
     async def _verdict(self, lease: Lease) -> Fact:
         outcome, files = await self.runs.run(lease.order, lambda news: self._told(lease, news))
-        kept = Kept(
+        return ended(outcome, lease.environment, await self._kept(files))
+
+    async def _kept(self, files: Files) -> Kept:
+        return Kept(
             log=await self._keep(files.log, "text/plain"),
             samples=await self._keep(files.samples, "application/gzip"),
             artefacts=[
@@ -242,15 +226,9 @@ class Agent:
                 for name, media, data in files.artefacts
             ],
         )
-        return ended(outcome, lease.environment, kept)
 
     async def _keep(self, data: bytes, media: str) -> Blob | None:
         return await self.blobs.put(data, media) if data else None
-
-    def _turned_down(self) -> RunFailed | None:
-        """An order that was on its way when the quarantine began is for another agent."""
-        why = self.registration.quarantine
-        return self._failed("quarantine", f"the agent is in quarantine: {why}") if why else None
 
     @staticmethod
     def _failed(code: str, reason: str) -> RunFailed:
@@ -262,31 +240,10 @@ class Agent:
             topic = progress(lease.order.submission)
             await self.bus.tell(topic, json.dumps(asdict(news)).encode())
             return
-        await self._append(lease, fact_of(news, self.registration.fingerprint))
+        fact = fact_of(news, self.registration.fingerprint)
+        await self.reporter.append(lease, fact)
+        self.metrics.said(fact)
         if isinstance(news, Began):
             lease.has_begun = True
             lease.environment = news.environment
             await lease.delivery.ack()
-
-    async def _append(self, lease: Lease, fact: Fact) -> None:
-        """Say the next fact of this run. Errors: Conflict when the lease is over."""
-        stamp = self._stamp(lease, f"{type(fact).__name__}/{lease.version}")
-        event = New(seal(fact, lease.agg, stamp), lease.version)
-        while True:
-            try:
-                lease.version = await self.log.append(event)
-                return
-            except Failed:
-                if lease.drained or now() >= lease.order.deadline_at:
-                    raise
-
-    async def _discard(self, lease: Lease, fact: Fact | None) -> None:
-        """Leave a note of a result that came too late."""
-        note = RunDiscarded(verdict=getattr(fact, "verdict", ""))
-        stamp = self._stamp(lease, "RunDiscarded")
-        await self.log.append(New(seal(note, lease.agg, stamp), None))
-
-    def _stamp(self, lease: Lease, effect: str) -> Stamp:
-        run = last_token(lease.agg)
-        actor = f"agent:{self.name}"
-        return Stamp(derived(run, effect), now(), actor, lease.order.submission, run)

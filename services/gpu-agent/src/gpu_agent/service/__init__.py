@@ -1,0 +1,1 @@
+"""The loops of an agent, and what they say of its runs."""

@@ -1,0 +1,89 @@
+"""A run in hand, and what an agent says of it in the log."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import msgspec
+from nacl.signing import SigningKey
+
+from shared.bus import Delivery
+from shared.clock import now
+from shared.errors import Failed
+from shared.event_log import EventLog, New
+from shared.events import Fact, JobAssigned, RunCompleted, RunDiscarded
+from shared.ids import derived
+from shared.signing import sign
+from shared.subjects import last_token
+from shared.wire import Stamp, seal
+
+
+@dataclass
+class Lease:
+    """A run in hand; `version` is the sequence of its last event, at first the fencing token.
+
+    `lost` says why it is no longer ours; with `is_ending` its last word is being said, and with
+    `is_over` it has been.
+    """
+
+    order: JobAssigned
+    agg: str
+    token: int
+    version: int
+    delivery: Delivery
+    task: asyncio.Task[None] | None = None
+    lost: str = ""
+    is_drained: bool = False
+    has_begun: bool = False
+    is_ending: bool = False
+    is_over: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return last_token(self.agg)
+
+    def stop(self) -> None:
+        """End what is being done; a last word, once begun, is left to the log to judge."""
+        if self.task is not None and not self.is_ending:
+            self.task.cancel()
+
+
+def lease_of(delivery: Delivery, order: JobAssigned) -> Lease:
+    """The lease that an order gives."""
+    recorded = delivery.recorded
+    return Lease(order, recorded.envelope.agg, recorded.seq, recorded.seq, delivery)
+
+
+@dataclass
+class Reporter:
+    """Says facts of an agent's runs; each verdict is signed with the agent's own key."""
+
+    agent: str
+    log: EventLog
+    key: SigningKey
+
+    async def append(self, lease: Lease, fact: Fact) -> None:
+        """Say the next fact of a run. Errors: Conflict when the lease is over."""
+        stamp = self._stamp(lease, f"{type(fact).__name__}/{lease.version}")
+        envelope = seal(fact, lease.agg, stamp)
+        if isinstance(fact, RunCompleted):
+            sig = sign(self.key, lease.agg, lease.token, bytes(envelope.data))
+            envelope = msgspec.structs.replace(envelope, sig=sig)
+        event = New(envelope, lease.version)
+        while True:
+            try:
+                lease.version = await self.log.append(event)
+                return
+            except Failed:
+                if lease.is_drained or now() >= lease.order.deadline_at:
+                    raise
+
+    async def discard(self, lease: Lease, verdict: str) -> None:
+        """Leave a note of a result that came too late."""
+        note = RunDiscarded(verdict=verdict)
+        await self.log.append(New(seal(note, lease.agg, self._stamp(lease, "RunDiscarded")), None))
+
+    def _stamp(self, lease: Lease, effect: str) -> Stamp:
+        actor = f"agent:{self.agent}"
+        return Stamp(derived(lease.run, effect), now(), actor, lease.order.submission, lease.run)

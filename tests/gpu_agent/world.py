@@ -1,0 +1,163 @@
+"""What an agent lives in: the real harness, between a log, blobs and a bus in memory."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpu_agent.domain import Demand, Machine, registration
+from gpu_agent.runs import HarnessRuns
+from gpu_agent.service.agent import Agent
+from gpu_agent.service.lease import Reporter
+from shared import subjects
+from shared.clock import new_id, now
+from shared.event_log import New, Recorded
+from shared.events import Fact, JobAssigned
+from shared.memory import MemoryBlobs, MemoryBus, MemoryLog
+from shared.signing import load_key
+from shared.testing import eventually
+from shared.wire import Stamp, seal
+
+REFERENCE = """
+import torch
+
+def generate_input(size, seed, world_size=1, rank=0):
+    values = torch.rand(size, generator=torch.Generator().manual_seed(seed + rank))
+    return values, torch.empty(size)
+
+def ref_kernel(data):
+    values, output = data
+    output.copy_(values)
+    return output
+
+def check_implementation(data, output):
+    return bool(torch.equal(data[0], output)), "it differs"
+"""
+HONEST = b"def custom_kernel(data):\n    data[1].copy_(data[0])\n    return data[1]\n"
+ENDLESS = b"def custom_kernel(data):\n    while True:\n        pass\n"
+
+
+class NoMetrics:
+    """Nobody watches."""
+
+    def said(self, fact: Fact) -> None:
+        """Nothing to count."""
+
+    def lost(self) -> None:
+        """Nothing to count."""
+
+    def looked(self, *, is_busy: bool, is_well: bool) -> None:
+        """Nothing to show."""
+
+
+class World:
+    """What an agent lives in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = MemoryLog()
+        self.blobs = MemoryBlobs()
+        self.bus = MemoryBus(self.log)
+        self.folder = folder
+        self.heard: dict[str, bytes | None] = {}
+        self.runs: list[HarnessRuns] = []
+        self.ailment = ""
+
+    async def close(self) -> None:
+        for runs in self.runs:
+            await runs.close()
+
+    def agent(self, session: str = "s1") -> Agent:
+        runs = HarnessRuns(self.blobs, self.folder, canary=lambda: self.ailment)
+        self.runs.append(runs)
+        here = Machine("2", "none", "C2", [], {}, {})
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        return Agent(
+            session=session,
+            reporter=Reporter("a1", self.log, load_key(self.folder / "sign_key")),
+            blobs=self.blobs,
+            bus=self.bus,
+            runs=runs,
+            metrics=NoMetrics(),
+            registration=registration("CPU", here, Demand("none", ("C2",)), {}),
+            heartbeat_s=0.2,
+            drain_s=1.0,
+        )
+
+    async def problem(self, ranks: int) -> str:
+        """The digest of the problem identity, on as many GPUs."""
+        args = {"world_size": ranks} if ranks > 1 else {}
+        reference = await self.blobs.put(REFERENCE.encode())
+        manifest = {
+            "slug": "identity",
+            "title": "Identity",
+            "description": "",
+            "lang": "py",
+            "files": {"reference.py": reference.digest},
+            "submission": "submission.py",
+            "tests": [{"name": "size=8 seed=1", "args": {"size": 8, "seed": 1} | args}],
+            "benchmarks": [{"name": "size=8 seed=2", "args": {"size": 8, "seed": 2} | args}],
+            "ranking_by": "last",
+            "budgets_s": {"build": 30, "test": 30, "benchmark": 30, "ranked": 30},
+            "gpus": ["CPU"],
+            "templates": {},
+            "source_bytes_max": 1000,
+        }
+        return (await self.blobs.put(json.dumps(manifest).encode())).digest
+
+    async def order(self, source: bytes, run: str, ranks: int = 1, **other: Any) -> None:
+        """Give the agent a job; `other` are fields of the order."""
+        assigned = JobAssigned(
+            job="j1",
+            submission="sub1",
+            attempt=1,
+            problem="identity",
+            problem_digest=await self.problem(ranks),
+            source=await self.blobs.put(source),
+            name="kernel.py",
+            gpu="CPU",
+            mode="test",
+            session="s1",
+            lease_until_at=now() + timedelta(seconds=30),
+            deadline_at=now() + timedelta(seconds=60),
+        )
+        await self.say(run, msgspec.structs.replace(assigned, **other), 0)
+
+    async def say(self, run: str, fact: Fact, expected: int | None) -> int:
+        stamp = Stamp(new_id(), now(), "service:test", "sub1", "test")
+        return await self.log.append(New(seal(fact, subjects.run("a1", run), stamp), expected))
+
+    async def history(self, run: str) -> list[Recorded]:
+        return await self.log.history(subjects.run("a1", run))
+
+    async def types(self, run: str) -> list[str]:
+        return [event.envelope.type for event in await self.history(run)]
+
+    async def until(self, run: str, type_: str, within_s: float = 30) -> Recorded:
+        async def find() -> Recorded | None:
+            found = [event for event in await self.history(run) if event.envelope.type == type_]
+            return found[0] if found else None
+
+        found = await eventually(find, within_s=within_s)
+        assert found is not None
+        return found
+
+    async def listen(self) -> None:
+        async for beat in self.bus.beats():
+            self.heard[beat.agent] = beat.value
+
+
+@asynccontextmanager
+async def serving(agent: Agent) -> AsyncIterator[asyncio.Event]:
+    """The agent at work; on leaving it drains."""
+    stopping = asyncio.Event()
+    task = asyncio.create_task(agent.serve(stopping))
+    try:
+        yield stopping
+    finally:
+        stopping.set()
+        await asyncio.wait_for(task, 20)
