@@ -58,4 +58,29 @@ def test_an_author_that_ends_the_run_is_to_blame(host: Host, end: str) -> None:
     host.files["reference.py"] = f"{GOOD}\nimport os\ndef ref_kernel(data): {end}\n"
     report = host.run(HONEST)
     assert (report.verdict, report.failure_code) == ("", "problem_fault")
-    assert "the author's code ended the run" in report.reason
+    assert "the author's code ended the run in ref_kernel on size=4 seed=7" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("def generate_input(size, seed):", "generate_input on size=4 seed=7"),
+        ("def ref_kernel(data):", "ref_kernel on size=4 seed=7"),
+        ("def check_implementation(data, output):", "check_implementation on size=4 seed=7"),
+        ("", "reference.py"),
+    ],
+    ids=["generator", "reference", "check", "import"],
+)
+def test_an_authors_code_that_never_ends_is_named(host: Host, function: str, said: str) -> None:
+    """Nothing that it catches keeps it alive."""
+    endless = "while True:\n    try:\n        while True: pass\n    except BaseException: pass\n"
+    inside = endless.replace("\n", "\n    ")
+    host.budgets_s = {"author": 0.3}
+    host.files["reference.py"] = f"{GOOD}\n" + (
+        f"{function}\n    {inside}" if function else endless
+    )
+    report = host.run(HONEST)
+    assert (report.verdict, report.failure_code) == ("", "problem_fault")
+    assert report.reason == f"{said} did not end within 0.3 s"
+    host.budgets_s, host.files["reference.py"] = {}, GOOD
+    assert host.run(HONEST).verdict == "passed"

@@ -4,13 +4,13 @@ import contextlib
 import importlib
 import random
 import sys
-from collections.abc import Callable, Iterator, MutableSequence
-from mmap import mmap
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
 from harness.problem import Case, Problem, ProblemFault
 from harness.supervisor import compare
+from harness.supervisor.mark import Mark
 
 _REFERENCE = "reference"
 _NUMPY_SEED_MASK = 0xFFFF_FFFF
@@ -19,12 +19,11 @@ _NUMPY_SEED_MASK = 0xFFFF_FFFF
 class Author:
     """A problem's generate_input, ref_kernel and check_implementation."""
 
-    def __init__(self, problem: Problem, mark: MutableSequence[int] | mmap) -> None:
-        """The first byte of `mark` is set while the author's code runs, should that be its end."""
+    def __init__(self, problem: Problem, mark: Mark) -> None:
+        """`mark` says what of the author's code runs, should that be its end or never end."""
         self._mark = mark
-        mark[0] = 1
-        module = _load(problem)
-        mark[0] = 0
+        with mark.over("reference.py"):
+            module = _load(problem)
         self._generate = _function(module, "generate_input")
         self._answer = _function(module, "ref_kernel")
         self._check = _function(module, "check_implementation")
@@ -47,13 +46,11 @@ class Author:
         return compare.complaint(said)
 
     def _blamed(self, name: str, case: Case, call: Callable[[], Any]) -> Any:
-        self._mark[0] = 1
         try:
-            return call()
+            with self._mark.over(f"{name} on {case.name}"):
+                return call()
         except BaseException as error:
             raise ProblemFault(f"{name} failed on {case.name}: {_told(error)}") from error
-        finally:
-            self._mark[0] = 0
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import mmap
 import os
 import shutil
 import tempfile
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from harness.messages import RunRequest
 from harness.problem import Problem, load
+from harness.supervisor.mark import Mark
 from harness.timing.history import History
 from harness.toolchains.command import HEADER, LANGUAGES
 
@@ -24,8 +24,7 @@ _HISTORY_BYTES_MAX = 1024 * 1024
 class Home:
     """What a run finds prepared: its folders, its problem, and a descriptor of its records' folder.
 
-    The first byte of `mark`, which run and supervisor share, is set while the author's code runs.
-
+    `mark` says to the supervisor what of the author's code the run is in.
     `submission` is shown to the worker; `scratch` holds the workers' own folders where there is no
     mount namespace to give them one.
     """
@@ -35,7 +34,7 @@ class Home:
     submission: Path
     scratch: Path
     out: int
-    mark: mmap.mmap
+    mark: Mark
 
     def keep(self, name: str, data: bytes) -> None:
         """Writes one of the run's records, in a folder that its path may not reach any more."""
@@ -95,9 +94,8 @@ def _furnish(folder: Path, problem: Problem, request: RunRequest) -> Home:
         main = Path(main).with_suffix(source.suffix).name
         shutil.copyfile(HEADER, shown / HEADER.name)
     shutil.copyfile(source, shown / main)
-    mark = mmap.mmap(-1, mmap.PAGESIZE)
     out = os.open(request.out, os.O_RDONLY | os.O_DIRECTORY)
-    return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out, mark)
+    return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out, Mark())
 
 
 def _give_away(home: Home) -> None:

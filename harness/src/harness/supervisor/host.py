@@ -41,6 +41,8 @@ from harness.supervisor.state import State
 from harness.toolchains.cache import Cache
 from harness.toolchains.plan import survey
 
+_LOOK_MS = 1000
+
 
 @dataclass
 class Host:
@@ -82,9 +84,7 @@ class Host:
             os.close(heard)
             self._be_a_run(request, home, said)
         os.close(said)
-        pidfd = os.pidfd_open(self.child)
-        _wait(pidfd)
-        os.close(pidfd)
+        endless = self._endless(home)
         _, status = os.waitpid(self.child, 0)
         self.child = 0
         has_reported = os.read(heard, 1) == b"."
@@ -97,10 +97,20 @@ class Host:
         self.home = None
         if not has_reported:
             ended = verdict.of_status(os.waitstatus_to_exitcode(status)).message
-            if home.mark[0]:
-                self.tell(failed("problem_fault", f"the author's code ended the run: {ended}"))
-            else:
-                self.tell(failed("supervisor", f"the run ended without a report: {ended}"))
+            self.tell(_unreported(home.mark.what, endless, ended))
+
+    def _endless(self, home: Home) -> str:
+        """Waits for the run's end; why it had to be ended, if the author's code never ends."""
+        limit_s, reason = home.problem.budgets_s["author"], ""
+        pidfd = os.pidfd_open(self.child)
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        while not poll.poll(_LOOK_MS):
+            if home.mark.runs_s() > limit_s:
+                reason = f"{home.mark.what} did not end within {limit_s:g} s"
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        os.close(pidfd)
+        return reason
 
     def _be_a_run(self, request: RunRequest, home: Home, said: int) -> NoReturn:
         """The fork's whole life."""
@@ -196,8 +206,11 @@ def _die_with(parent: int, by: signal.Signals) -> None:
     os.close(above)
 
 
-def _wait(pidfd: int) -> None:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    while not poll.poll(1000):
-        continue
+def _unreported(author: str, endless: str, ended: str) -> RunReport:
+    """Of a run that died: whether the author's code was its end, endless or not."""
+    if endless:
+        return failed("problem_fault", verdict.printable(endless))
+    if author:
+        reason = f"the author's code ended the run in {author}: {ended}"
+        return failed("problem_fault", verdict.printable(reason))
+    return failed("supervisor", f"the run ended without a report: {ended}")
