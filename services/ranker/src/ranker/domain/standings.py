@@ -1,0 +1,251 @@
+"""Every leaderboard at any moment, folded from events in memory: no SQL has a part in it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ranker.domain.pools import Pool, pooled
+from ranker.domain.ties import Place, Standing, places
+from shared import events
+from shared.event_log import Recorded
+from shared.events import Fact, SubmissionFinished
+from shared.subjects import last_token
+
+
+class Board(NamedTuple):
+    """Which leaderboard: a version of a problem on a GPU type."""
+
+    problem: str
+    number: int
+    gpu: str
+
+
+class Received(NamedTuple):
+    """What a submission is; its `number` is the sequence of its SubmissionReceived."""
+
+    number: int
+    account: str
+    board: Board
+    source: str
+    received_at: datetime
+
+
+class Row(NamedTuple):
+    """An entry of a leaderboard with its place, and whose runs its score is made of."""
+
+    rank: int
+    is_tied: bool
+    account: str
+    submission: str
+    number: int
+    source: str
+    runs: int
+    score_us: float
+    error: float | None
+    freedom: int
+    delta: float
+    received_at: datetime
+    pooled: tuple[str, ...]
+
+
+@dataclass
+class Rejudge:
+    """The results of a rejudge, which count once it is applied."""
+
+    problem: str
+    to_number: int
+    results: dict[str, SubmissionFinished] = field(default_factory=dict)
+
+
+class _Entry(NamedTuple):
+    submission: str
+    received: Received
+    pool: Pool
+
+
+@dataclass
+class Standings:
+    """The state that a history means: results by leaderboard, and who and what is kept off."""
+
+    received: dict[str, Received] = field(default_factory=dict)
+    results: dict[Board, dict[str, SubmissionFinished]] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    over: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
+    disqualified: set[str] = field(default_factory=set)
+    banned: dict[str, datetime | None] = field(default_factory=dict)
+    rejudges: dict[str, Rejudge] = field(default_factory=dict)
+
+    def fold(self, event: Recorded) -> None:
+        """Take the next event in. Errors: UnknownEvent."""
+        meaning = _MEANING.get(event.envelope.type)
+        if meaning is not None:
+            meaning(self, last_token(event.envelope.agg), event, event.fact)
+
+    def board(self, board: Board, at: datetime) -> list[Row]:
+        """A leaderboard, best first, with the bans of that instant."""
+        sources = self._sources(board)
+        entries = self._entries(board, sources, at)
+        standings = [
+            Standing(number, one.pool.score_us, one.pool.error, one.pool.freedom, one.pool.delta)
+            for number, one in entries.items()
+        ]
+        return [_row(place, entries[place.number], sources) for place in places(standings)]
+
+    def _sources(self, board: Board) -> dict[str, list[str]]:
+        """The submissions that count for each source, in the order of their decision."""
+        found: dict[str, list[str]] = {}
+        for submission, result in self.results.get(board, {}).items():
+            is_withheld = submission in self.held or submission in self.disqualified
+            if result.is_eligible and result.score_us is not None and not is_withheld:
+                found.setdefault(self.received[submission].source, []).append(submission)
+        return found
+
+    def _entries(
+        self, board: Board, sources: dict[str, list[str]], at: datetime
+    ) -> dict[int, _Entry]:
+        """The best of each account, by number: the fastest source, of equals the first."""
+        best: dict[str, _Entry] = {}
+        for submissions in sources.values():
+            pool = pooled(self.results[board][one] for one in submissions)
+            for submission in submissions:
+                entry = _Entry(submission, self.received[submission], pool)
+                other = best.get(entry.received.account)
+                if other is None or _order(entry) < _order(other):
+                    best[entry.received.account] = entry
+        shown = (one for one in best.values() if not self._is_banned(one.received.account, at))
+        return {entry.received.number: entry for entry in shown}
+
+    def _is_banned(self, account: str, at: datetime) -> bool:
+        if account not in self.banned:
+            return False
+        until_at = self.banned[account]
+        return until_at is None or until_at > at
+
+
+def _order(entry: _Entry) -> tuple[float, int]:
+    return entry.pool.score_us, entry.received.number
+
+
+def _row(place: Place, entry: _Entry, sources: dict[str, list[str]]) -> Row:
+    received, pool = entry.received, entry.pool
+    return Row(
+        rank=place.rank,
+        is_tied=place.is_tied,
+        account=received.account,
+        submission=entry.submission,
+        number=received.number,
+        source=received.source,
+        runs=pool.runs,
+        score_us=pool.score_us,
+        error=pool.error,
+        freedom=pool.freedom,
+        delta=pool.delta,
+        received_at=received.received_at,
+        pooled=tuple(sources[received.source][: pool.runs]),
+    )
+
+
+def _publish(state: Standings, slug: str, _: Recorded, fact: events.ProblemPublished) -> None:
+    state.versions[slug] = max(fact.number, state.versions.get(slug, 0))
+
+
+def _receive(
+    state: Standings, submission: str, event: Recorded, fact: events.SubmissionReceived
+) -> None:
+    board = Board(fact.problem, fact.problem_number, fact.gpu)
+    state.received[submission] = Received(
+        event.seq, fact.account, board, fact.source.digest, event.envelope.at
+    )
+
+
+def _reject(
+    state: Standings, submission: str, _: Recorded, _fact: events.SubmissionRejected
+) -> None:
+    state.over.add(submission)
+
+
+def _finish(state: Standings, submission: str, _: Recorded, fact: SubmissionFinished) -> None:
+    known = state.received.get(submission)
+    if known is not None and submission not in state.over:
+        state.over.add(submission)
+        _count(state, submission, known.board, fact)
+
+
+def _count(state: Standings, submission: str, board: Board, result: SubmissionFinished) -> None:
+    """A new result is the last of its leaderboard, even where it takes another's place."""
+    results = state.results.setdefault(board, {})
+    results.pop(submission, None)
+    results[submission] = result
+
+
+def _hold(state: Standings, submission: str, _: Recorded, _fact: Fact) -> None:
+    state.held.add(submission)
+
+
+def _release(state: Standings, submission: str, _: Recorded, _fact: Fact) -> None:
+    state.held.discard(submission)
+
+
+def _disqualify(state: Standings, submission: str, _: Recorded, _fact: Fact) -> None:
+    state.disqualified.add(submission)
+
+
+def _restore(state: Standings, submission: str, _: Recorded, _fact: Fact) -> None:
+    state.disqualified.discard(submission)
+
+
+def _decide(state: Standings, submission: str, _: Recorded, fact: events.AppealDecided) -> None:
+    if fact.is_accepted:
+        state.held.discard(submission)
+        state.disqualified.discard(submission)
+
+
+def _ban(state: Standings, account: str, _: Recorded, fact: events.AccountBanned) -> None:
+    state.banned[account] = fact.until_at
+
+
+def _unban(state: Standings, account: str, _: Recorded, _fact: Fact) -> None:
+    state.banned.pop(account, None)
+
+
+def _rejudge(state: Standings, rejudge: str, _: Recorded, fact: events.RejudgeRequested) -> None:
+    state.rejudges[rejudge] = Rejudge(fact.problem, fact.to_number)
+
+
+def _judge(state: Standings, rejudge: str, _: Recorded, fact: events.RejudgeJudged) -> None:
+    if rejudge in state.rejudges:
+        state.rejudges[rejudge].results.setdefault(fact.submission, fact.result)
+
+
+def _apply(state: Standings, rejudge: str, _: Recorded, _fact: Fact) -> None:
+    applied = state.rejudges.pop(rejudge, None)
+    if applied is None:
+        return
+    for submission, result in applied.results.items():
+        board = state.received[submission].board._replace(number=applied.to_number)
+        _count(state, submission, board, result)
+
+
+def _discard(state: Standings, rejudge: str, _: Recorded, _fact: Fact) -> None:
+    state.rejudges.pop(rejudge, None)
+
+
+_MEANING: dict[str, Callable[[Standings, str, Recorded, Any], None]] = {
+    "ProblemPublished": _publish,
+    "SubmissionReceived": _receive,
+    "SubmissionRejected": _reject,
+    "SubmissionFinished": _finish,
+    "SubmissionHeld": _hold,
+    "SubmissionReleased": _release,
+    "SubmissionDisqualified": _disqualify,
+    "SubmissionRestored": _restore,
+    "AppealDecided": _decide,
+    "AccountBanned": _ban,
+    "AccountUnbanned": _unban,
+    "RejudgeRequested": _rejudge,
+    "RejudgeJudged": _judge,
+    "RejudgeApplied": _apply,
+    "RejudgeDiscarded": _discard,
+}

@@ -1,0 +1,193 @@
+"""Leaderboards folded in memory: what counts, what is kept off, and the same as SQL has."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from ranker.domain.standings import Board, Row, Standings
+from shared import events, subjects
+from shared.event_log import Recorded
+from shared.events import Blob, Fact, SubmissionFinished
+from shared.wire import Stamp, seal
+from tests.ranker.lives import T0
+
+CPU = Board("identity", 1, "CPU")
+
+
+def received(account: str, source: str) -> Fact:
+    return events.SubmissionReceived(
+        account=account,
+        problem="identity",
+        problem_number=1,
+        problem_digest="d",
+        gpu="CPU",
+        mode="ranked",
+        source=Blob(digest=source, bytes=1),
+        name="k.py",
+        deadline_at=T0,
+        via="http",
+    )
+
+
+def ended(score_us: float | None, *process_us: float, is_eligible: bool = True) -> Fact:
+    return SubmissionFinished(
+        outcome="passed",
+        is_eligible=is_eligible,
+        code="ranked",
+        reason="",
+        score_us=score_us,
+        process_us=list(process_us),
+        error=0.001,
+        freedom=22,
+        delta=0.003,
+    )
+
+
+class Story:
+    """Events said one after the other, and the leaderboard they make."""
+
+    def __init__(self) -> None:
+        self.standings = Standings()
+        self.seq = 0
+
+    def say(self, agg: str, fact: Fact) -> None:
+        """The next event."""
+        self.seq += 1
+        stamp = Stamp(f"e{self.seq}", T0, "service:test", "", "")
+        self.standings.fold(Recorded(self.seq, seal(fact, agg, stamp)))
+
+    def submit(self, name: str, account: str, fact: Fact, source: str = "") -> None:
+        """A whole submission; by default its source is its own."""
+        agg = subjects.submission(name)
+        self.say(agg, received(account, source or name))
+        self.say(agg, fact)
+
+    def about(self, name: str, fact: Fact) -> None:
+        """What an operator decided about a submission."""
+        self.say(subjects.moderation(name), fact)
+
+    def rows(self, at: datetime = T0, board: Board = CPU) -> list[Row]:
+        """The leaderboard."""
+        return self.standings.board(board, at)
+
+    def who(self, at: datetime = T0, board: Board = CPU) -> list[str]:
+        """The submissions on it, best first."""
+        return [row.submission for row in self.rows(at, board)]
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_an_entry_is_the_best_of_an_account_and_the_earlier_of_equals(story: Story) -> None:
+    for name, account, score in [
+        ("slow", "ada", 300.0),
+        ("best", "ada", 100.0),
+        ("same", "ada", 100.0),
+        ("other", "grace", 200.0),
+    ]:
+        story.submit(name, account, ended(score))
+    assert story.who() == ["best", "other"]
+
+
+def test_what_is_not_eligible_or_has_no_score_stands_nowhere(story: Story) -> None:
+    story.submit("tested", "ada", ended(100.0, is_eligible=False))
+    story.submit("unscored", "grace", ended(None))
+    assert story.who() == []
+
+
+def test_a_submission_that_was_rejected_cannot_be_finished(story: Story) -> None:
+    agg = subjects.submission("s1")
+    story.say(agg, received("ada", "x"))
+    story.say(agg, events.SubmissionRejected(code="c", reason="r"))
+    story.say(agg, ended(100.0))
+    assert story.who() == []
+
+
+def test_the_same_source_is_pooled_whoever_sends_it(story: Story) -> None:
+    story.submit("mine", "ada", ended(100.0, 100.0, 100.0), source="x")
+    story.submit("theirs", "grace", ended(121.0, 121.0, 121.0), source="x")
+    first, second = story.rows()
+    assert (first.submission, second.submission) == ("mine", "theirs")
+    assert first.score_us == second.score_us == pytest.approx(110.0)
+    assert first.pooled == second.pooled == ("mine", "theirs")
+    assert (first.rank, second.rank, first.is_tied) == (1, 1, True)
+
+
+def test_past_300_processes_nothing_is_pooled(story: Story) -> None:
+    story.submit("first", "ada", ended(100.0, *[100.0] * 300), source="x")
+    story.submit("late", "grace", ended(1.0, 1.0), source="x")
+    assert {row.runs for row in story.rows()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("off", "on"),
+    [
+        (events.SubmissionHeld(rule="r", reason=""), events.SubmissionReleased(reason="")),
+        (events.SubmissionDisqualified(rule="r", reason=""), events.SubmissionRestored(reason="")),
+        (
+            events.SubmissionDisqualified(rule="r", reason=""),
+            events.AppealDecided(is_accepted=True, reason=""),
+        ),
+    ],
+)
+def test_what_is_kept_off_comes_back_when_that_is_taken_back(
+    story: Story, off: Fact, on: Fact
+) -> None:
+    story.submit("s1", "ada", ended(100.0))
+    story.submit("s2", "ada", ended(200.0))
+    story.about("s1", off)
+    assert story.who() == ["s2"]
+    story.about("s1", on)
+    assert story.who() == ["s1"]
+
+
+def test_a_refused_appeal_changes_nothing(story: Story) -> None:
+    story.submit("s1", "ada", ended(100.0))
+    story.about("s1", events.SubmissionDisqualified(rule="r", reason=""))
+    story.about("s1", events.AppealDecided(is_accepted=False, reason=""))
+    assert story.who() == []
+
+
+def test_a_ban_ends_at_its_instant_or_when_it_is_lifted(story: Story) -> None:
+    story.submit("s1", "ada", ended(100.0))
+    until_at = T0 + timedelta(hours=1)
+    story.say(subjects.account("ada"), events.AccountBanned(reason="", until_at=until_at))
+    assert (story.who(T0), story.who(until_at)) == ([], ["s1"])
+    story.say(subjects.account("ada"), events.AccountBanned(reason=""))
+    assert story.who(until_at) == []
+    story.say(subjects.account("ada"), events.AccountUnbanned(reason=""))
+    assert story.who() == ["s1"]
+
+
+def rejudged(story: Story, end: Fact) -> None:
+    agg = subjects.rejudge("r1")
+    requested = events.RejudgeRequested(
+        problem="identity",
+        from_number=1,
+        to_number=2,
+        to_digest="d",
+        select="all",
+        reason="",
+        items=[],
+    )
+    result = ended(50.0)
+    assert isinstance(result, SubmissionFinished)
+    story.say(agg, requested)
+    story.say(agg, events.RejudgeJudged(submission="s1", result=result))
+    story.say(agg, end)
+
+
+def test_a_rejudge_counts_under_the_new_version_once_it_is_applied(story: Story) -> None:
+    story.submit("s1", "ada", ended(100.0))
+    rejudged(story, events.RejudgeApplied(reason=""))
+    (row,) = story.rows(board=CPU._replace(number=2))
+    assert (row.submission, row.score_us) == ("s1", 50.0)
+    assert story.who() == ["s1"]
+
+
+def test_a_discarded_rejudge_counts_nowhere(story: Story) -> None:
+    story.submit("s1", "ada", ended(100.0))
+    rejudged(story, events.RejudgeDiscarded(reason=""))
+    assert story.who(board=CPU._replace(number=2)) == []
