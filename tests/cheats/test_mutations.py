@@ -103,6 +103,16 @@ def test_peeking_gains_under_a_late_start(whole: Trials) -> None:
     assert is_faster
 
 
+def test_slow_calls_hide_in_waits_where_work_is_not_weighed(whole: Trials) -> None:
+    """On a busy machine so many calls are disturbed that all of them count, then too."""
+    require_root()
+    slow = named("slow_in_waits")
+    counted_us = min(whole.run(slow)[0].times_us)
+    lax = (ended(slow, defences={"weighs_work": False}) for _ in range(TRIES_MAX))
+    assert counted_us >= slow.number("time_us_min", 0.0)
+    assert any(max(one.times_us, default=counted_us) < 0.5 * counted_us for one in lax)
+
+
 def test_an_unsealed_memory_kills_who_reads_it(whole: Trials) -> None:
     cut = named("truncate")
     assert whole.run(cut)[0].report.verdict == "passed"

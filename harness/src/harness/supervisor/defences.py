@@ -18,6 +18,7 @@ class Defences:
     requires_stillness: bool = True
     compares_all: bool = True
     keeps_inputs_private: bool = True
+    weighs_work: bool = True
 
 
 ALL = Defences()

@@ -121,6 +121,8 @@ class _Source:
         work_us = time_us - self.gate.idle_us
         self.work_us.append(work_us)
         is_idle = self.gate.idle_us > _IDLE_SHARE_MAX * time_us + _HANDSHAKE_US_MAX
+        if not self.court.defences.weighs_work:
+            return is_idle
         return is_idle and work_us <= _WORK_MAX * median(self.work_us)
 
 
