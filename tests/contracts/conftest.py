@@ -1,18 +1,22 @@
 """Every port twice: in memory, and on a nats-server of the test's own."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import NamedTuple
+from datetime import timedelta
+from typing import NamedTuple, Protocol
 
 import pytest
 from nats.aio.client import Client
 
-from shared.blobs import Blobs
+from shared.blobs import Attic, Blobs
 from shared.bus import Bus
+from shared.clock import now
+from shared.deadletters import DeadLetters
 from shared.event_log import EventLog
-from shared.memory import MemoryBlobs, MemoryBus, MemoryLog
+from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
+from shared.nats.deadletters import NatsDeadLetters
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.servers.nats import NatsServer
@@ -20,13 +24,22 @@ from shared.servers.nats import NatsServer
 Damage = Callable[[str, bytes], Awaitable[None]]
 
 
+class Store(Blobs, Attic, Protocol):
+    """Blobs as a writer and as the collector see them."""
+
+
 class World(NamedTuple):
-    """The three ports on one ground; `damage` puts other bytes under a digest."""
+    """The ports on one ground; `damage` puts other bytes under a digest.
+
+    `later` is the store as a writer sees it whose clock is so many seconds ahead.
+    """
 
     log: EventLog
-    blobs: Blobs
+    blobs: Store
     bus: Bus
+    deadletters: DeadLetters
     damage: Damage
+    later: Callable[[float], Store]
 
 
 @pytest.fixture
@@ -41,12 +54,7 @@ async def client(own_nats: NatsServer) -> AsyncIterator[Client]:
 @pytest.fixture(params=["memory", pytest.param("nats", marks=pytest.mark.server)])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     if request.param == "memory":
-        log, blobs = MemoryLog(), MemoryBlobs()
-
-        async def damage_dict(digest: str, data: bytes) -> None:
-            blobs._kept[digest] = data
-
-        yield World(log, blobs, MemoryBus(log), damage_dict)
+        yield _in_memory()
         return
     server: NatsServer = request.getfixturevalue("own_nats")
     nc = await connect(server.url, "test")
@@ -55,8 +63,27 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     async def damage(digest: str, data: bytes) -> None:
         await nc.request(f"blobs.{digest}", data, 2)
 
-    yield World(NatsLog(nc), NatsBlobs(nc), NatsBus(nc), damage)
+    def later(by_s: float) -> NatsBlobs:
+        return NatsBlobs(nc, lambda: now() + timedelta(seconds=by_s))
+
+    yield World(NatsLog(nc), NatsBlobs(nc), NatsBus(nc), NatsDeadLetters(nc), damage, later)
     await nc.close()
+
+
+def _in_memory() -> World:
+    ahead = timedelta(0)
+    log, blobs = MemoryLog(), MemoryBlobs(lambda: now() + ahead)
+    bus = MemoryBus(log)
+
+    async def damage(digest: str, data: bytes) -> None:
+        blobs.damage(digest, data)
+
+    def later(by_s: float) -> MemoryBlobs:
+        nonlocal ahead
+        ahead = timedelta(seconds=by_s)
+        return blobs
+
+    return World(log, blobs, bus, MemoryDeadLetters(log, bus), damage, later)
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ async def test_an_inbox_has_the_runs_of_its_agent_alone(world: World) -> None:
     seq = await world.log.append(mine)
     inbox = await world.bus.inbox("a1")
     delivery = await delivered(inbox)
-    assert delivery.recorded == (seq, mine.envelope)
+    assert (delivery.recorded.seq, delivery.recorded.envelope) == (seq, mine.envelope)
     await delivery.ack()
     assert await inbox.next(0.3) is None
     await inbox.close()

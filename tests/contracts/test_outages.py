@@ -16,7 +16,7 @@ from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed
-from shared.nats.inbox import NatsInbox
+from shared.nats.inbox import NatsInbox, agent_reading
 from shared.nats.pull import Pace
 from shared.nats.requests import patiently
 from shared.nats.streams import LEASES_STREAM
@@ -31,6 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 
+A1 = agent_reading("a1")
 QUICK = Pace(heartbeat_s=0.5)
 WRITTEN = 400
 
@@ -233,7 +234,7 @@ async def test_an_inbox_outlives_its_consumer(client: Client) -> None:
 async def test_what_is_in_hand_is_acknowledged_after_a_restart(
     own_nats: NatsServer, client: Client
 ) -> None:
-    inbox = NatsInbox(client, "a1", ack_wait_s=1)
+    inbox = NatsInbox(client, A1, ack_wait_s=1)
     await NatsLog(client).append(new("run.a1.r1", 0))
     delivery = await delivered(inbox)
     restart(own_nats)
@@ -245,33 +246,33 @@ async def test_what_is_in_hand_is_acknowledged_after_a_restart(
 
 
 async def test_long_work_does_not_use_up_the_deliveries(client: Client) -> None:
-    inbox = NatsInbox(client, "a1", ack_wait_s=0.2)
+    inbox = NatsInbox(client, A1, ack_wait_s=0.2)
     await NatsLog(client).append(new("run.a1.r1", 0))
     first = await delivered(inbox)
     assert await inbox.next(1.5) is None
     await inbox.close()
-    heir = NatsInbox(client, "a1", ack_wait_s=0.2)
+    heir = NatsInbox(client, A1, ack_wait_s=0.2)
     assert (await delivered(heir)).recorded == first.recorded
     await heir.close()
 
 
 async def test_what_a_dead_process_had_in_hand_comes_to_the_next(client: Client) -> None:
-    dying = NatsInbox(client, "a1", ack_wait_s=0.5)
+    dying = NatsInbox(client, A1, ack_wait_s=0.5)
     await NatsLog(client).append(new("run.a1.r1", 0))
     first = await delivered(dying)
     await dying.close()
-    heir = NatsInbox(client, "a1", ack_wait_s=0.5)
+    heir = NatsInbox(client, A1, ack_wait_s=0.5)
     assert (await delivered(heir)).recorded == first.recorded
     await heir.close()
 
 
 async def test_what_came_too_late_for_a_process_comes_to_the_next_at_once(client: Client) -> None:
-    stopping = NatsInbox(client, "a1")
+    stopping = NatsInbox(client, A1)
     assert await stopping.next(0.1) is None
     await NatsLog(client).append(new("run.a1.r1", 0))
     await eventually(partial(has, stopping._came, 1))
     await stopping.close()
-    heir = NatsInbox(client, "a1")
+    heir = NatsInbox(client, A1)
     assert (await delivered(heir, within_s=3)).recorded.seq == 1
     await heir.close()
 

@@ -14,11 +14,16 @@ class Beat(NamedTuple):
 
 
 class Delivery(Protocol):
-    """An event handed to an agent, to be acknowledged when its effect is kept."""
+    """An event handed to a reader, to be acknowledged when its effect is kept."""
 
     @property
     def recorded(self) -> Recorded:
         """The event."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """How often it was handed over by now: 1 at first, 5 at last, then it is a dead letter."""
         ...
 
     async def ack(self) -> None:
@@ -29,14 +34,19 @@ class Delivery(Protocol):
         """Hand it over again, after a while."""
         ...
 
+    async def give_up(self, reason: str) -> None:
+        """Its effect can never be had: make it a dead letter, which an operator may redrive."""
+        ...
+
 
 class Inbox(Protocol):
-    """A durable reading of one agent's runs, its own events among them."""
+    """A durable reading: an agent's runs, its own events among them, or what an outbox acts on."""
 
     async def next(self, within_s: float) -> Delivery | None:
         """The next event, or None if none came in that time, an outage included.
 
         What was handed over does not come again while its process lives, unless it is put back.
+        What cannot be read is not handed over: it is a dead letter.
         """
         ...
 
@@ -73,4 +83,11 @@ class Bus(Protocol):
 
     async def inbox(self, agent: str) -> Inbox:
         """The durable inbox of an agent's runs; the same name goes on where it stopped."""
+        ...
+
+    async def news(self, consumer: str, *aggs: str) -> Inbox:
+        """What aggregates (`ranking.>`) say from now on; the same name goes on where it stopped.
+
+        A new name has no history: what an outbox did not see, it never acts on.
+        """
         ...

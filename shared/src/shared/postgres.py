@@ -1,4 +1,4 @@
-"""Postgres: connections with limits, migrations, named statements, the claim of a checkpoint."""
+"""Postgres: connections with limits, migrations, named statements, checkpoints, the outbox."""
 
 import hashlib
 import importlib.resources
@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import psycopg
 from psycopg import AsyncConnection, Connection, sql
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import TransactionStatus
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from shared.errors import Failed
 
@@ -218,3 +219,33 @@ async def claim(connection: AsyncConnection[Any], name: str, after: int, last: i
     cursor = await connection.execute(statement, {"name": name, "after": after, "last": last})
     if cursor.rowcount != 1:
         raise Fenced(name, after)
+
+
+@dataclass(frozen=True)
+class PostgresOutbox:
+    """Which event became which effect, in the table `outbox` of the pool's schema."""
+
+    pool: AsyncConnectionPool
+
+    async def begin(self, event: str, target: str) -> bool:
+        """Write down that an effect is tried; False if it is done already. Errors: Failed."""
+        return bool(await self._said("begin", event=event, target=target))
+
+    async def mark(self, event: str, target: str) -> None:
+        """Write down that an effect is done. Errors: Failed."""
+        await self._said("mark", event=event, target=target)
+
+    async def pending(self) -> int:
+        """How many effects were tried and are not done. Errors: Failed."""
+        return int(await self._said("pending"))
+
+    async def _said(self, statement: str, **values: str) -> Any:
+        """The one value a statement answers, None if it has none."""
+        text = statements("shared", "outbox.sql")[statement].encode()
+        try:
+            async with self.pool.connection() as connection:
+                cursor = await connection.execute(text, values)
+                row = await cursor.fetchone() if cursor.description else None
+        except (psycopg.OperationalError, PoolTimeout, PoolClosed) as error:
+            raise Failed(f"the outbox cannot be reached: {error}") from error
+        return row[0] if row else None

@@ -6,6 +6,7 @@ STREAM = "EVENTS"
 BLOBS = "BLOBS"
 LARGE = "LARGE"
 LEASES = "LEASES"
+DEADLETTERS = "DEADLETTERS"
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
@@ -84,6 +85,17 @@ def rejudge(rejudge_id: str) -> str:
 def audit(topic: str) -> str:
     """The aggregate of one of the platform's own matters, such as `seal` or `platform`."""
     return _named("audit", topic)
+
+
+def redriven(consumer: str) -> str:
+    """The aggregate of what an operator had handed over again to a durable consumer.
+
+    >>> redriven("gpu-agent-a1")
+    'audit.redriven.gpu-agent-a1'
+    """
+    # Longer than an id, for it has an agent's id in it; as durable names it has no dots.
+    assert consumer.replace("-", "").replace("_", "").isalnum(), f"{consumer!r} is no consumer"
+    return f"audit.redriven.{consumer}"
 
 
 def subject(agg: str) -> str:

@@ -1,13 +1,27 @@
 """Blobs on JetStream: a message each up to 64 KiB, an object store above."""
 
 import hashlib
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
 
 from nats.aio.client import Client
 
-from shared.blobs import BLOB_BYTES_MAX, Missing
+from shared.blobs import BLOB_BYTES_MAX, TOUCH_S, Kept, Missing
+from shared.clock import now
 from shared.events import Blob
-from shared.nats.large import get_large, put_large
-from shared.nats.requests import EXPECTED, WRONG_LAST_SEQUENCE, Denied, find, patiently, publish
+from shared.nats.large import get_large, large_ones, put_large, remove_chunks, remove_large
+from shared.nats.newest import newest
+from shared.nats.requests import (
+    EXPECTED,
+    NOT_DELETED,
+    WRONG_LAST_SEQUENCE,
+    Denied,
+    Stored,
+    ask,
+    find,
+    patiently,
+    publish,
+)
 from shared.subjects import BLOBS
 
 SMALL_BYTES_MAX = 64 * 1024
@@ -16,33 +30,80 @@ SMALL_BYTES_MAX = 64 * 1024
 class NatsBlobs:
     """Content by SHA-256, in the stream BLOBS and the object store LARGE."""
 
-    def __init__(self, nc: Client) -> None:
+    def __init__(self, nc: Client, clock: Callable[[], datetime] = now) -> None:
         self._nc = nc
+        self._clock = clock
 
     async def put(self, data: bytes, media: str = "application/octet-stream") -> Blob:
         """Keep the bytes before returning their name; see the port."""
         if len(data) > BLOB_BYTES_MAX:
             raise ValueError(f"a blob of {len(data)} bytes is over {BLOB_BYTES_MAX}")
         digest = hashlib.sha256(data).hexdigest()
+        young_from = self._clock() - timedelta(seconds=TOUCH_S)
         if len(data) <= SMALL_BYTES_MAX:
-            await patiently(self._nc, lambda: self._put_small(digest, data))
+            await self._put_small(digest, data, young_from)
         else:
-            await put_large(self._nc, digest, data)
+            await put_large(self._nc, digest, data, young_from)
         return Blob(digest=digest, bytes=len(data), media=media)
 
     async def get(self, digest: str) -> bytes:
         """The bytes, checked against the digest; see the port."""
-        which: dict[str, object] = {"last_by_subj": f"blobs.{digest}"}
-        small = await patiently(self._nc, lambda: find(self._nc, BLOBS, which))
+        small = await self._small(digest)
         data = await get_large(self._nc, digest) if small is None else small.data
         if data is None or hashlib.sha256(data).hexdigest() != digest:
             raise Missing(digest)
         return data
 
-    async def _put_small(self, digest: str, data: bytes) -> None:
+    async def kept(self) -> AsyncIterator[Kept]:
+        """All that is in the store; see the port."""
+        for one in await newest(self._nc, BLOBS, "blobs.*", headers_only=True):
+            digest = one.subject.removeprefix("blobs.")
+            yield Kept(digest, one.size, one.at, f"small.{one.seq}")
+        for kept in await large_ones(self._nc):
+            yield kept
+
+    async def remove(self, kept: Kept) -> bool:
+        """Remove just this; see the port."""
+        kind, _, place = kept.place.partition(".")
+        if kind == "small":
+            return await patiently(self._nc, lambda: self._remove_small(int(place)))
+        if kind == "large":
+            return await remove_large(self._nc, kept.digest, int(place))
+        await remove_chunks(self._nc, place)
+        return True
+
+    async def _put_small(self, digest: str, data: bytes, young_from: datetime) -> None:
+        expected = 0
+        while not await self._write_small(digest, data, expected):
+            found = await self._small(digest)
+            if found is not None and found.at is not None and found.at >= young_from:
+                return
+            # It is old, and may be collected any moment: written once more, it is young.
+            expected = found.seq if found is not None else 0
+
+    async def _small(self, digest: str) -> Stored | None:
+        which: dict[str, object] = {"last_by_subj": f"blobs.{digest}"}
+        return await patiently(self._nc, lambda: find(self._nc, BLOBS, which))
+
+    async def _write_small(self, digest: str, data: bytes, expected: int) -> bool:
+        async def once() -> bool:
+            try:
+                await publish(self._nc, f"blobs.{digest}", data, {EXPECTED: str(expected)})
+            except Denied as denied:
+                # Somebody, or we ourselves unheard, have written it by now.
+                if denied.code != WRONG_LAST_SEQUENCE:
+                    raise
+                return False
+            return True
+
+        return await patiently(self._nc, once)
+
+    async def _remove_small(self, seq: int) -> bool:
+        # By its sequence: a put in between has given the same bytes another one.
         try:
-            await publish(self._nc, f"blobs.{digest}", data, {EXPECTED: "0"})
+            await ask(self._nc, f"STREAM.MSG.DELETE.{BLOBS}", {"seq": seq, "no_erase": True})
         except Denied as denied:
-            # It is there already, from us or from another.
-            if denied.code != WRONG_LAST_SEQUENCE:
+            if denied.code != NOT_DELETED:
                 raise
+            return False
+        return True

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 from shared.bus import Beat, Inbox
 from shared.errors import Failed
 from shared.nats.beats import lease_subject, watch
-from shared.nats.inbox import NatsInbox
+from shared.nats.inbox import NatsInbox, Reading, agent_reading
 from shared.nats.requests import PATIENCE_S_MAX, Passing, patiently, publish
 from shared.nats.streams import MARKER_S, ensure_leases
 
@@ -58,7 +58,11 @@ class NatsBus:
 
     async def inbox(self, agent: str) -> Inbox:
         """The durable inbox of an agent's runs; see the port."""
-        return NatsInbox(self._nc, agent)
+        return NatsInbox(self._nc, agent_reading(agent))
+
+    async def news(self, consumer: str, *aggs: str) -> Inbox:
+        """What aggregates say from now on, for an outbox; see the port."""
+        return NatsInbox(self._nc, Reading(consumer, aggs, only_news=True))
 
     async def _put(
         self, agent: str, value: bytes, headers: dict[str, str], within_s: float

@@ -1,12 +1,15 @@
 """The log on JetStream: appends that survive lost answers, and histories."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Sequence
 
 from nats.aio.client import Client
 
 from shared.event_log import Conflict, Feed, New, Recorded
 from shared.nats.batch import BATCH_MAX, Draft, publish_batch
+from shared.nats.counts import Counts
 from shared.nats.feed import NatsFeed
+from shared.nats.groups import Groups
 from shared.nats.pages import pages
 from shared.nats.requests import (
     WRONG_LAST_SEQUENCE,
@@ -31,26 +34,23 @@ class NatsLog:
 
     def __init__(self, nc: Client) -> None:
         self._nc = nc
+        self._groups = Groups(nc)
+        self.counts = Counts()
+
+    @property
+    def reconnects(self) -> int:
+        """How often the connection was lost and made anew."""
+        return self._nc.stats["reconnects"]
 
     async def append(self, event: New) -> int:
         """Store one event and return its sequence; see the port."""
-        draft = _draft(event)
-
-        async def once() -> int:
-            return await publish(self._nc, draft.subject, draft.data, draft.headers)
-
-        return await self._store([event], once)
+        return await self._store([event])
 
     async def append_all(self, events: Sequence[New]) -> int:
         """Store all or none and return the sequence of the last; see the port."""
         assert 2 <= len(events) <= BATCH_MAX, f"a batch has 2 to {BATCH_MAX} events"
         assert events[0].expected is not None, "a repeat is recognised by what the first expects"
-        drafts = [_draft(event) for event in events]
-
-        async def once() -> int:
-            return await publish_batch(self._nc, drafts)
-
-        return await self._store(events, once)
+        return await self._store(events)
 
     async def history(self, agg: str, after: int = 0) -> list[Recorded]:
         """The events of one aggregate after a sequence, in order; see the port."""
@@ -63,18 +63,34 @@ class NatsLog:
 
     def follow(self, after: int) -> Feed:
         """Everything after a sequence; see the port."""
-        return NatsFeed(self._nc, after)
+        return NatsFeed(self._nc, after, counts=self.counts)
 
-    async def _store(self, events: Sequence[New], once: Callable[[], Awaitable[int]]) -> int:
+    async def _store(self, events: Sequence[New]) -> int:
+        drafts, began = [_draft(event) for event in events], time.monotonic()
+        seq = await self._groups.store(drafts)
+        self.counts.grouped += seq is not None
+        if seq is None:
+            try:
+                seq = await self._store_alone(events, drafts)
+            except Conflict:
+                self.counts.conflicts += 1
+                raise
+        self.counts.append.add(time.monotonic() - began)
+        return seq
+
+    async def _store_alone(self, events: Sequence[New], drafts: Sequence[Draft]) -> int:
         async def attempt() -> int:
             try:
-                return await once()
+                if len(drafts) > 1:
+                    return await publish_batch(self._nc, drafts)
+                return await publish(self._nc, *drafts[0].message)
             except Denied as denied:
                 if denied.code not in LOOK or events[0].expected is None:
                     raise
                 return await self._settle(events, denied)
 
-        return await patiently(self._nc, attempt)
+        with self._groups.alone(drafts):
+            return await patiently(self._nc, attempt)
 
     async def _settle(self, events: Sequence[New], denied: Denied) -> int:
         """Tell the repeat of what was stored from what another stored. Errors: Conflict, Passing.

@@ -5,6 +5,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared.event_log import Gap, Recorded
+from shared.nats.counts import Counts
 from shared.nats.pull import Pace, Pull, held_back, stream_sequence
 from shared.nats.streams import SECOND_NS, Settings, state
 from shared.subjects import STREAM
@@ -17,13 +18,16 @@ PACE = Pace()
 class NatsFeed:
     """Everything after a sequence; it reads unfiltered, because a filter would hide a gap."""
 
-    def __init__(self, nc: Client, after: int, pace: Pace = PACE) -> None:
+    def __init__(
+        self, nc: Client, after: int, pace: Pace = PACE, counts: Counts | None = None
+    ) -> None:
         self._nc = nc
         self._received = after
         self._held_back = 0
         self._reply = ""
         self._buffer: list[Recorded] = []
         self._damage: Exception | None = None
+        self._counts = Counts() if counts is None else counts
         self._pull = Pull(nc, STREAM, self._place, self._on, pace)
 
     @property
@@ -57,9 +61,12 @@ class NatsFeed:
 
     async def _place(self) -> Settings:
         found = await state(self._nc, STREAM)
+        self._counts.pump_restarts += self._pull.begins > 0
         if found.first_seq > 1:
+            self._counts.gaps += 1
             raise Gap(f"the log begins at {found.first_seq}, not at 1: its beginning is lost")
         if found.last_seq < self._received:
+            self._counts.gaps += 1
             raise Gap(f"the log ends at {found.last_seq}, but {self._received} was read before")
         self._held_back, self._reply = found.last_seq - self._received, ""
         return {
@@ -75,6 +82,7 @@ class NatsFeed:
             return
         seq = stream_sequence(message.reply)
         if seq != self._received + 1:
+            self._counts.gaps += 1
             self._damage = Gap(f"after event {self._received} came {seq}")
             return
         try:

@@ -1,69 +1,122 @@
-"""An agent's durable inbox: its orders, and its own events coming back, until acknowledged."""
+"""A durable reading: what certain aggregates say, each event until its effect is kept."""
 
 import asyncio
 import contextlib
 import time
 from collections import deque
+from typing import NamedTuple
 
+import msgspec
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared import subjects
 from shared.bus import Delivery
+from shared.errors import Failed
 from shared.event_log import Recorded
-from shared.nats.pull import POLL_S, Pace, Pull, stream_sequence
-from shared.nats.requests import ATTEMPT_S_MAX, patiently
-from shared.nats.streams import SECOND_NS, Settings
-from shared.wire import decode
+from shared.events import DeadLetterRedriven
+from shared.nats.pull import POLL_S, Pace, Pull, attempt, stream_sequence
+from shared.nats.requests import ATTEMPT_S_MAX, NO_CONSUMER, Denied, ask, find, patiently
+from shared.nats.streams import SECOND_NS, Settings, state
+from shared.wire import UnknownEvent, decode
 
 ACK_WAIT_S = 30
 DELIVERIES_MAX = 5
 UNACKNOWLEDGED_MAX = 64
+REASON_CHARS_MAX = 400
 PACE = Pace(batch=1, waiting_max=1, heartbeat_s=5.0)
 
-ACK, RETRY, IN_HAND = b"+ACK", b"-NAK", b"+WPI"
+ACK, RETRY, IN_HAND, GIVE_UP = b"+ACK", b"-NAK", b"+WPI", b"+TERM"
+
+
+class Reading(NamedTuple):
+    """Who reads which aggregates (a name may end in `.>`), from the first event or from now on."""
+
+    consumer: str
+    aggs: tuple[str, ...]
+    only_news: bool = False
+
+
+def agent_reading(agent: str) -> Reading:
+    """An agent's orders, and its own events coming back."""
+    return Reading(subjects.agent_inbox(agent), (f"{subjects.runs(agent)}.>",))
+
+
+class _Floor(msgspec.Struct):
+    stream_seq: int
+
+
+class _Known(msgspec.Struct):
+    config: Settings
+    ack_floor: _Floor
+
+
+class _Cannot(Exception):  # noqa: N818
+    """This message can never be handed over, and why."""
+
+
+_known = msgspec.json.Decoder(_Known).decode
 
 
 class NatsDelivery:
     """An event in hand; keeps the port shared.bus.Delivery."""
 
-    def __init__(self, inbox: "NatsInbox", recorded: Recorded) -> None:
+    def __init__(self, inbox: "NatsInbox", recorded: Recorded, place: int, attempt: int) -> None:
         self._inbox = inbox
         self._recorded = recorded
+        self._place = place
+        self._attempt = attempt
 
     @property
     def recorded(self) -> Recorded:
         """The event."""
         return self._recorded
 
+    @property
+    def attempt(self) -> int:
+        """How often it was handed over by now; see the port."""
+        return self._attempt
+
     async def ack(self) -> None:
         """Its effect is kept; see the port."""
-        await self._inbox.acknowledge(self._recorded.seq)
+        await self._inbox.answer(self._place, ACK)
 
     async def retry(self, delay_s: float) -> None:
         """Hand it over again, after a while; see the port."""
-        await self._inbox.put_back(self._recorded.seq, delay_s)
+        await self._inbox.put_back(self._place, delay_s)
+
+    async def give_up(self, reason: str) -> None:
+        """Make it a dead letter; see the port."""
+        await self._inbox.answer(self._place, _giving_up(reason))
 
 
 class NatsInbox:
-    """The events of one agent's runs, one after the other; keeps the port shared.bus.Inbox.
+    """The events of one durable consumer, one after the other; keeps the port shared.bus.Inbox.
 
     What was handed over stays in hand for as long as this process lives, however long its work
     takes: the server is told so three times in every `ack_wait_s`, and what it sends again all
-    the same, after an outage, is not handed over twice.
+    the same, after an outage, is not handed over twice. What nobody here can read is given up.
     """
 
-    def __init__(self, nc: Client, agent: str, ack_wait_s: float = ACK_WAIT_S) -> None:
+    def __init__(self, nc: Client, reading: Reading, ack_wait_s: float = ACK_WAIT_S) -> None:
         self._nc = nc
-        self._agent = agent
+        self._reading = reading
         self._ack_wait_s = ack_wait_s
         self._came: deque[Msg] = deque()
         self._replies: dict[int, str] = {}
-        self._done: set[int] = set()
-        self._unheard: list[str] = []
+        self._put_back: set[int] = set()
+        self._done: dict[int, bytes] = {}
+        self._unheard: list[tuple[str, bytes]] = []
+        self._passed: int | None = None
         self._holding: asyncio.Task[None] | None = None
         self._pull = Pull(nc, subjects.STREAM, self._settings, self._on, PACE)
+        self.given_up = 0
+
+    @property
+    def restarts(self) -> int:
+        """How often reading had to begin anew."""
+        return max(0, self._pull.begins - 1)
 
     async def next(self, within_s: float) -> Delivery | None:
         """The next event, or None if none came in that time; see the port.
@@ -73,43 +126,39 @@ class NatsInbox:
         if self._holding is None:
             self._holding = asyncio.create_task(self._hold())
         until = time.monotonic() + within_s
-        while not self._came:
+        while True:
+            if self._came and (delivery := await self._handed_over(self._came[0])):
+                return delivery
             left_s = until - time.monotonic()
             if left_s <= 0:
                 return None
-            await self._pull.turn(0, min(left_s, POLL_S))
+            if not self._came:
+                await self._pull.turn(0, min(left_s, POLL_S))
             await self._say_again()
-        message = self._came.popleft()
-        seq = stream_sequence(message.reply)
-        self._replies[seq] = message.reply
-        return NatsDelivery(self, Recorded(seq, decode(message.data), message.data))
 
-    async def acknowledge(self, seq: int) -> None:
-        """Have the server know that an event is done with, now or when it sends that again.
+    async def answer(self, place: int, word: bytes) -> None:
+        """Have the server know how an event ended, now or when it sends that again.
 
         A server that was killed may have forgotten that it sent the event, and then hears no
         answer to it; waiting for it to listen would keep the reader from what it sends instead.
         """
-        reply = self._replies.pop(seq, None)
+        reply = self._replies.pop(place, None)
         if reply is None:
             return
-        self._done.add(seq)
+        self._done[place] = word
+        self.given_up += word.startswith(GIVE_UP)
         if not self._nc.is_connected:
             return
         with contextlib.suppress(TimeoutError, nats.errors.Error):
-            await self._nc.request(reply, ACK, ATTEMPT_S_MAX)
-            self._done.discard(seq)
+            await self._nc.request(reply, word, ATTEMPT_S_MAX)
+            self._done.pop(place, None)
 
-    async def _say_again(self) -> None:
-        """Answer what came again although it is done with."""
-        while self._unheard and self._nc.is_connected:
-            await self._nc.publish(self._unheard.pop(), ACK)
-
-    async def put_back(self, seq: int, delay_s: float) -> None:
+    async def put_back(self, place: int, delay_s: float) -> None:
         """Have the server hand an event over again. Errors: Failed after 30 s."""
         # Forgotten first: it may come again before the server's answer does.
-        reply = self._replies.pop(seq, None)
+        reply = self._replies.pop(place, None)
         if reply is not None:
+            self._put_back.add(place)
             body = RETRY + b' {"delay": %d}' % int(delay_s * SECOND_NS)
             await patiently(self._nc, lambda: self._nc.request(reply, body, ATTEMPT_S_MAX))
 
@@ -122,25 +171,87 @@ class NatsInbox:
             while self._came:
                 await self._nc.publish(self._came.popleft().reply, RETRY)
 
+    async def _handed_over(self, message: Msg) -> Delivery | None:
+        """The message that came first as a delivery; None when there is none to be had now."""
+        place = stream_sequence(message.reply)
+        try:
+            recorded = await self._meant(place, message.data)
+        except _Cannot as cannot:
+            self._replies[place] = self._came.popleft().reply
+            await self.answer(place, _giving_up(str(cannot)))
+            return None
+        except Failed:
+            if self._nc.is_closed:
+                raise
+            return None
+        self._replies[place] = self._came.popleft().reply
+        return NatsDelivery(self, recorded, place, attempt(message.reply))
+
+    async def _meant(self, place: int, body: bytes) -> Recorded:
+        """The event, or the one that an operator has handed over again by it.
+
+        Errors: _Cannot; Failed when the older event could not be read for now.
+        """
+        recorded = _read(place, body)
+        if not isinstance(recorded.fact, DeadLetterRedriven):
+            return recorded
+        seq = recorded.fact.seq
+        found = await patiently(
+            self._nc, lambda: find(self._nc, subjects.STREAM, {"seq": seq}), ATTEMPT_S_MAX
+        )
+        if found is None:
+            raise _Cannot(f"there is no event {seq}")
+        return _read(seq, found.data)
+
+    async def _say_again(self) -> None:
+        """Answer what came again although it is done with."""
+        while self._unheard and self._nc.is_connected:
+            await self._nc.publish(*self._unheard.pop())
+
     async def _settings(self) -> Settings:
+        redrives = subjects.redriven(self._reading.consumer)
         # No backoff here: the server would put its first step in the place of ack_wait.
-        return {
-            "durable_name": subjects.agent_inbox(self._agent),
-            "filter_subject": f"{subjects.subject(subjects.runs(self._agent))}.>",
-            "deliver_policy": "all",
+        return await self._place() | {
+            "durable_name": self._reading.consumer,
+            "filter_subjects": [subjects.subject(agg) for agg in (*self._reading.aggs, redrives)],
             "ack_policy": "explicit",
             "ack_wait": int(self._ack_wait_s * SECOND_NS),
             "max_deliver": DELIVERIES_MAX,
             "max_ack_pending": UNACKNOWLEDGED_MAX,
         }
 
+    async def _place(self) -> Settings:
+        """Where to read on: where the consumer stands; where this process does, if that is gone."""
+        consumer = f"{subjects.STREAM}.{self._reading.consumer}"
+        try:
+            known = _known(await ask(self._nc, f"CONSUMER.INFO.{consumer}"))
+        except Denied as denied:
+            if denied.code != NO_CONSUMER:
+                raise
+            return await self._beginning()
+        self._passed = max(self._passed or 0, known.ack_floor.stream_seq)
+        # The server lets nobody change where a consumer began.
+        kept = ("deliver_policy", "opt_start_seq")
+        return {key: known.config[key] for key in kept if key in known.config}
+
+    async def _beginning(self) -> Settings:
+        if self._passed is None:
+            found = await state(self._nc, subjects.STREAM)
+            self._passed = found.last_seq if self._reading.only_news else 0
+        came = (stream_sequence(message.reply) for message in self._came)
+        unfinished = (*self._replies, *self._put_back, *came)
+        first = min(unfinished, default=self._passed + 1)
+        return {"deliver_policy": "by_start_sequence", "opt_start_seq": first}
+
     def _on(self, message: Msg) -> None:
-        seq = stream_sequence(message.reply)
-        if seq in self._replies:
-            self._replies[seq] = message.reply
-        elif seq in self._done:
-            self._unheard.append(message.reply)
-        else:
+        place = stream_sequence(message.reply)
+        self._passed = max(self._passed or 0, place)
+        self._put_back.discard(place)
+        if place in self._replies:
+            self._replies[place] = message.reply
+        elif place in self._done:
+            self._unheard.append((message.reply, self._done[place]))
+        elif place not in (stream_sequence(one.reply) for one in self._came):
             self._came.append(message)
 
     async def _hold(self) -> None:
@@ -149,3 +260,17 @@ class NatsInbox:
             if self._nc.is_connected:
                 for reply in list(self._replies.values()):
                     await self._nc.publish(reply, IN_HAND)
+
+
+def _read(seq: int, body: bytes) -> Recorded:
+    try:
+        recorded = Recorded(seq, decode(body), body)
+        _ = recorded.fact
+    except (msgspec.MsgspecError, UnknownEvent) as error:
+        raise _Cannot(f"event {seq} cannot be read: {error}") from error
+    return recorded
+
+
+def _giving_up(reason: str) -> bytes:
+    line = " ".join(reason.split())[:REASON_CHARS_MAX]
+    return GIVE_UP + b" " + line.encode()

@@ -188,6 +188,26 @@ def stream_sequence(reply: str) -> int:
     return int(tokens[5 if len(tokens) == 9 else 7])
 
 
+def attempt(reply: str) -> int:
+    """How often a consumer has sent a message by now, in an acknowledgement subject.
+
+    >>> attempt("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
+    1
+    """
+    tokens = reply.split(".")
+    return int(tokens[4 if len(tokens) == 9 else 6])
+
+
+def sent_at(reply: str) -> float:
+    """When the server stored a message, in seconds since 1970, in an acknowledgement subject.
+
+    >>> sent_at("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
+    1795235741.9606366
+    """
+    tokens = reply.split(".")
+    return int(tokens[7 if len(tokens) == 9 else 9]) / SECOND_NS
+
+
 def held_back(reply: str) -> int:
     """How many messages the consumer had still to send, in an acknowledgement subject.
 

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -21,11 +22,15 @@ EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 WRONG_LAST_SEQUENCE = 10071
 WRONG_LAST_SEQUENCE_IN_FLIGHT = 10164
 NO_MESSAGE = 10037
+NO_CONSUMER = 10014
+NOT_DELETED = 10057
 
 # 429 is too much at once, 5xx a server that starts, has no leader or no room.
 PASSING_FROM = 429
 # A server that was killed in the middle of an atomic batch knows only its end.
 BATCH_TORN = frozenset({10175, 10176})
+# That there is nothing to delete is a 500 too.
+FINAL = frozenset({NOT_DELETED})
 
 T = TypeVar("T")
 
@@ -44,11 +49,12 @@ class Denied(Exception):  # noqa: N818
 
 
 class Stored(NamedTuple):
-    """A message as its stream keeps it."""
+    """A message as its stream keeps it; `at` is the server's time of it, where it was asked."""
 
     seq: int
     id: str
     data: bytes
+    at: datetime | None = None
 
 
 class _Error(msgspec.Struct):
@@ -64,6 +70,7 @@ class _Verdict(msgspec.Struct):
 
 class _Message(msgspec.Struct):
     seq: int
+    time: datetime
     hdrs: str = ""
     data: str = ""
 
@@ -101,7 +108,8 @@ async def find(nc: Client, stream: str, which: dict[str, object]) -> Stored | No
             return None
         raise
     message = _found(answer).message
-    return Stored(message.seq, _id_in(message.hdrs), base64.b64decode(message.data))
+    data = base64.b64decode(message.data)
+    return Stored(message.seq, _id_in(message.hdrs), data, message.time)
 
 
 def check(answer: bytes) -> int:
@@ -110,7 +118,8 @@ def check(answer: bytes) -> int:
     if verdict.error is None:
         return verdict.seq
     error = verdict.error
-    if error.code >= PASSING_FROM or error.err_code in BATCH_TORN:
+    is_passing = error.code >= PASSING_FROM and error.err_code not in FINAL
+    if is_passing or error.err_code in BATCH_TORN:
         raise Passing(error.description)
     raise Denied(error.err_code, error.description)
 

@@ -7,16 +7,18 @@ from nats.aio.client import Client
 
 from shared.errors import Failed
 from shared.nats.requests import Denied, ask, patiently
-from shared.subjects import BLOBS, LARGE, LEASES, STREAM
+from shared.subjects import BLOBS, DEADLETTERS, LARGE, LEASES, STREAM
 from shared.wire import EVENT_BYTES_MAX
 
 SECOND_NS = 1_000_000_000
 DUPLICATE_WINDOW_S = 600
 MARKER_S = 60
+DAY_S = 86_400
 NAME_IN_USE = 10058
 
 LEASES_STREAM = f"KV_{LEASES}"
 LARGE_STREAM = f"OBJ_{LARGE}"
+GIVEN_UP = "$JS.EVENT.ADVISORY.CONSUMER"
 
 Settings = dict[str, object]
 
@@ -64,6 +66,18 @@ _LEASES: Settings = {
     "deny_delete": True,
     "allow_direct": True,
 }
+# The server's own words on what a consumer of the log gave up.
+_DEADLETTERS: Settings = {
+    "name": DEADLETTERS,
+    "subjects": [
+        f"{GIVEN_UP}.MAX_DELIVERIES.{STREAM}.>",
+        f"{GIVEN_UP}.MSG_TERMINATED.{STREAM}.>",
+    ],
+    "storage": "file",
+    "max_age": 90 * DAY_S * SECOND_NS,
+    "max_msgs": 100_000,
+    "allow_direct": True,
+}
 
 
 class State(msgspec.Struct):
@@ -86,16 +100,18 @@ async def ensure(nc: Client, replicas: int = 1) -> None:
 
     Errors: Failed if one exists with other settings, or after 30 s without an answer.
     """
-    for settings in (_EVENTS, _BLOBS, _LARGE, _LEASES):
+    for settings in (_EVENTS, _BLOBS, _LARGE, _LEASES, _DEADLETTERS):
         await patiently(nc, partial(_create, nc, settings, replicas))
 
 
 async def ensure_leases(nc: Client) -> None:
-    """Have the bucket of heartbeats, once: a single server forgets it when it restarts.
+    """Have the bucket of heartbeats, once: servers that all restarted have forgotten it.
 
-    Errors: Denied, Passing and the client's own, for the caller's patience.
+    It gets as many replicas as the log has. Errors: Denied, Passing and the client's own, for
+    the caller's patience.
     """
-    await _create(nc, _LEASES, 1)
+    log = _info(await ask(nc, f"STREAM.INFO.{STREAM}"))
+    await _create(nc, _LEASES, log.config["num_replicas"])
 
 
 async def state(nc: Client, stream: str) -> State:
@@ -103,7 +119,7 @@ async def state(nc: Client, stream: str) -> State:
     return _info(await ask(nc, f"STREAM.INFO.{stream}")).state
 
 
-async def _create(nc: Client, settings: Settings, replicas: int) -> None:
+async def _create(nc: Client, settings: Settings, replicas: object) -> None:
     name = settings["name"]
     try:
         await ask(nc, f"STREAM.CREATE.{name}", settings | {"num_replicas": replicas})

@@ -1,0 +1,96 @@
+"""How the bus and its readers are, as the server tells it; for metrics alone."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+from nats.aio.client import Client
+
+from shared.nats.requests import ask
+from shared.nats.streams import state
+from shared.subjects import DEADLETTERS, STREAM
+
+# A page of the server has 256 consumers.
+PAGES_MAX = 40
+
+
+class Reader(NamedTuple):
+    """A durable consumer: what it was not sent yet, has in hand, was sent again, and is done with."""
+
+    name: str
+    pending: int
+    unacknowledged: int
+    redelivered: int
+    acknowledged: int
+
+
+class Vitals(NamedTuple):
+    """The log's size, what was ever given up, and everybody who reads with a name."""
+
+    events: int
+    log_bytes: int
+    dead_letters: int
+    readers: list[Reader]
+
+
+class _Place(msgspec.Struct):
+    consumer_seq: int
+
+
+class _Config(msgspec.Struct):
+    durable_name: str = ""
+
+
+class _Consumer(msgspec.Struct):
+    config: _Config
+    num_pending: int
+    num_ack_pending: int
+    num_redelivered: int
+    ack_floor: _Place
+
+
+class _Page(msgspec.Struct):
+    total: int
+    limit: int
+    consumers: list[_Consumer] | None = None
+
+
+class _Size(msgspec.Struct):
+    bytes: int
+    last_seq: int
+
+
+class _Info(msgspec.Struct):
+    state: _Size
+
+
+async def vitals(nc: Client) -> Vitals:
+    """What the server says now. Errors: Denied, Passing and the client's own."""
+    log = msgspec.json.decode(await ask(nc, f"STREAM.INFO.{STREAM}"), type=_Info).state
+    given_up = await state(nc, DEADLETTERS)
+    return Vitals(log.last_seq, log.bytes, given_up.last_seq, await _readers(nc))
+
+
+async def _readers(nc: Client) -> list[Reader]:
+    found: list[Reader] = []
+    offset = 0
+    for _ in range(PAGES_MAX):
+        answer = await ask(nc, f"CONSUMER.LIST.{STREAM}", {"offset": offset})
+        page = msgspec.json.decode(answer, type=_Page)
+        found += _named(page.consumers or [])
+        offset += page.limit
+        if offset >= page.total:
+            break
+    return found
+
+
+def _named(consumers: list[_Consumer]) -> Iterator[Reader]:
+    for one in consumers:
+        if one.config.durable_name:
+            yield Reader(
+                one.config.durable_name,
+                one.num_pending,
+                one.num_ack_pending,
+                one.num_redelivered,
+                one.ack_floor.consumer_seq,
+            )
