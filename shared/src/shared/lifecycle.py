@@ -42,11 +42,12 @@ class Life:
         stuck = {"loop": f"silent for {silence_s:.0f} s"} if silence_s > SILENCE_S_MAX else {}
         return self._ailing.copy() | stuck
 
-    async def beat(self) -> None:
-        """Show, for as long as it runs, that the loop turns."""
+    async def beat(self, late: Callable[[float], None]) -> None:
+        """Show, for as long as it runs, that the loop turns, and say how late."""
         while True:
             self._pulse_at = time.monotonic()
             await asyncio.sleep(PULSE_S)
+            late(time.monotonic() - self._pulse_at - PULSE_S)
 
 
 async def until_first(*loops: Coroutine[Any, Any, object]) -> None:
@@ -111,7 +112,8 @@ async def _finish(task: "asyncio.Task[None]", drain_s: float) -> int:
 class _Process:
     """One run of main with its signals, its ops server and its limits."""
 
-    def __init__(self, drain_s: float) -> None:
+    def __init__(self, service: str, drain_s: float) -> None:
+        self.service = service
         self.drain_s = drain_s
         self.last: threading.Timer | None = None
 
@@ -123,7 +125,8 @@ class _Process:
 
         _stop_on_signals(life)
         server = metrics.serve(ops, life.ailing)
-        beside = [asyncio.create_task(life.beat()), asyncio.create_task(life.stopping.wait())]
+        turned = metrics.LifeMetrics(self.service, life.ailing).turned
+        beside = [asyncio.create_task(life.beat(turned)), asyncio.create_task(life.stopping.wait())]
         task = asyncio.create_task(whole())
         try:
             await asyncio.wait({task, beside[1]}, return_when=asyncio.FIRST_COMPLETED)
@@ -144,7 +147,7 @@ def live(
     the process at once. 0 is a normal end; 1 a failure, which is logged, or a drain too long.
     """
     logs.configure(service)
-    process = _Process(drain_s)
+    process = _Process(service, drain_s)
     try:
         return asyncio.run(process.run(ops, main))
     except OSError as error:

@@ -15,7 +15,7 @@ PAGES_MAX = 40
 
 
 class Reader(NamedTuple):
-    """A durable consumer: what it was not sent yet, has in hand, was sent again, and is done with."""
+    """A durable consumer: what it was not sent yet, has in hand, got again, and is done with."""
 
     name: str
     pending: int
