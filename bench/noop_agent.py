@@ -1,0 +1,206 @@
+"""Agents without a harness, many in one process: the real loop, and runs that pass at once.
+
+`python -m bench.noop_agent`, told by WARPBOARD_NOOP_* what `Settings` names, lives until SIGTERM
+as `count` agents `<names>-0`, `<names>-1`, and so on, of one GPU type. A run takes a drawn time,
+and its score follows from the source alone: the same file is as fast on each of them, always.
+"""
+
+import asyncio
+import hashlib
+import os
+import random
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+from nacl.signing import SigningKey
+
+from gpu_agent.domain import Began, Demand, Machine, News, Outcome, StageOver, registration
+from gpu_agent.service.agent import Agent
+from gpu_agent.service.lease import Reporter
+from shared.clock import new_id
+from shared.errors import Refused
+from shared.events import CaseResult, Fact, JobAssigned
+from shared.lifecycle import until_first
+from shared.nats.blobs import NatsBlobs
+from shared.nats.bus import NatsBus
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure
+from shared.settings import read
+from shared.signing import public_key
+
+STAGES = {
+    "test": ("build", "check"),
+    "benchmark": ("build", "check", "time"),
+    "profile": ("build", "check", "profile"),
+    "ranked": ("build", "check", "hidden_check", "time"),
+}
+PROCESSES = 4
+FREEDOM = 22
+SPREAD = 0.002
+MACHINE = Machine("2", "strong", "C1", [], {}, {"gpu": "none"})
+DEMAND = Demand("strong", ("C1",))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the bus is, who these agents are, how long a run takes, and the seed of its draw."""
+
+    nats_url: str
+    count: int = 1
+    names: str = "noop"
+    gpu: str = "H100"
+    took_s_min: float = 0.0
+    took_s_max: float = 0.0
+    heartbeat_s: float = 5.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """What a run leaves behind here."""
+
+    log: bytes = b""
+    samples: bytes = b""
+    artefacts: list[tuple[str, str, bytes]] = field(default_factory=list)
+
+
+class Unwatched:
+    """Nobody counts."""
+
+    def said(self, fact: Fact) -> None:
+        """A fact of a run is in the log."""
+
+    def lost(self) -> None:
+        """A lease was over before its run had a result."""
+
+    def looked(self, *, is_busy: bool, is_well: bool) -> None:
+        """How the agent is."""
+
+
+@dataclass(frozen=True)
+class NoopRuns:
+    """Runs that pass after a drawn time; keeps the port gpu_agent.service.Runs."""
+
+    dice: random.Random
+    took_s_min: float = 0.0
+    took_s_max: float = 0.0
+
+    async def run(
+        self, order: JobAssigned, told: Callable[[News], Awaitable[None]]
+    ) -> tuple[Outcome, Nothing]:
+        """Say the stages of the mode, each passed."""
+        took_s = self.dice.uniform(self.took_s_min, self.took_s_max)
+        key = self.dice.randbytes(32)
+        environ = dict(MACHINE.environment)
+        await told(Began("2", "strong", "C1", hashlib.sha256(key).hexdigest(), [], environ))
+        stages = STAGES[order.mode]
+        for stage in stages:
+            if took_s:
+                await asyncio.sleep(took_s / len(stages))
+            await told(StageOver(stage, "passed", took_s / len(stages), 1))
+        cases = [case for stage in stages for case in _cases(stage, order.source.digest)]
+        ended = Outcome("passed", stages[-1], "", took_s, key.hex(), cases, "", "")
+        return ended, Nothing()
+
+    async def health(self) -> str:
+        """There is nothing that could be ill."""
+        return ""
+
+
+def _cases(stage: str, digest: str) -> list[CaseResult]:
+    """The one case of a stage; a timed one is as fast as its source's digest says."""
+    if stage == "build":
+        return []
+    if stage != "time":
+        return [CaseResult(name="size: 1024", stage=stage, verdict="passed")]
+    times = time_us(digest)
+    middle = sum(times) / len(times)
+    timed = CaseResult(
+        name="size: 65536",
+        stage="time",
+        verdict="passed",
+        time_us=middle,
+        interval_us=(middle * (1 - SPREAD), middle * (1 + SPREAD)),
+        samples=100 * PROCESSES,
+        process_us=times,
+        error=SPREAD / 2,
+        freedom=FREEDOM,
+        grade="ok",
+    )
+    return [timed]
+
+
+def time_us(digest: str) -> list[float]:
+    """The time of a source in each fresh process, from its SHA-256 alone.
+
+    >>> time_us("00" * 32) == time_us("00" * 32)
+    True
+    """
+    dice = random.Random(digest)  # noqa: S311  (no secret, and always the same)
+    middle = dice.uniform(100.0, 10_000.0)
+    return [round(middle * dice.uniform(1 - SPREAD, 1 + SPREAD), 3) for _ in range(PROCESSES)]
+
+
+def names(prefix: str, count: int) -> Iterator[str]:
+    """What the agents of one process are called."""
+    return (f"{prefix}-{index}" for index in range(count))
+
+
+def sign_key(name: str) -> SigningKey:
+    """An agent's key, which follows from its name: nothing here is worth a secret."""
+    return SigningKey(hashlib.sha256(f"noop/{name}".encode()).digest())
+
+
+def enrolment(name: str) -> dict[str, str]:
+    """What an operator sends to enrol an agent."""
+    return {"sign_key": public_key(sign_key(name)), "owner": "bench", "reason": "no-op agent"}
+
+
+async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
+    """All agents on one connection, until `stopping`; the end of one is the end of all."""
+    nc = await connect(settings.nats_url, settings.names, closed=stopping.set)
+    await ensure(nc)
+    log, blobs, bus = NatsLog(nc), NatsBlobs(nc), NatsBus(nc)
+    agents = []
+    for name in names(settings.names, settings.count):
+        # No secret is drawn, and the same seed draws the same.
+        dice = random.Random(f"{settings.seed}/{name}")  # noqa: S311
+        agents.append(
+            Agent(
+                session=new_id(),
+                reporter=Reporter(name, log, sign_key(name)),
+                blobs=blobs,
+                bus=bus,
+                runs=NoopRuns(dice, settings.took_s_min, settings.took_s_max),
+                metrics=Unwatched(),
+                registration=registration(settings.gpu, MACHINE, DEMAND, {}),
+                heartbeat_s=settings.heartbeat_s,
+            )
+        )
+    await until_first(*(agent.serve(stopping) for agent in agents))
+    await nc.close()
+
+
+async def _live(settings: Settings) -> None:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await _serve(settings, stopping)
+
+
+def main() -> int:
+    """Live until a signal; 2 if the settings are refused."""
+    try:
+        settings = read(Settings, "WARPBOARD_NOOP", os.environ)
+    except Refused as refused:
+        sys.stderr.write(f"{refused.reason}\n")
+        return 2
+    asyncio.run(_live(settings))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""A platform of our own to be measured, no-op agents beside it, and what its processes cost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).parent.parent
+UP_S_MAX = 90.0
+DOWN_S_MAX = 60.0
+STEP_S = 0.1
+AUTHOR = {"Warpboard-Participant": "author"}
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class Platform:
+    """`warpboard up` in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        command = [sys.executable, "-m", "warpboard", "up", "--folder", str(folder)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        until = time.monotonic() + UP_S_MAX
+        while not self.has_free_agent():
+            if self.process.poll() is not None or time.monotonic() > until:
+                self.process.kill()
+                raise SystemExit("the platform did not start: run `warpboard up` and look")
+            time.sleep(STEP_S)
+
+    @property
+    def url(self) -> str:
+        """The public address."""
+        return str(self._state()["url"])
+
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads((self.folder / "state.json").read_text())
+        return state
+
+    def pids(self) -> dict[str, int]:
+        """The processes by name."""
+        return {row["name"]: row["pid"] for row in self._state()["processes"]}
+
+    def environ(self, name: str) -> dict[str, str]:
+        """What a service was told at its start."""
+        raw = Path(f"/proc/{self.pids()[name]}/environ").read_text()
+        return dict(line.split("=", 1) for line in raw.split("\0") if "=" in line)
+
+    @property
+    def nats_url(self) -> str:
+        """Where the log is, password and all."""
+        return self.environ("scheduler")["WARPBOARD_SCHEDULER_NATS_URL"]
+
+    @property
+    def postgres_dsn(self) -> str:
+        """Where the read models are, password and all."""
+        return self.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+
+    def has_free_agent(self) -> bool:
+        """Whether the platform's own agent is free."""
+        try:
+            items = httpx.get(f"{self.url}/v1/agents", timeout=5).json()["items"]
+        except (OSError, KeyError, ValueError, httpx.HTTPError):
+            return False
+        return any(item["is_free"] for item in items)
+
+    def publish(self, slug: str) -> None:
+        """Publish one of the repository's problems."""
+        folder = ROOT / "problems" / slug
+        files = [
+            ("files", (path.name, path.read_bytes())) for path in folder.iterdir() if path.is_file()
+        ]
+        url = f"{self.url}/v1/problems"
+        answer = httpx.post(url, data={"slug": slug}, files=files, headers=AUTHOR, timeout=30)
+        answer.raise_for_status()
+
+    def agents(self, count: int, names: str, gpu: str) -> "subprocess.Popen[bytes]":
+        """A process of so many no-op agents."""
+        told = {"NATS_URL": self.nats_url, "COUNT": str(count), "NAMES": names, "GPU": gpu}
+        environ = os.environ | {f"WARPBOARD_NOOP_{key}": value for key, value in told.items()}
+        command = [sys.executable, "-m", "bench.noop_agent"]
+        return subprocess.Popen(command, env=environ, cwd=ROOT, start_new_session=True)
+
+    def stop(self) -> None:
+        """Stop it, and wait."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(DOWN_S_MAX)
+
+
+def cpu_s(pid: int) -> float:
+    """The processor time that a process and its living children have taken."""
+    total = 0.0
+    for one in [pid, *_children(pid)]:
+        try:
+            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
+    return total
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        said = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return []
+    return [int(one) for one in said]
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory that a process has had so far."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def load() -> str:
+    """What else the machine does: the load of the last minute over the processors."""
+    return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
+def spent(pids: Mapping[str, int]) -> dict[str, float]:
+    """The processor time of each named process until now."""
+    return {name: cpu_s(pid) for name, pid in pids.items()}

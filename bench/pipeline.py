@@ -1,0 +1,259 @@
+"""Submissions/s through HTTP to the leaderboard, and what the platform adds to a run.
+
+`python -m bench.pipeline [--quick]`. No-op agents pass at once, so all time is the platform's.
+Sustained: so many clients that each submits, waits until its submission is over in the log, and
+submits again. Half load: submissions at fixed instants, half as many a second. Beside it, on the
+same nats-server and so with the same durability (every append synced), the bare publish limit.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nats.aio.client import Client as Bus
+
+from bench.noop_platform import Platform, load, spent
+from bench.pipeline_client import Client
+from shared.nats.bus import NatsBus
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+
+ENDS = frozenset({"SubmissionFinished", "SubmissionRejected"})
+PROBLEM, GPU = "identity", "H100"
+CLIENTS = 64
+WINDOW = 256
+END_S_MAX = 60.0
+AGENTS_S_MAX = 120.0
+SETTLE_S = 2.0
+SOURCE = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"
+
+
+class Plan(NamedTuple):
+    """How many agents, and for how long each part is measured."""
+
+    agents: tuple[int, ...]
+    warm_s: float
+    measured_s: float
+    publishes: int
+
+
+LONG = Plan((1, 10, 100, 1000), 3.0, 12.0, 20_000)
+QUICK = Plan((1, 10), 1.0, 4.0, 4_000)
+
+
+@dataclass
+class Witness:
+    """Reads the log and remembers when each submission was over; `added` are those seconds."""
+
+    events: int = 0
+    bytes: int = 0
+    ends: int = 0
+    ended: dict[str, float] = field(default_factory=dict)
+    waiting: dict[str, asyncio.Future[float]] = field(default_factory=dict)
+    bad: dict[str, int] = field(default_factory=dict)
+
+    async def watch(self, log: NatsLog, after: int) -> None:
+        """Read on for ever."""
+        feed = log.follow(after)
+        while True:
+            for event in await feed.take():
+                self.events += 1
+                self.bytes += len(event.body)
+                if event.envelope.type in ENDS:
+                    self._end(event.envelope.corr, event.fact)
+
+    def _end(self, submission: str, fact: Any) -> None:
+        self.ends += 1
+        if fact.code != "ranked":
+            self.bad[fact.code] = self.bad.get(fact.code, 0) + 1
+        waiting = self.waiting.pop(submission, None)
+        if waiting is None:
+            self.ended[submission] = time.perf_counter()
+        elif not waiting.done():
+            waiting.set_result(time.perf_counter())
+
+    async def end(self, submission: str) -> float:
+        """The instant at which a submission was over."""
+        if submission in self.ended:
+            return self.ended.pop(submission)
+        future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self.waiting[submission] = future
+        async with asyncio.timeout(END_S_MAX):
+            await future
+        return future.result()
+
+
+async def _one(client: Client, witness: Witness, who: str, number: int) -> float:
+    """One submission: the seconds from the request to its end in the log."""
+    began = time.perf_counter()
+    source = f"# {who} {number} {began}\n{SOURCE}".encode()
+    answer = await client.submit(who, source, problem=PROBLEM, gpu=GPU)
+    assert answer.status == 202, answer
+    return await witness.end(answer.json()["submissions"][0]["id"]) - began
+
+
+async def sustained(platform: Platform, witness: Witness, plan: Plan) -> dict[str, float]:
+    """Ended submissions and events per second, in the steady part; seconds of processor too."""
+
+    async def work(number: int) -> None:
+        async with Client(platform.url) as client:
+            for turn in range(1_000_000):
+                await _one(client, witness, f"p{number}", turn)
+
+    async with _beside(*(work(number) for number in range(CLIENTS))):
+        await asyncio.sleep(plan.warm_s)
+        ends, events, began = witness.ends, witness.events, time.perf_counter()
+        pids = platform.pids()
+        before = spent(pids)
+        await asyncio.sleep(plan.measured_s)
+        took_s = time.perf_counter() - began
+        done = max(1, witness.ends - ends)
+        cost = {name: 1e3 * (s - before[name]) / done for name, s in spent(pids).items()}
+        events = witness.events - events
+    return {"rate": done / took_s, "events": events / took_s} | cost
+
+
+@contextlib.asynccontextmanager
+async def _beside(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Jobs that run meanwhile; the first failure is ours."""
+    tasks = [asyncio.create_task(job) for job in jobs]
+    try:
+        yield
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def paced(platform: Platform, witness: Witness, rate: float, for_s: float) -> list[float]:
+    """Seconds from each request to its end, at a fixed rate, whatever the answers take."""
+    free: asyncio.Queue[Client] = asyncio.Queue()
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(CLIENTS):
+            free.put_nowait(await stack.enter_async_context(Client(platform.url)))
+
+        async def submit(number: int, due: float) -> float:
+            client = await free.get()
+            try:
+                took_s = await _one(client, witness, f"p{number % CLIENTS}", number)
+            finally:
+                free.put_nowait(client)
+            return took_s + max(0.0, time.perf_counter() - took_s - due)
+
+        began = time.perf_counter()
+        tasks = []
+        for number in range(max(20, int(rate * for_s))):
+            due = began + number / rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            tasks.append(asyncio.create_task(submit(number, due)))
+        return list(await asyncio.gather(*tasks))
+
+
+async def bare(bus: Bus, publishes: int, size: int) -> tuple[float, float]:
+    """Durable publishes/s of the bare client on this server: one by one, and many at once."""
+    stream = bus.jetstream(timeout=END_S_MAX)
+    await stream.add_stream(name="BARE", subjects=["bare.>"])
+    data, slots = bytes(size), asyncio.Semaphore(WINDOW)
+
+    async def publish(number: int) -> None:
+        async with slots:
+            await stream.publish(f"bare.{number % 1000}", data)
+
+    began = time.perf_counter()
+    for number in range(publishes // 10):
+        await stream.publish(f"bare.{number % 1000}", data)
+    single = publishes // 10 / (time.perf_counter() - began)
+    began = time.perf_counter()
+    await asyncio.gather(*(publish(number) for number in range(publishes)))
+    many = publishes / (time.perf_counter() - began)
+    await stream.delete_stream("BARE")
+    return single, many
+
+
+async def _await_agents(bus: Bus, count: int, names: str) -> None:
+    """Until so many agents live and the scheduler has had the time to hear of them."""
+    alive: set[str] = set()
+    async with asyncio.timeout(AGENTS_S_MAX):
+        async for beat in NatsBus(bus).beats():
+            if beat.value is not None and beat.agent.startswith(f"{names}-"):
+                alive.add(beat.agent)
+            if len(alive) == count:
+                break
+    await asyncio.sleep(SETTLE_S)
+
+
+async def with_agents(
+    platform: Platform, bus: Bus, witness: Witness, count: int, plan: Plan
+) -> dict[str, Any]:
+    """What is measured with so many agents."""
+    names = f"noop{count}"
+    process = platform.agents(count, names, GPU)
+    try:
+        await _await_agents(bus, count, names)
+        found: dict[str, Any] = await sustained(platform, witness, plan)
+        await asyncio.sleep(SETTLE_S)
+        found["latencies"] = await paced(platform, witness, found["rate"] / 2, plan.measured_s)
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.wait, END_S_MAX)
+    return found | {"count": count, "load": load()}
+
+
+def _print(found: dict[str, Any], many: float) -> None:
+    latencies = sorted(1e3 * one for one in found["latencies"])
+    p50, p99 = statistics.median(latencies), latencies[int(len(latencies) * 0.99)]
+    print(
+        f"{found['count']:6} agents  {found['rate']:7.1f} submissions/s  "
+        f"{found['events']:7.0f} events/s  {found['events'] / many:5.2f} of the bare limit;  "
+        f"half load: p50 {p50:.0f} ms, p99 {p99:.0f} ms  ({found['load']})"
+    )
+    named = ("ingest", "scheduler", "ranker", "nats-server", "Postgres")
+    costs = "  ".join(f"{name} {found[name]:.1f}" for name in named)
+    print(f"              processor ms a submission: {costs}")
+
+
+async def measure(platform: Platform, plan: Plan) -> None:
+    """Every number of agents in turn, then the bare limit, then the ratios."""
+    bus = await connect(platform.nats_url, "bench")
+    log, witness = NatsLog(bus), Witness()
+    async with _beside(witness.watch(log, await log.last())):
+        rows = [await with_agents(platform, bus, witness, count, plan) for count in plan.agents]
+    size = witness.bytes // max(1, witness.events)
+    single, many = await bare(bus, plan.publishes, size)
+    print(
+        f"bare durable publishes of {size} bytes: {single:.0f}/s one by one, "
+        f"{many:.0f}/s with {WINDOW} at once ({load()})"
+    )
+    for row in rows:
+        _print(row, many)
+    if witness.bad:
+        print(f"not ranked: {witness.bad}")
+    await bus.close()
+
+
+def main() -> None:
+    """Measure on a platform of our own, and stop it."""
+    parser = argparse.ArgumentParser(prog="python -m bench.pipeline", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer agents, a few seconds each")
+    plan = QUICK if parser.parse_args().quick else LONG
+    with tempfile.TemporaryDirectory() as home:
+        platform = Platform(Path(home, "bench"))
+        try:
+            platform.publish(PROBLEM)
+            asyncio.run(measure(platform, plan))
+        finally:
+            platform.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""Events/s of a full rebuild, and what a start costs when all of it was folded before.
+
+`python -m bench.replay [--quick | --events N ...]`. For each length: a log as a busy platform
+writes it; the bare limit, nats-py's callback consumer that counts; the ranker from event 1; a
+rebuild beside it, compared; and the seconds from the start of a ranker and of a scheduler that
+knew the whole log until they have dealt with one new event.
+"""
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from bench import replay_log
+from bench.noop_platform import load, peak_mib
+from bench.replay_place import Ground, Running, ask
+from shared import subjects
+from shared.clock import now
+from shared.event_log import New
+from shared.ids import derived
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure
+from shared.testing import eventually
+from shared.wire import Stamp, seal
+
+LONG, QUICK = (10_000, 100_000, 1_000_000), (2_000, 10_000)
+WAIT_S_MAX = 1200.0
+STEP_S = 0.02
+
+
+class Row(NamedTuple):
+    """What one length of the log cost."""
+
+    events: int
+    bare_s: float
+    first_s: float
+    first_mib: float
+    rebuild_s: float
+    rebuild_mib: float
+    ranker_start_s: float
+    scheduler_start_s: float
+    load: str
+
+
+def measure(events: int, folder: Path, empty: float) -> Row:
+    """Everything for one length; `empty` is what a rebuild of next to nothing takes."""
+    ground = Ground(folder)
+    try:
+        asyncio.run(_write(ground.nats.url, events))
+        bare_s = _bare(ground, events)
+        with ground.service("ranker") as ranker:
+            first_s = _until(lambda: _folded(ground) >= events, ranker)
+            first_mib = peak_mib(ranker.process.pid)
+        rebuild_s, rebuild_mib, said = ground.command("ranker", "rebuild")
+        assert '"is_equal": true' in said, said
+        with ground.service("ranker") as ranker:
+            last = asyncio.run(_submit(ground.nats.url, "ranker"))
+            ranker_start_s = _until(lambda: _folded(ground) >= last, ranker)
+        _scheduler_start(ground, "first")
+        scheduler_start_s = _scheduler_start(ground, "second")
+    finally:
+        ground.stop()
+    return Row(
+        events=events,
+        bare_s=bare_s,
+        first_s=first_s - empty,
+        first_mib=first_mib,
+        rebuild_s=rebuild_s - empty,
+        rebuild_mib=rebuild_mib,
+        ranker_start_s=ranker_start_s,
+        scheduler_start_s=scheduler_start_s,
+        load=load(),
+    )
+
+
+async def _write(url: str, events: int) -> None:
+    nc = await connect(url, "bench")
+    await ensure(nc)
+    began = time.monotonic()
+    await replay_log.write(NatsLog(nc), events)
+    print(f"{events} events written in {time.monotonic() - began:.1f} s", flush=True)
+    await nc.close()
+
+
+def _bare(ground: Ground, events: int) -> float:
+    where = ground.folder / "nats.url"
+    where.touch(mode=0o600)
+    where.write_text(ground.nats.url)
+    command = [sys.executable, "-m", "bench.replay_bare", str(where), str(events)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def _folded(ground: Ground) -> int:
+    """How far the read models are, by a leaderboard that costs nothing to read."""
+    board = f"/v1/leaderboards/{replay_log.EMPTY}/{replay_log.GPU}"
+    found = ask(ground.url("ranker") + board)
+    return int(found["as_of"]) if found else 0
+
+
+def _until(is_there: Callable[[], bool], running: Running) -> float:
+    """Seconds from a service's start until something is true."""
+    while not is_there():
+        if running.process.poll() is not None:
+            raise SystemExit(f"{running.service.name} ended")
+        if time.monotonic() - running.began > WAIT_S_MAX:
+            raise SystemExit(f"{running.service.name} was not there after {WAIT_S_MAX:.0f} s")
+        time.sleep(STEP_S)
+    return time.monotonic() - running.began
+
+
+async def _submit(url: str, name: str) -> int:
+    """One more submission; its sequence."""
+    nc = await connect(url, "bench")
+    submission = derived(name, "new")
+    agg, fact = replay_log.received(submission, "test", "somebody")
+    stamp = Stamp(derived(submission, "event"), now(), "service:bench", submission, "bench")
+    seq = await NatsLog(nc).append(New(seal(fact, agg, stamp), 0))
+    await nc.close()
+    return seq
+
+
+def _scheduler_start(ground: Ground, name: str) -> float:
+    """Seconds from a scheduler's start until it has queued a submission that is new to it."""
+    asyncio.run(_submit(ground.nats.url, f"scheduler/{name}"))
+    job = subjects.job(derived(derived(f"scheduler/{name}", "new"), "job"))
+    with ground.service("scheduler") as scheduler:
+        took_s = asyncio.run(_queued(ground.nats.url, job, scheduler))
+        # It may keep what it knows for the next start.
+        time.sleep(2.0)
+    return took_s
+
+
+async def _queued(url: str, job: str, scheduler: Running) -> float:
+    nc = await connect(url, "bench")
+    log = NatsLog(nc)
+    await eventually(lambda: log.history(job), WAIT_S_MAX)
+    await nc.close()
+    return time.monotonic() - scheduler.began
+
+
+def _print(rows: list[Row]) -> None:
+    for row in rows:
+        bare, first, rebuild = (row.events / s for s in (row.bare_s, row.first_s, row.rebuild_s))
+        print(
+            f"{row.events:9} events: bare consumer {bare:8.0f}/s;  ranker from event 1 "
+            f"{first:8.0f}/s ({first / bare:.2f}), {row.first_mib:.0f} MiB;  rebuild and compare "
+            f"{rebuild:8.0f}/s ({rebuild / bare:.2f}), {row.rebuild_mib:.0f} MiB;  start with all "
+            f"of it known: ranker {row.ranker_start_s:.2f} s, scheduler "
+            f"{row.scheduler_start_s:.2f} s  ({row.load})"
+        )
+
+
+def _empty(folder: Path) -> float:
+    """What a rebuild of a log of two events takes: the start of Python, the tables, the end."""
+    ground = Ground(folder)
+    try:
+        asyncio.run(_write(ground.nats.url, 2))
+        with ground.service("ranker") as ranker:
+            _until(lambda: _folded(ground) >= 2, ranker)
+        return ground.command("ranker", "rebuild")[0]
+    finally:
+        ground.stop()
+
+
+def main() -> None:
+    """Measure each length on servers of its own."""
+    parser = argparse.ArgumentParser(prog="python -m bench.replay", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="short logs alone")
+    parser.add_argument("--events", type=int, nargs="+", help="lengths of one's own")
+    told = parser.parse_args()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as home:
+        Path(home).chmod(0o755)
+        empty = _empty(_folder(home, "empty"))
+        print(f"a rebuild of nothing takes {empty:.2f} s, subtracted below", flush=True)
+        for events in told.events or (QUICK if told.quick else LONG):
+            rows.append(measure(events, _folder(home, str(events)), empty))
+            _print(rows[-1:])
+
+
+def _folder(home: str, name: str) -> Path:
+    folder = Path(home, name)
+    folder.mkdir()
+    return folder
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""A log of any length, as a busy platform would have written it, stored in large batches."""
+
+import hashlib
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from msgspec.structs import replace
+
+from bench.noop_agent import STAGES, time_us
+from shared import subjects
+from shared.event_log import EventLog, New
+from shared.events import (
+    Blob,
+    CaseResult,
+    Fact,
+    JobAssigned,
+    JobFinished,
+    JobLeased,
+    JobQueued,
+    ProblemPublished,
+    RunCompleted,
+    RunStageFinished,
+    RunStarted,
+    SubmissionFinished,
+    SubmissionReceived,
+)
+from shared.ids import derived
+from shared.wire import Stamp, seal
+
+BATCH = 1000
+AT_ONCE = 16
+ACCOUNTS = 1000
+AGENTS = 32
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+PROBLEM, EMPTY, GPU = "identity", "empty", "H100"
+CASES = ("size: 1", "size: 127", "size: 1024", "size: 4097", "size: 100003")
+MODES = ("ranked", "ranked", "ranked", "test")
+
+Told = tuple[str, Fact]
+
+
+async def write(log: EventLog, count: int) -> None:
+    """Append `count` events to an empty log."""
+    assert await log.last() == 0, "the log has events already"
+    told = islice(_told(), count)
+    versions: dict[str, int] = {}
+    first = 1
+    while batch := list(islice(told, BATCH)):
+        events = [_new(one, first, first + place, versions) for place, one in enumerate(batch)]
+        await (log.append_all(events) if len(events) > 1 else log.append(events[0]))
+        first += len(batch)
+
+
+def _new(told: Told, first: int, seq: int, versions: dict[str, int]) -> New:
+    """An event of a batch; what the same batch says of a history before needs no expectation."""
+    agg, fact = told
+    submission = getattr(fact, "submission", "") or subjects.last_token(agg)
+    stamp = Stamp(
+        derived(agg, str(seq)), BEGAN + timedelta(seconds=seq), "service:bench", submission, "bench"
+    )
+    version = versions.get(agg, 0)
+    versions[agg] = seq
+    return New(seal(fact, agg, stamp), version if version < first else None)
+
+
+def _told() -> Iterator[Told]:
+    """Two problems, then lives side by side for ever."""
+    yield _problem(PROBLEM)
+    yield _problem(EMPTY)
+    dice = random.Random(4)  # noqa: S311  (no secret, and always the same)
+    lives = [_life(dice, number) for number in range(AT_ONCE)]
+    number = AT_ONCE
+    while True:
+        place = dice.randrange(AT_ONCE)
+        told = next(lives[place], None)
+        if told is None:
+            lives[place] = _life(dice, number)
+            number += 1
+        else:
+            yield told
+
+
+def _problem(slug: str) -> Told:
+    manifest = Blob(digest=hashlib.sha256(slug.encode()).hexdigest(), bytes=1000)
+    fact = ProblemPublished(
+        number=1,
+        digest=manifest.digest,
+        title=slug,
+        manifest=manifest,
+        files={"reference.py": manifest},
+        gpus=["CPU", GPU],
+        cases_count={"test": len(CASES), "benchmark": 1},
+        ranking_by="last",
+        budgets_s={"build": 60.0, "test": 60.0, "benchmark": 120.0, "ranked": 120.0},
+        source_bytes_max=65536,
+        languages=["python"],
+    )
+    return subjects.problem(slug), fact
+
+
+def _life(dice: random.Random, number: int) -> Iterator[Told]:
+    """A submission from its receipt to its end, one in eight of them wrong."""
+    submission = derived(f"bench/{number}", "submission")
+    job, agent = derived(submission, "job"), f"a{number % AGENTS}"
+    run, mode = derived(job, "run"), dice.choice(MODES)
+    is_wrong = dice.random() < 0.125
+    yield received(submission, mode, f"account{dice.randrange(ACCOUNTS)}")
+    yield from _given(submission, job, run, agent)
+    yield from _ran(subjects.run(agent, run), submission, mode, is_wrong=is_wrong)
+    verdict = "wrong_answer" if is_wrong else "passed"
+    yield subjects.job(job), JobFinished(run=run, verdict=verdict)
+    yield _ended(submission, job, run, mode, is_wrong=is_wrong)
+
+
+def _source(submission: str) -> Blob:
+    return Blob(digest=hashlib.sha256(submission.encode()).hexdigest(), bytes=700)
+
+
+def received(submission: str, mode: str, account: str) -> Told:
+    """The beginning of a submission."""
+    fact = SubmissionReceived(
+        account=account,
+        problem=PROBLEM,
+        problem_number=1,
+        problem_digest="0" * 64,
+        gpu=GPU,
+        mode=mode,
+        source=_source(submission),
+        name="kernel.py",
+        deadline_at=BEGAN + timedelta(days=100),
+        via="http",
+        request_hash="0" * 64,
+    )
+    return subjects.submission(submission), fact
+
+
+def _given(submission: str, job: str, run: str, agent: str) -> Iterator[Told]:
+    queued = JobQueued(
+        submission=submission,
+        account="account",
+        problem=PROBLEM,
+        problem_digest="0" * 64,
+        gpu=GPU,
+        mode="ranked",
+        deadline_at=BEGAN + timedelta(days=100),
+        attempts_max=3,
+    )
+    yield subjects.job(job), queued
+    until = BEGAN + timedelta(days=100)
+    leased = JobLeased(run=run, agent=agent, attempt=1, lease_until_at=until, agents=[agent])
+    yield subjects.job(job), leased
+    assigned = JobAssigned(
+        job=job,
+        submission=submission,
+        attempt=1,
+        problem=PROBLEM,
+        problem_digest="0" * 64,
+        source=_source(submission),
+        name="kernel.py",
+        gpu=GPU,
+        mode="ranked",
+        session="session",
+        lease_until_at=until,
+        deadline_at=until,
+    )
+    yield subjects.run(agent, run), assigned
+
+
+def _ran(agg: str, submission: str, mode: str, *, is_wrong: bool) -> Iterator[Told]:
+    started = RunStarted(
+        fingerprint="0" * 16, harness="2", level="strong", tier="C1", key_commit="0" * 64
+    )
+    yield agg, started
+    stages = STAGES[mode][:2] if is_wrong else STAGES[mode]
+    verdict = "wrong_answer" if is_wrong else "passed"
+    for stage in stages:
+        said = verdict if stage == stages[-1] else "passed"
+        yield agg, RunStageFinished(stage=stage, verdict=said, took_s=0.5, cases=len(CASES))
+    cases = [CaseResult(name=name, stage="check", verdict=verdict) for name in CASES]
+    if "time" in stages:
+        cases.append(_timed(submission))
+    completed = RunCompleted(
+        verdict=verdict,
+        stage=stages[-1],
+        reason="",
+        cases=cases,
+        took_s=2.0,
+        key="0" * 64,
+        environment={"cpu": "AMD EPYC", "python": "3.11.7", "torch": "2.13.0"},
+        log_head="compiled in 0.4 s\n",
+    )
+    yield agg, completed
+
+
+def _timed(submission: str) -> CaseResult:
+    times = time_us(_source(submission).digest)
+    middle = sum(times) / len(times)
+    return CaseResult(
+        name="size: 4194304",
+        stage="time",
+        verdict="passed",
+        time_us=middle,
+        interval_us=(middle * 0.998, middle * 1.002),
+        samples=400,
+        process_us=times,
+        error=0.001,
+        freedom=22,
+        grade="ok",
+    )
+
+
+def _ended(submission: str, job: str, run: str, mode: str, *, is_wrong: bool) -> Told:
+    """The end of a submission, with a score if it is ranked."""
+    end = SubmissionFinished(
+        outcome="failed" if is_wrong else "passed",
+        is_eligible=False,
+        code="check_failed" if is_wrong else "mode_not_ranked",
+        reason="2 of 16 values differ" if is_wrong else "mode test is not ranked",
+        job=job,
+        run=run,
+        verdict="wrong_answer" if is_wrong else "passed",
+    )
+    if mode == "ranked" and not is_wrong:
+        timed = _timed(submission)
+        end = replace(
+            end,
+            is_eligible=True,
+            code="ranked",
+            reason="passed every case",
+            score_us=timed.time_us,
+            interval_us=timed.interval_us,
+            process_us=timed.process_us,
+            error=timed.error,
+            freedom=timed.freedom,
+            delta=0.003,
+            grade="ok",
+        )
+    return subjects.submission(submission), end

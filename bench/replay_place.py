@@ -1,0 +1,95 @@
+"""Both servers of our own, and single services beside them, started as `up` does."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from shared.servers.nats import NatsServer
+from shared.servers.postgresql import Postgres
+from warpboard.processes.services import HOST, PORTS, Place, Service, local_services
+from warpboard.processes.state import ports
+
+STEP_S = 0.01
+ANSWER_S_MAX = 20.0
+STOP_S_MAX = 30.0
+
+
+class Running(NamedTuple):
+    """A service that was started, and when."""
+
+    process: "subprocess.Popen[bytes]"
+    service: Service
+    began: float
+
+
+class Ground:
+    """Both servers, empty, in a folder, and where services will be."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        if os.geteuid() == 0:
+            folder.chmod(0o711)  # Postgres runs as nobody and must walk here.
+        self.nats, self.postgres = NatsServer(folder / "nats"), Postgres(folder / "postgres")
+        self.nats.start()
+        self.postgres.start()
+        urls = self.nats.url, self.postgres.dsn
+        self.place = Place(folder, *urls, ports({}, PORTS), operator_token="bench")  # noqa: S106  (nobody listens)
+
+    def stop(self) -> None:
+        """Stop both."""
+        self.postgres.stop()
+        self.nats.stop()
+
+    def url(self, name: str) -> str:
+        """Where a service answers."""
+        return f"http://{HOST}:{self.place.ports[name]}"
+
+    @contextmanager
+    def service(self, name: str) -> Iterator[Running]:
+        """A service, from its start on until it is stopped."""
+        found = next(one for one in local_services(self.place) if one.name == name)
+        environ = {**os.environ, **found.environ}
+        began = time.monotonic()
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                found.command, env=environ, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            yield Running(process, found, began)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(STOP_S_MAX)
+
+    def command(self, name: str, *arguments: str) -> tuple[float, float, str]:
+        """Another command of a service: its seconds, its peak memory in MiB, its last line."""
+        found = next(one for one in local_services(self.place) if one.name == name)
+        environ = {**os.environ, **found.environ}
+        out = self.folder / "command.out"
+        began = time.monotonic()
+        with out.open("wb") as file, (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [*found.command, *arguments], env=environ, stdout=file, stderr=log
+            )
+        _, status, usage = os.wait4(process.pid, 0)
+        took_s = time.monotonic() - began
+        said = out.read_text().strip().rpartition("\n")[2]
+        if os.waitstatus_to_exitcode(status) not in (0, 1):
+            raise SystemExit(f"{name} {' '.join(arguments)} failed: see {self.folder}/{name}.log")
+        return took_s, usage.ru_maxrss / 1024, said
+
+
+def ask(url: str) -> Any:
+    """A JSON answer, None where there is none."""
+    try:
+        with urllib.request.urlopen(url, timeout=ANSWER_S_MAX) as answer:  # noqa: S310  (ours)
+            return json.loads(answer.read())
+    except (urllib.error.URLError, ConnectionError, TimeoutError, ValueError):
+        return None

@@ -1,0 +1,74 @@
+"""Requests with patience: what does not answer is asked again, what answers wrongly is kept."""
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+import httpx
+
+ASK_S_MAX = 8.0
+PATIENCE_S = 120.0
+PAUSE_S = 0.2
+AT_ONCE_MAX = 200
+# What an ill platform may say; whatever else is 5xx is a bug.
+PASSING = (502, 503, 504)
+
+
+@dataclass
+class Asked:
+    """Everything that was answered, and what should never have been."""
+
+    answers: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    retries: int = 0
+
+
+@dataclass
+class Asker:
+    """One who asks, over one client, again and again."""
+
+    http: httpx.AsyncClient
+    asked: Asked
+
+    async def ask(self, what: str, request: httpx.Request) -> httpx.Response | None:
+        """The good answer to a request; None if it was refused, or none came in two minutes."""
+        until = time.monotonic() + PATIENCE_S
+        body = await request.aread()
+        while time.monotonic() < until:
+            answer = await self._once(request, body)
+            if answer is not None:
+                return answer if self._is_good(what, answer) else None
+            self.asked.retries += 1
+            await asyncio.sleep(PAUSE_S)
+        self.asked.faults.append(f"{what}: no answer in {PATIENCE_S:.0f} s")
+        return None
+
+    async def _once(self, request: httpx.Request, body: bytes) -> httpx.Response | None:
+        copy = httpx.Request(request.method, request.url, content=body, headers=request.headers)
+        try:
+            answer = await self.http.send(copy)
+        except httpx.TransportError as error:
+            self.asked.answers[type(error).__name__] += 1
+            return None
+        self.asked.answers[str(answer.status_code)] += 1
+        return None if answer.status_code in PASSING else answer
+
+    def _is_good(self, what: str, answer: httpx.Response) -> bool:
+        if answer.is_success:
+            return True
+        try:
+            self.asked.refused[f"{what} {answer.json()['error']['code']}"] += 1
+            is_ours = answer.is_server_error
+        except (ValueError, KeyError, TypeError):
+            is_ours = True
+        if is_ours:
+            self.asked.faults.append(f"{what}: {answer.status_code} {answer.text[:200]}")
+        return False
+
+
+def client(url: str) -> httpx.AsyncClient:
+    """A client without endless patience of its own."""
+    limits = httpx.Limits(max_connections=AT_ONCE_MAX)
+    return httpx.AsyncClient(base_url=url, timeout=ASK_S_MAX, limits=limits)

@@ -1,0 +1,182 @@
+"""What must hold of a log, whatever was killed; each check names every event that breaks it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import TypeGuard
+
+from shared import events
+from shared.events import CATALOGUE
+from shared.subjects import last_token
+from tests.system.chaos.crowd import Accepted
+from tests.system.chaos.reading import Kept
+
+# A decision that is due at the deadline is said a moment later.
+GRACE = timedelta(seconds=120)
+# They change nothing, so they expect nothing.
+UNCHAINED = frozenset({"RunDiscarded", "AuditSealed"})
+RETURNING = frozenset({"infra_failed", "rejected", "cancelled"})
+# What may be said of a history that is over.
+AFTERWARDS = frozenset({"RunDiscarded"})
+
+Log = Sequence[Kept]
+Check = Callable[[Log, Sequence[Accepted]], Iterator[str]]
+
+
+def violations(log: Log, accepted: Sequence[Accepted]) -> dict[str, list[str]]:
+    """Every invariant by its name, with what breaks it: nothing, one hopes."""
+    return {name: list(check(log, accepted)) for name, check in CHECKS.items()}
+
+
+def _no_hole(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
+    for place, event in enumerate(log, 1):
+        if event.seq != place:
+            yield f"at place {place} lies event {event.seq}"
+            return
+
+
+def _accepted_is_kept(log: Log, accepted: Sequence[Accepted]) -> Iterator[str]:
+    for one in accepted:
+        event = log[one.number - 1] if one.number <= len(log) else None
+        if event is None or event.type != "SubmissionReceived" or _id(event) != one.id:
+            yield f"submission {one.number} ({one.id}) was promised and is not there"
+
+
+def _one_submission_a_key(log: Log, accepted: Sequence[Accepted]) -> Iterator[str]:
+    numbers = Counter(one.number for one in accepted)
+    yield from (f"{number} was promised for {n} keys" for number, n in numbers.items() if n > 1)
+    received = Counter(_id(event) for event in _of(log, "SubmissionReceived"))
+    yield from (f"submission {one} was received {n} times" for one, n in received.items() if n > 1)
+
+
+def _each_ended_once(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
+    """Submissions, jobs and runs alike, and after their end nothing but notes."""
+    for agg, history in _histories(log).items():
+        if agg.partition(".")[0] not in ("submission", "job", "run"):
+            continue
+        ends = [event for event in history if CATALOGUE[event.type].is_terminal]
+        if len(ends) != 1:
+            yield f"{agg} has {len(ends)} ends: {[event.type for event in history]}"
+            continue
+        late = [e for e in history if e.seq > ends[0].seq and e.type not in AFTERWARDS]
+        yield from (f"{agg} went on after its end with {e.type} at {e.seq}" for e in late)
+
+
+def _none_overdue(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
+    ends = {e.agg: e for e in _of(log, "SubmissionFinished", "SubmissionRejected")}
+    for event in _of(log, "SubmissionReceived"):
+        end, fact = ends.get(event.agg), event.recorded.fact
+        assert isinstance(fact, events.SubmissionReceived)
+        if end is not None and end.recorded.envelope.at > fact.deadline_at + GRACE:
+            yield f"{event.agg} ended at {end.recorded.envelope.at}, due at {fact.deadline_at}"
+
+
+def _histories_unbroken(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
+    """Each event expected the one before it; in a batch of several the first speaks for all."""
+    versions: dict[str, int] = {}
+    for event in log:
+        before = versions.get(event.agg, 0)
+        if event.expected is None:
+            is_batch = before == event.seq - 1
+            if event.type not in UNCHAINED and not is_batch:
+                yield f"{event.type} at {event.seq} expected nothing"
+        elif event.expected != before:
+            yield f"{event.type} at {event.seq} expected {event.expected}, not {before}"
+        versions[event.agg] = event.seq
+
+
+def _leases_apart(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
+    """Of one job, a lease begins after the end of the one before."""
+    ended: set[str] = set()
+    held: dict[str, str] = {}
+    for event in log:
+        fact = event.recorded.fact
+        if isinstance(fact, events.JobLeased):
+            before = held.get(event.agg)
+            if before is not None and before not in ended:
+                yield f"{event.agg} was leased at {event.seq} while {before} still ran"
+            held[event.agg] = fact.run
+        elif event.agg.startswith("run.") and fact.is_terminal:
+            ended.add(_id(event))
+
+
+def _leased_results_count(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
+    """What ends a job or a submission completed while its job's newest lease named it."""
+    leased: dict[str, str] = {}
+    jobs: dict[str, str] = {}
+    valid: set[str | None] = set()
+    for event in log:
+        fact, one = event.recorded.fact, _id(event)
+        if isinstance(fact, events.JobLeased):
+            leased[one] = fact.run
+        elif isinstance(fact, events.JobAssigned):
+            jobs[one] = fact.job
+        elif isinstance(fact, events.RunCompleted):
+            valid |= {one} if leased.get(jobs[one]) == one else set()
+        elif _has_verdict(fact) and fact.run not in valid:
+            yield f"{event.agg} ended by run {fact.run}, which no lease named when it completed"
+
+
+def _has_verdict(fact: events.Fact) -> TypeGuard[events.JobFinished | events.SubmissionFinished]:
+    if isinstance(fact, events.SubmissionFinished):
+        return fact.verdict is not None
+    return isinstance(fact, events.JobFinished)
+
+
+def _quotas_add_up(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
+    """Taken in the submission's own batch; given back once where its end says so, else never."""
+    taken = _quota(log, "QuotaTaken")
+    returned = _quota(log, "QuotaReturned")
+    ends = {_id(e): _outcome(e) for e in _of(log, "SubmissionFinished", "SubmissionRejected")}
+    for event in _of(log, "SubmissionReceived"):
+        fact, one = event.recorded.fact, _id(event)
+        assert isinstance(fact, events.SubmissionReceived)
+        wanted = [(fact.account, fact.bucket, fact.cost)] if fact.bucket else []
+        if taken.pop(one, []) != wanted:
+            yield f"submission {one} says {wanted}, and its quota does not"
+        owed = wanted if ends.get(one) in RETURNING else []
+        if (given := returned.pop(one, [])) != owed:
+            yield f"submission {one} ended {ends.get(one)}: given back {given}, owed {owed}"
+    yield from (f"quota moved for {one}, which was never received" for one in {**taken, **returned})
+
+
+def _quota(log: Log, type_: str) -> dict[str, list[tuple[str, str, int]]]:
+    found: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
+    for event in _of(log, type_):
+        fact = event.recorded.fact
+        assert isinstance(fact, events.QuotaTaken | events.QuotaReturned)
+        found[fact.submission].append((_id(event), fact.bucket, fact.cost))
+    return found
+
+
+def _outcome(event: Kept) -> str:
+    fact = event.recorded.fact
+    return fact.outcome if isinstance(fact, events.SubmissionFinished) else "rejected"
+
+
+def _of(log: Log, *types: str) -> Iterator[Kept]:
+    return (event for event in log if event.type in types)
+
+
+def _histories(log: Log) -> dict[str, list[Kept]]:
+    found: dict[str, list[Kept]] = defaultdict(list)
+    for event in log:
+        found[event.agg].append(event)
+    return found
+
+
+def _id(event: Kept) -> str:
+    return last_token(event.agg)
+
+
+CHECKS: dict[str, Check] = {
+    "the log has no hole": _no_hole,
+    "every accepted submission is in it": _accepted_is_kept,
+    "one submission for each key": _one_submission_a_key,
+    "submissions, jobs and runs end once": _each_ended_once,
+    "no submission was overdue": _none_overdue,
+    "every history is unbroken": _histories_unbroken,
+    "leases of a job do not overlap": _leases_apart,
+    "only leased results count": _leased_results_count,
+    "quotas add up": _quotas_add_up,
+}

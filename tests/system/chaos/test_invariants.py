@@ -1,0 +1,136 @@
+"""The judge of a log finds what it is there to find."""
+
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from shared import events, subjects
+from shared.clock import now
+from shared.event_log import Recorded
+from shared.events import Fact
+from shared.testing import example
+from shared.wire import Stamp, seal
+from tests.system.chaos.crowd import Accepted
+from tests.system.chaos.invariants import violations
+from tests.system.chaos.reading import Kept
+
+AT = now()
+SUBMISSION, JOB, ACCOUNT = "s1", "j1", "a1"
+LEASES, COUNTS, ENDS = (
+    "leases of a job do not overlap",
+    "only leased results count",
+    "submissions, jobs and runs end once",
+)
+QUOTAS, PROMISES = "quotas add up", "every accepted submission is in it"
+
+Told = tuple[str, Fact]
+
+
+def _received() -> Told:
+    fact = replace(
+        example(events.SubmissionReceived),
+        account=ACCOUNT,
+        bucket="b",
+        cost=1,
+        deadline_at=AT + timedelta(hours=1),
+    )
+    return subjects.submission(SUBMISSION), fact
+
+
+def _taken() -> Told:
+    fact = replace(example(events.QuotaTaken), submission=SUBMISSION, bucket="b", cost=1)
+    return subjects.quota(ACCOUNT), fact
+
+
+def _returned() -> Told:
+    fact = replace(example(events.QuotaReturned), submission=SUBMISSION, bucket="b", cost=1)
+    return subjects.quota(ACCOUNT), fact
+
+
+def _lease(run: str) -> list[Told]:
+    leased = replace(example(events.JobLeased), run=run)
+    assigned = replace(example(events.JobAssigned), job=JOB)
+    return [(subjects.job(JOB), leased), (subjects.run("agent", run), assigned)]
+
+
+def _completed(run: str) -> Told:
+    return subjects.run("agent", run), example(events.RunCompleted)
+
+
+def _expired(run: str) -> Told:
+    return subjects.run("agent", run), example(events.JobExpired)
+
+
+def _finished(run: str) -> Told:
+    return subjects.job(JOB), replace(example(events.JobFinished), run=run)
+
+
+def _ended(outcome: str, run: str | None) -> Told:
+    fact = replace(
+        example(events.SubmissionFinished),
+        outcome=outcome,
+        run=run,
+        verdict="passed" if run else None,
+    )
+    return subjects.submission(SUBMISSION), fact
+
+
+def _log(told: list[Told]) -> list[Kept]:
+    """Facts as a log that never conflicted."""
+    log: list[Kept] = []
+    versions: dict[str, int] = {}
+    for seq, (agg, fact) in enumerate(told, 1):
+        stamp = Stamp(f"e{seq}", AT, "service:test", SUBMISSION, "test")
+        log.append(Kept(Recorded(seq, seal(fact, agg, stamp)), versions.get(agg, 0)))
+        versions[agg] = seq
+    return log
+
+
+def _broken(told: list[Told]) -> set[str]:
+    return {name for name, found in violations(_log(told), []).items() if found}
+
+
+QUEUED = (subjects.job(JOB), example(events.JobQueued))
+BEGUN = [_taken(), _received(), QUEUED, *_lease("r1")]
+HONEST = [*BEGUN, _completed("r1"), _finished("r1"), _ended("passed", "r1")]
+AGAIN = [*BEGUN, _expired("r1"), *_lease("r2")]
+
+
+def test_an_honest_log_breaks_nothing() -> None:
+    assert _broken(HONEST) == set()
+    assert _broken([*AGAIN, _completed("r2"), _finished("r2"), _ended("passed", "r2")]) == set()
+
+
+def test_a_second_lease_beside_a_first_is_found() -> None:
+    assert LEASES in _broken([*BEGUN, *_lease("r2")])
+
+
+def test_a_result_that_no_lease_names_is_found() -> None:
+    assert COUNTS in _broken([*AGAIN, _completed("r1"), _ended("passed", "r1")])
+    assert COUNTS in _broken([*AGAIN, _finished("r2")])
+
+
+def test_what_has_no_end_or_two_is_found() -> None:
+    assert ENDS in _broken(HONEST[:-1])
+    assert ENDS in _broken([*HONEST, HONEST[-1]])
+
+
+def test_a_promise_that_is_not_kept_is_found() -> None:
+    kept, lost = Accepted(2, SUBMISSION, "k"), Accepted(3, SUBMISSION, "k")
+    assert not violations(_log(HONEST), [kept])[PROMISES]
+    assert violations(_log(HONEST), [lost])[PROMISES]
+
+
+def test_quota_that_is_owed_or_given_twice_is_found() -> None:
+    failed = [*BEGUN, _expired("r1"), _ended("infra_failed", None)]
+    assert QUOTAS in _broken(failed)
+    assert QUOTAS not in _broken([*failed, _returned()])
+    assert QUOTAS in _broken([*failed, _returned(), _returned()])
+    assert QUOTAS in _broken([*HONEST, _returned()])
+    assert QUOTAS in _broken(HONEST[1:])
+
+
+def test_an_event_that_expected_another_version_is_found() -> None:
+    log = _log(HONEST)
+    torn = [*log[:-1], log[-1]._replace(expected=log[-1].seq - 1)]
+    assert violations(torn, [])["every history is unbroken"]

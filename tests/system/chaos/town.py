@@ -1,0 +1,172 @@
+"""The platform, a second scheduler and no-op agents beside it, and what is done to all of them."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from shared.servers.process import Launch, drive, ending
+from tests.system.chaos.plan import Strike
+from tests.system.running import ROOT, Running
+
+RESTART_S = 0.5
+DOWN_S_MAX = 20.0
+# What each process of no-op agents is: which GPU type, and how many of them.
+NOOPS = {"noop-0": ("H100", 5), "noop-1": ("T4", 3)}
+TOOK_S = (0.05, 0.6)
+
+
+@dataclass
+class Extra:
+    """A process that `warpboard up` does not know, brought back whenever it dies."""
+
+    launch: Launch
+    process: "subprocess.Popen[bytes] | None" = None
+    restarts: int = 0
+
+    def start(self) -> None:
+        """Start it."""
+        self.process = self.launch.start()
+
+    def stop(self) -> None:
+        """End it, killed if it does not in time."""
+        if self.process is not None:
+            drive(ending(self.process, signal.SIGTERM, DOWN_S_MAX))
+
+
+@dataclass
+class Town:
+    """A platform that is up, with all its neighbours."""
+
+    running: Running
+    extras: dict[str, Extra] = field(default_factory=dict)
+    struck: Counter[str] = field(default_factory=Counter)
+    _keeper: "asyncio.Task[None] | None" = None
+    _thawing: "set[asyncio.Task[None]]" = field(default_factory=set)
+
+    async def __aenter__(self) -> Self:
+        scheduler = self.running.environ("scheduler")
+        nats_url = scheduler["WARPBOARD_SCHEDULER_NATS_URL"]
+        ops = {"WARPBOARD_SCHEDULER_OPS_LISTEN": f"127.0.0.1:{_free_port()}"}
+        self._add("scheduler-2", "scheduler", scheduler | ops)
+        for name, (gpu, count) in NOOPS.items():
+            told = {
+                "NATS_URL": nats_url,
+                "COUNT": str(count),
+                "NAMES": name,
+                "GPU": gpu,
+                "TOOK_S_MIN": str(TOOK_S[0]),
+                "TOOK_S_MAX": str(TOOK_S[1]),
+                "HEARTBEAT_S": "0.5",
+            }
+            environ = {f"WARPBOARD_NOOP_{key}": value for key, value in told.items()}
+            self._add(name, "bench.noop_agent", os.environ | environ | {"PYTHONPATH": str(ROOT)})
+        for extra in self.extras.values():
+            extra.start()
+        self._keeper = asyncio.create_task(self._keep())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._keeper is not None
+        self._keeper.cancel()
+        self.thaw()
+        for extra in self.extras.values():
+            await asyncio.to_thread(extra.stop)
+
+    def _add(self, name: str, module: str, environ: dict[str, str]) -> None:
+        log = self.running.folder.parent / f"{name}.log"
+        self.extras[name] = Extra(Launch((sys.executable, "-m", module), log, environ=environ))
+
+    async def _keep(self) -> None:
+        """Bring back the neighbours that died, for ever."""
+        while True:
+            await asyncio.sleep(RESTART_S)
+            for extra in self.extras.values():
+                if extra.process is not None and extra.process.poll() is not None:
+                    extra.restarts += 1
+                    extra.start()
+
+    def pid(self, name: str) -> int | None:
+        """The process of a name, None while it has none."""
+        if name not in self.extras:
+            return self.running.pid(name)
+        process = self.extras[name].process
+        return process.pid if process is not None and process.poll() is None else None
+
+    async def suffer(self, strikes: list[Strike]) -> None:
+        """Every strike at its time; returns once all that was frozen goes on."""
+        began = time.monotonic()
+        for strike in strikes:
+            await asyncio.sleep(max(0.0, began + strike.at_s - time.monotonic()))
+            self._strike(strike)
+        if self._thawing:
+            await asyncio.wait(self._thawing)
+
+    def _strike(self, strike: Strike) -> None:
+        pid = self.pid(strike.whom)
+        if pid is None:
+            self.struck[f"missed {strike.whom}"] += 1
+            return
+        self.struck[f"{strike.what} {strike.whom}"] += 1
+        if strike.what == "kill":
+            _send([pid], signal.SIGKILL)
+            return
+        task = asyncio.create_task(_freeze(pid, strike.for_s))
+        self._thawing.add(task)
+        task.add_done_callback(self._thawing.discard)
+
+    def thaw(self) -> None:
+        """Let everything go on."""
+        names = [*self.extras, *(row["name"] for row in self.running.state["processes"])]
+        for pid in filter(None, map(self.pid, names)):
+            _send(_family(pid), signal.SIGCONT)
+
+
+async def _freeze(pid: int, for_s: float) -> None:
+    """A process and its children stand still; Postgres has one for each connection."""
+    family = _family(pid)
+    _send(family, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(for_s)
+    finally:
+        _send(family, signal.SIGCONT)
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all beneath it."""
+    with contextlib.suppress(OSError):
+        said = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [pid, *(one for child in said for one in _family(int(child)))]
+    return [pid]
+
+
+def _send(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def fresh_seed() -> int:
+    """A seed that nobody chose."""
+    return secrets.randbelow(1_000_000)

@@ -1,0 +1,30 @@
+"""Everything is killed at random by a seeded plan; afterwards the log and the projections agree."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from shared.errors import Failed
+from shared.servers import nats, postgresql
+from tests.system.chaos.ordeal import endure
+from tests.system.chaos.plan import plan
+from tests.system.chaos.table import repeat, table
+
+SEED = int(os.environ.get("CHAOS_SEED", "4"))
+SECONDS = 20.0
+
+
+@pytest.mark.server
+@pytest.mark.timeout(420)
+# nats-py drops a half-open socket unclosed when its server is killed.
+@pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning")
+async def test_whatever_dies_nothing_is_lost_doubled_or_overdue(tmp_path: Path) -> None:
+    try:
+        nats.binary()
+        postgresql.binaries()
+    except Failed as failed:
+        pytest.skip(str(failed))
+    report = await endure(plan(SEED, SECONDS), tmp_path)
+    assert report.is_sound, f"{table(report)}\nrepeat it with: {repeat(report)}"
+    assert report.accepted > 0
