@@ -1,11 +1,16 @@
 """What a machine can build is tried, and what it lacks comes with a reason and a mend."""
 
 import os
+import shutil
+import subprocess
+import tempfile
+import venv
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import harness
 from harness.sandbox import mends
 from harness.sandbox.mends import Host, Missing
 from harness.sandbox.probe import Isolation
@@ -47,6 +52,31 @@ def test_forbidden_user_namespaces_are_named() -> None:
     assert missing.mend.startswith("sysctl -w user.max_user_namespaces")
 
 
+def test_an_interpreter_below_the_folder_for_temporary_files_is_shown(
+    isolation: Isolation,
+) -> None:
+    """A box has a /tmp of its own: what lies there on the machine must lie in that, too."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        python = clone(Path(folder))
+        done = subprocess.run(
+            [python, "-m", "harness.sandbox"], capture_output=True, check=True, timeout=60
+        )
+    found = Isolation.from_json(done.stdout.decode())
+    assert found.walls == isolation.walls
+    assert found.has_bubblewrap == isolation.has_bubblewrap, found.launchers
+
+
+def clone(folder: Path) -> str:
+    """An interpreter in a folder, and the harness beside it, as a checkout has them."""
+    venv.create(folder / "venv", symlinks=True)
+    source = Path(harness.__file__ or "").parent
+    shutil.copytree(source, folder / "src" / source.name)
+    (packages,) = (folder / "venv").glob("lib/*/site-packages")
+    (packages / "harness.pth").write_text(f"{folder}/src\n")
+    return f"{folder}/venv/bin/python"
+
+
 def machine(root: Path, uid: int, files: dict[str, str]) -> Host:
     """A machine that is nothing but these files."""
     for name, text in files.items():
@@ -79,6 +109,7 @@ DEBIAN = {"proc/sys/kernel/unprivileged_userns_clone": "0\n"}
         (0, {}, lambda _: mends.of_seccomp("ENOSYS"), "CONFIG_SECCOMP"),
         (0, {}, lambda _: mends.of_launcher("bwrap is not installed"), "apt install bubblewrap"),
         (0, {}, lambda _: mends.of_launcher("setpriv is not installed"), "apt install util-linux"),
+        (0, {}, lambda _: mends.of_launcher("bwrap: Can't mount"), "Python below /usr"),
     ],
 )
 def test_what_is_missing_comes_with_a_mend(

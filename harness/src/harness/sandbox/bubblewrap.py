@@ -70,7 +70,7 @@ def _system(spec: Spec) -> Iterator[str]:
             linked.append(str(top))
         elif top.is_dir():
             yield from ("--ro-bind", str(top), str(top))
-    for path in interpreter.outermost([*root.SYSTEM, *interpreter.folders(), *spec.read_only]):
+    for path in root.shown(spec):
         if not any(interpreter.is_below(path, link) for link in linked) and Path(path).exists():
             yield from _parents(path)
             yield from ("--ro-bind", path, path)
@@ -101,7 +101,9 @@ def _scratch(spec: Spec) -> Iterator[str]:
         yield from ("--perms", "1777", "--size", size, "--tmpfs", path)
     # The same user made it, where there is no other.
     yield from ("--remount-ro", "/dev")
-    if not any(interpreter.is_below(path, "/tmp") for path in spec.read_only):  # noqa: S108
+    # An interpreter may lie there, and has been shown by now.
+    there = (*root.shown(spec), interpreter.package(), *spec.devices)
+    if not any(interpreter.is_below(path, "/tmp") for path in there):  # noqa: S108
         yield from ("--symlink", SCRATCH.lstrip("/"), "/tmp")  # noqa: S108
 
 

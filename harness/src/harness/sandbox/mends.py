@@ -133,5 +133,8 @@ def of_group(host: Host, wall: str) -> Missing:
 
 def of_launcher(reason: str) -> Missing:
     """What keeps the second launcher from building the walls that the first one can."""
+    if not reason.endswith("is not installed"):
+        mend = "bubblewrap 0.8 or later, and Python below /usr or /opt; the zygote needs neither"
+        return Missing("bubblewrap", reason, mend)
     package = "util-linux" if reason.startswith("setpriv") else "bubblewrap"
     return Missing("bubblewrap", reason, f"apt install {package} (bubblewrap 0.8 or later)")

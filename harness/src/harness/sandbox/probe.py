@@ -30,7 +30,6 @@ from harness.sandbox.spec import WALLS, WORKER_UID, Limits, Spec, level_of, wall
 
 _TRIAL_S_MAX = 10.0
 _REASON_BYTES_MAX = 2000
-_NOWHERE = 2
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,9 @@ def _wrap(walls: tuple[str, ...]) -> None:
     """
     with tempfile.TemporaryDirectory() as folder:
         spec = Spec(walls, Limits(), submission=folder, main="")
-        program = bubblewrap.command(spec, [sys.executable, "-I", "-c", ""], _NOWHERE)
+        # In a file of its own: on the same stream it would hide what went wrong.
+        record = os.memfd_create("record", 0)
+        program = bubblewrap.command(spec, [sys.executable, "-I", "-c", ""], record)
         done = subprocess.run(
             program, close_fds=False, capture_output=True, timeout=_TRIAL_S_MAX, check=False
         )

@@ -31,9 +31,9 @@ def enter(spec: Spec) -> None:
     if not Path(spec.submission).is_dir():
         raise OSError(f"{spec.submission} is no folder")
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
-    shown = _shown(spec)
-    root = _Root(_hook([*shown, *spec.devices, spec.submission]))
-    root.show_system(shown)
+    over = shown(spec)
+    root = _Root(_hook([*over, *spec.devices, spec.submission]))
+    root.show_system(over)
     root.show_devices(spec)
     root.make_scratch("/dev/shm", spec.limits.scratch_bytes)  # noqa: S108
     root.make_scratch(SCRATCH, spec.limits.scratch_bytes)
@@ -48,7 +48,8 @@ def enter(spec: Spec) -> None:
     linux.mount("none", "/", flags=flags)
 
 
-def _shown(spec: Spec) -> list[str]:
+def shown(spec: Spec) -> list[str]:
+    """What a box shows read-only at its own path, besides the system's links."""
     return interpreter.outermost([*SYSTEM, *interpreter.folders(), *spec.read_only])
 
 
