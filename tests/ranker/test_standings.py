@@ -170,7 +170,15 @@ def rejudged(story: Story, end: Fact) -> None:
         to_digest="d",
         select="all",
         reason="",
-        items=[],
+        items=[
+            events.RejudgeItem(
+                submission="s1",
+                account="ada",
+                gpu="CPU",
+                source=Blob(digest="s1", bytes=1),
+                name="k.py",
+            )
+        ],
     )
     result = ended(50.0)
     assert isinstance(result, SubmissionFinished)

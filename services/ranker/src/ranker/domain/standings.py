@@ -53,8 +53,8 @@ class Row(NamedTuple):
 class Rejudge:
     """The results of a rejudge, which count once it is applied."""
 
-    problem: str
     to_number: int
+    items: frozenset[str]
     results: dict[str, SubmissionFinished] = field(default_factory=dict)
 
 
@@ -211,21 +211,23 @@ def _unban(state: Standings, account: str, _: Recorded, _fact: Fact) -> None:
 
 
 def _rejudge(state: Standings, rejudge: str, _: Recorded, fact: events.RejudgeRequested) -> None:
-    state.rejudges[rejudge] = Rejudge(fact.problem, fact.to_number)
+    items = frozenset(item.submission for item in fact.items)
+    state.rejudges[rejudge] = Rejudge(fact.to_number, items)
 
 
 def _judge(state: Standings, rejudge: str, _: Recorded, fact: events.RejudgeJudged) -> None:
-    if rejudge in state.rejudges:
-        state.rejudges[rejudge].results.setdefault(fact.submission, fact.result)
+    open_one = state.rejudges.get(rejudge)
+    if open_one is not None and fact.submission in open_one.items:
+        open_one.results[fact.submission] = fact.result
 
 
 def _apply(state: Standings, rejudge: str, _: Recorded, _fact: Fact) -> None:
     applied = state.rejudges.pop(rejudge, None)
-    if applied is None:
-        return
-    for submission, result in applied.results.items():
-        board = state.received[submission].board._replace(number=applied.to_number)
-        _count(state, submission, board, result)
+    for submission, result in applied.results.items() if applied else ():
+        known = state.received.get(submission)
+        # Of a run that the platform failed nothing follows: what stood before stands.
+        if applied is not None and known is not None and result.outcome != "infra_failed":
+            _count(state, submission, known.board._replace(number=applied.to_number), result)
 
 
 def _discard(state: Standings, rejudge: str, _: Recorded, _fact: Fact) -> None:

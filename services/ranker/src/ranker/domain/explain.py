@@ -1,0 +1,160 @@
+"""Which events made a row of a leaderboard, a sentence each."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ranker.domain.standings import Board, Row
+from shared import events
+from shared.event_log import Recorded
+from shared.subjects import last_token
+
+
+class Reason(NamedTuple):
+    """One event that a row hangs on."""
+
+    seq: int
+    type: str
+    at: datetime
+    actor: str
+    sentence: str
+
+
+class Trail:
+    """The events of one leaderboard's submissions and accounts, gathered while folding."""
+
+    def __init__(self, problem: str, gpu: str) -> None:
+        self.problem = problem
+        self.gpu = gpu
+        self._submissions: dict[str, list[Reason]] = {}
+        self._accounts: dict[str, list[Reason]] = {}
+        self._jobs: dict[str, str] = {}
+        self._runs: dict[str, str] = {}
+        self._rejudges: dict[str, list[Reason]] = {}
+        self._versions: list[tuple[int, Reason]] = []
+
+    def fold(self, event: Recorded) -> None:
+        """Note what concerns this leaderboard."""
+        telling = _TELLING.get(event.envelope.type)
+        if telling is None:
+            return
+        where, sentence = telling
+        fact = event.fact
+        envelope = event.envelope
+        reason = Reason(event.seq, envelope.type, envelope.at, envelope.actor, sentence(fact))
+        where(self, last_token(envelope.agg), reason, fact)
+
+    def of(self, row: Row, board: Board) -> list[Reason]:
+        """The events that made a row, in order."""
+        found = [reason for number, reason in self._versions if number == board.number]
+        found += self._submissions.get(row.submission, ())
+        found += self._accounts.get(row.account, ())
+        for other in row.pooled:
+            if other != row.submission:
+                found += (one for one in self._submissions[other] if one.type in _POOLED)
+        return sorted(set(found))
+
+    def version(self, slug: str, reason: Reason, fact: events.ProblemPublished) -> None:
+        """A version of the problem."""
+        if slug == self.problem:
+            self._versions.append((fact.number, reason))
+
+    def received(self, submission: str, reason: Reason, fact: events.SubmissionReceived) -> None:
+        """From now on this submission's events are noted."""
+        if (fact.problem, fact.gpu) == (self.problem, self.gpu):
+            self._submissions[submission] = [reason]
+
+    def submission(self, submission: str, reason: Reason, _fact: object) -> None:
+        """An event of a submission, or what was decided about it."""
+        if submission in self._submissions:
+            self._submissions[submission].append(reason)
+
+    def leased(self, job: str, reason: Reason, fact: events.JobLeased) -> None:
+        """A run of a job, which speaks for its submission."""
+        if job in self._jobs:
+            self._runs[fact.run] = self._jobs[job]
+            self.submission(self._jobs[job], reason, fact)
+
+    def queued(self, job: str, _reason: Reason, fact: events.JobQueued) -> None:
+        """Whose job this is."""
+        if fact.submission in self._submissions:
+            self._jobs[job] = fact.submission
+
+    def run(self, run: str, reason: Reason, fact: object) -> None:
+        """The verdict of a run."""
+        if run in self._runs:
+            self.submission(self._runs[run], reason, fact)
+
+    def account(self, account: str, reason: Reason, _fact: object) -> None:
+        """A participant was kept off, or let back."""
+        self._accounts.setdefault(account, []).append(reason)
+
+    def judged(self, rejudge: str, reason: Reason, fact: events.RejudgeJudged) -> None:
+        """A new result, which counts once its rejudge is applied."""
+        if fact.submission in self._submissions:
+            self.submission(fact.submission, reason, fact)
+            self._rejudges.setdefault(rejudge, []).append(reason._replace(sentence=fact.submission))
+
+    def applied(self, rejudge: str, reason: Reason, fact: object) -> None:
+        """The results of a rejudge count, or never will."""
+        for one in self._rejudges.pop(rejudge, ()):
+            self.submission(one.sentence, reason, fact)
+
+
+def _score(score_us: float | None) -> str:
+    return "without a score" if score_us is None else f"{score_us:.3f} us"
+
+
+def _ranked(fact: events.SubmissionFinished) -> str:
+    if fact.is_eligible:
+        return f"it may be ranked: {_score(fact.score_us)}"
+    return f"it is not ranked ({fact.code}): {fact.reason}"
+
+
+def _off(fact: events.SubmissionHeld | events.SubmissionDisqualified) -> str:
+    return f"it is kept off by the rule {fact.rule!r}: {fact.reason}"
+
+
+def _banned(fact: events.AccountBanned) -> str:
+    until = "for ever" if fact.until_at is None else f"until {fact.until_at.isoformat()}"
+    return f"the participant stands on no leaderboard {until}: {fact.reason}"
+
+
+def _appeal(fact: events.AppealDecided) -> str:
+    return f"the appeal was {'accepted' if fact.is_accepted else 'refused'}: {fact.reason}"
+
+
+_POOLED = ("SubmissionReceived", "RunCompleted", "SubmissionFinished", "RejudgeJudged")
+_Where = Callable[[Trail, str, Reason, Any], None]
+_TELLING: dict[str, tuple[_Where, Callable[[Any], str]]] = {
+    "ProblemPublished": (Trail.version, lambda fact: f"version {fact.number} was published"),
+    "SubmissionReceived": (
+        Trail.received,
+        lambda fact: f"{fact.account} submitted source {fact.source.digest[:12]}",
+    ),
+    "JobQueued": (Trail.queued, lambda _: ""),
+    "JobLeased": (
+        Trail.leased,
+        lambda fact: f"run {fact.run} was given to agent {fact.agent}, attempt {fact.attempt}",
+    ),
+    "RunCompleted": (
+        Trail.run,
+        lambda fact: f"the run ended {fact.verdict} with {len(fact.cases)} cases",
+    ),
+    "SubmissionFinished": (Trail.submission, _ranked),
+    "SubmissionHeld": (Trail.submission, _off),
+    "SubmissionReleased": (Trail.submission, lambda fact: f"it was released: {fact.reason}"),
+    "SubmissionDisqualified": (Trail.submission, _off),
+    "SubmissionRestored": (Trail.submission, lambda fact: f"it was restored: {fact.reason}"),
+    "AppealDecided": (Trail.submission, _appeal),
+    "AccountBanned": (Trail.account, _banned),
+    "AccountUnbanned": (Trail.account, lambda fact: f"the ban is over: {fact.reason}"),
+    "RejudgeJudged": (Trail.judged, lambda fact: f"judged again: {_ranked(fact.result)}"),
+    "RejudgeApplied": (Trail.applied, lambda fact: f"the rejudge counts: {fact.reason}"),
+    "RejudgeDiscarded": (Trail.applied, lambda fact: f"the rejudge does not count: {fact.reason}"),
+}
+
+
+def told(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
+    """Reasons as plain data."""
+    return [reason._asdict() for reason in reasons]

@@ -1,0 +1,160 @@
+"""Whether the results on a leaderboard are what enrolled agents signed."""
+
+from collections.abc import Callable
+from math import isclose
+from typing import Any, NamedTuple
+
+from ranker.domain.score import scored
+from ranker.domain.seals import Verify
+from shared import events
+from shared.event_log import Recorded
+from shared.events import SubmissionFinished
+from shared.subjects import last_token
+
+# Another machine's logarithm may differ in the last bits.
+SCORE_TOLERANCE = 1e-9
+
+
+class _Run(NamedTuple):
+    """A run of this leaderboard: its order, and of its verdict what is wrong and the cases."""
+
+    seq: int
+    token: int
+    agg: str
+    fault: str | None
+    verdict: str
+    timed: tuple[events.CaseResult, ...]
+    sigma_run: float
+
+
+class Witness:
+    """Checks the runs behind one leaderboard while the log is folded."""
+
+    def __init__(self, problem: str, gpu: str, verify: Verify) -> None:
+        self.verified = 0
+        self.findings: list[tuple[int, str]] = []
+        self._problem = problem
+        self._gpu = gpu
+        self._verify = verify
+        self._keys: dict[str, str | None] = {}
+        self._tokens: dict[str, int] = {}
+        self._leased: dict[str, str] = {}
+        self._runs: dict[str, _Run] = {}
+        self._rules: dict[int, str] = {}
+        self._versions: dict[str, int] = {}
+        self._rejudges: dict[str, int] = {}
+
+    def fold(self, event: Recorded) -> None:
+        """Take the next event in."""
+        meaning = _MEANING.get(event.envelope.type)
+        if meaning is not None:
+            meaning(self, event, event.fact)
+
+    def enrolled(self, event: Recorded, fact: events.AgentEnrolled) -> None:
+        """An agent has a key."""
+        self._keys[last_token(event.envelope.agg)] = fact.sign_key
+
+    def revoked(self, event: Recorded, _fact: object) -> None:
+        """An agent's key is worth nothing any more."""
+        self._keys[last_token(event.envelope.agg)] = None
+
+    def published(self, event: Recorded, fact: events.ProblemPublished) -> None:
+        """How a version's scores are made."""
+        if last_token(event.envelope.agg) == self._problem:
+            self._rules[fact.number] = fact.ranking_by
+
+    def received(self, event: Recorded, fact: events.SubmissionReceived) -> None:
+        """Which version a submission is for."""
+        if (fact.problem, fact.gpu) == (self._problem, self._gpu):
+            self._versions[last_token(event.envelope.agg)] = fact.problem_number
+
+    def leased(self, _event: Recorded, fact: events.JobLeased) -> None:
+        """Only the run that a lease names may speak, and only its agent for it."""
+        self._leased[fact.run] = f"run.{fact.agent}.{fact.run}"
+
+    def assigned(self, event: Recorded, fact: events.JobAssigned) -> None:
+        """The order, whose sequence is what the agent's signature names."""
+        if fact.submission in self._versions and fact.mode == "ranked":
+            self._tokens[event.envelope.agg] = event.seq
+        else:
+            self._leased.pop(last_token(event.envelope.agg), None)
+
+    def completed(self, event: Recorded, fact: events.RunCompleted) -> None:
+        """The verdict: verified now, so that its bytes need not be kept."""
+        agg = event.envelope.agg
+        token = self._tokens.pop(agg, None)
+        run = last_token(agg)
+        if token is None or self._leased.pop(run, None) != agg:
+            return
+        fault = self._fault(event, token)
+        self.verified += fault is None
+        timed = tuple(case for case in fact.cases if case.stage == "time")
+        self._runs[run] = _Run(event.seq, token, agg, fault, fact.verdict, timed, fact.sigma_run)
+
+    def finished(self, event: Recorded, fact: SubmissionFinished) -> None:
+        """The decision must follow from a run that was signed."""
+        submission = last_token(event.envelope.agg)
+        if submission in self._versions:
+            self._decided(event.seq, fact, self._versions[submission])
+
+    def rejudge(self, event: Recorded, fact: events.RejudgeRequested) -> None:
+        """Which version the new results are for."""
+        self._rejudges[last_token(event.envelope.agg)] = fact.to_number
+
+    def judged(self, event: Recorded, fact: events.RejudgeJudged) -> None:
+        """A new result must follow from a signed run just so."""
+        number = self._rejudges.get(last_token(event.envelope.agg))
+        if fact.submission in self._versions and number is not None:
+            self._decided(event.seq, fact.result, number)
+
+    def _fault(self, event: Recorded, token: int) -> str | None:
+        envelope = event.envelope
+        agent = envelope.agg.split(".")[1]
+        key = self._keys.get(agent)
+        if key is None:
+            known = "was revoked" if agent in self._keys else "is not enrolled"
+            return f"agent {agent} {known}, so nobody vouches for its run"
+        data, sig = bytes(envelope.data), envelope.sig
+        if sig is None:
+            return f"the run is not signed by agent {agent}"
+        if not self._verify(key, envelope.agg, token, data, sig):
+            return f"the run's signature is not that of agent {agent}"
+        return None
+
+    def _decided(self, seq: int, fact: SubmissionFinished, number: int) -> None:
+        """Of what counts, the run must be there, signed, passed, and give this very score."""
+        run = self._runs.pop(fact.run or "", None)
+        if not fact.is_eligible:
+            return
+        if run is None:
+            self.findings.append((seq, f"it counts, but no leased run {fact.run} ended before it"))
+        elif run.fault is not None:
+            self.findings.append((run.seq, run.fault))
+        elif not self._follows(fact, run, number):
+            self.findings.append((seq, f"its score does not follow from its run (event {run.seq})"))
+
+    def _follows(self, fact: SubmissionFinished, run: _Run, number: int) -> bool:
+        if run.verdict != "passed" or number not in self._rules:
+            return False
+        score = scored(self._rules[number], run.timed, run.sigma_run)
+        if score is None or fact.score_us is None:
+            return False
+        made, said = [score.score_us, *score.process_us], [fact.score_us, *fact.process_us]
+        return len(made) == len(said) and all(
+            isclose(one, other, rel_tol=SCORE_TOLERANCE)
+            for one, other in zip(made, said, strict=True)
+        )
+
+
+_MEANING: dict[str, Callable[[Witness, Recorded, Any], None]] = {
+    "AgentEnrolled": Witness.enrolled,
+    "AgentRevoked": Witness.revoked,
+    "ProblemPublished": Witness.published,
+    "SubmissionReceived": Witness.received,
+    "JobLeased": Witness.leased,
+    "JobAssigned": Witness.assigned,
+    "RunCompleted": Witness.completed,
+    "SubmissionFinished": Witness.finished,
+    "RejudgeRequested": Witness.rejudge,
+    "RejudgeJudged": Witness.judged,
+}
