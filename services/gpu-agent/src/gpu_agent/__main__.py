@@ -1,5 +1,6 @@
 """Wires gpu-agent together and runs it until SIGTERM."""
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,8 +8,8 @@ from functools import partial
 
 from nacl.signing import SigningKey
 
+from gpu_agent import gpu
 from gpu_agent.domain import Machine, registration
-from gpu_agent.gpu import CPU, canary, gpu_type, gpus_not_offered, host, memory_mib
 from gpu_agent.metrics import AgentMetrics
 from gpu_agent.runs import HarnessRuns, machine
 from gpu_agent.service.agent import Agent
@@ -17,7 +18,8 @@ from gpu_agent.settings import Settings, load
 from shared import lifecycle
 from shared.clock import new_id
 from shared.errors import Failed, Refused
-from shared.lifecycle import Life
+from shared.lifecycle import Life, until_first
+from shared.metrics import MeasuredLog
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
@@ -27,6 +29,7 @@ from shared.signing import load_key, public_key
 
 # The agent bounds its own drain by its settings; this is the bound on that.
 DRAIN_S_MAX = 600.0
+READ_EVERY_S = 15.0
 
 
 async def _run(settings: Settings, life: Life, found: Machine) -> None:
@@ -35,26 +38,37 @@ async def _run(settings: Settings, life: Life, found: Machine) -> None:
     nc = await connect(settings.nats_url, "gpu-agent", closed=life.stopping.set)
     await ensure(nc)
     blobs = NatsBlobs(nc)
-    runs = HarnessRuns(blobs, settings.data, canary, wanted.level_min, wanted.device)
+    runs = HarnessRuns(blobs, settings.data, gpu.canary, wanted.level_min, wanted.device)
     runs.sweep()
     await runs.warm()
-    gpu = gpu_type(found.environment.get("gpu", ""))
+    kind = gpu.gpu_type(found.environment.get("gpu", ""))
+    metrics = AgentMetrics()
     agent = Agent(
         session=new_id(),
-        reporter=Reporter(settings.id, NatsLog(nc), key),
+        reporter=Reporter(settings.id, MeasuredLog(NatsLog(nc), "gpu-agent"), key),
         blobs=blobs,
         bus=NatsBus(nc),
         runs=runs,
-        metrics=AgentMetrics(),
-        registration=registration(gpu, found, wanted, gpus_not_offered() if gpu == CPU else {}),
+        metrics=metrics,
+        registration=registration(
+            kind, found, wanted, gpu.gpus_not_offered() if kind == gpu.CPU else {}
+        ),
         heartbeat_s=settings.heartbeat_s,
         drain_s=settings.drain_s,
     )
     try:
-        await agent.serve(life.stopping)
+        await until_first(agent.serve(life.stopping), _look_on(agent, metrics))
     finally:
         await runs.close()
     await nc.close()
+
+
+async def _look_on(agent: Agent, metrics: AgentMetrics) -> None:
+    """Read the GPUs now and then, between runs: a reading disturbs what is being timed."""
+    while True:
+        if agent.lease is None:
+            metrics.read(*await asyncio.to_thread(lambda: (gpu.readings(), gpu.xids())))
+        await asyncio.sleep(READ_EVERY_S)
 
 
 def _key(settings: Settings) -> SigningKey:
@@ -65,7 +79,7 @@ def _key(settings: Settings) -> SigningKey:
 
 def _look(settings: Settings) -> Machine:
     found = machine(settings.device)
-    return replace(found, memory_mib=memory_mib(found.environment), host=host())
+    return replace(found, memory_mib=gpu.memory_mib(found.environment), host=gpu.host())
 
 
 def _settings(arguments: Sequence[str]) -> Settings:

@@ -1,11 +1,13 @@
 """Which GPU type and machine this is, and whether it still works; the processor's is `CPU`."""
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 PROBE_S_MAX = 20
@@ -25,6 +27,10 @@ CANARY_TRIES = 2
 # Machines made of one image share the first; the second changes whenever a machine starts.
 IDENTITIES = (Path("/etc/machine-id"), Path("/proc/sys/kernel/random/boot_id"))
 MEMORY = Path("/proc/meminfo")
+# Where the driver says what went wrong, a record a read.
+KERNEL_LOG, XID = "/dev/kmsg", b"NVRM: Xid"
+KERNEL_RECORD_BYTES = 8192
+KERNEL_RECORDS_MAX = 100_000
 
 
 def gpu_type(name: str) -> str:
@@ -91,14 +97,82 @@ def _sing() -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How one GPU is; None for what its driver does not tell."""
+
+    index: str
+    use_ratio: float | None
+    memory_bytes: float | None
+    temperature_celsius: float | None
+    clock_hertz: float | None
+
+
+def readings() -> list[Reading]:
+    """How the NVIDIA GPUs here are, by the driver's own tool: none without it.
+
+    It disturbs what is being timed, so nobody should ask while a run is in hand.
+    """
+    asked = "index,utilization.gpu,memory.used,temperature.gpu,clocks.sm"
+    return [found for line in _smi(asked, "nounits") if (found := reading(line))]
+
+
+def reading(line: str) -> Reading | None:
+    """One line of the driver's tool.
+
+    >>> reading("0, 25, 1, 33, 1980") == Reading("0", 0.25, 1048576, 33, 1.98e9)
+    True
+    >>> reading("1, [N/A], 0, 30, [Not Supported]") == Reading("1", None, 0, 30, None)
+    True
+    """
+    index, *fields = [field.strip() for field in line.split(",")]
+    if len(fields) != 4:
+        return None
+    use, memory, temperature, clock = (int(one) if one.isdecimal() else None for one in fields)
+    return Reading(
+        index,
+        None if use is None else use / 100,
+        None if memory is None else memory * 1024**2,
+        temperature,
+        None if clock is None else clock * 1e6,
+    )
+
+
+def xids() -> int | None:
+    """How many Xid errors the kernel's log holds, None where we may not read it."""
+    try:
+        log = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return sum(XID in record for record in _records(log))
+    finally:
+        os.close(log)
+
+
+def _records(log: int) -> Iterator[bytes]:
+    for _ in range(KERNEL_RECORDS_MAX):
+        try:
+            yield os.read(log, KERNEL_RECORD_BYTES)
+        except BrokenPipeError:
+            continue  # It was overwritten before we read it.
+        except OSError:
+            return
+
+
 def _nvidia() -> list[str]:
-    """The names of the NVIDIA GPUs here, none if the driver's tool is not there or fails."""
+    """The names of the NVIDIA GPUs here."""
+    return _smi("name")
+
+
+def _smi(asked: str, *units: str) -> list[str]:
+    """The lines of the NVIDIA driver's tool, none if it is not there or fails."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return []
     try:
         said = subprocess.run(
-            [tool, "--query-gpu=name", "--format=csv,noheader"],
+            [tool, f"--query-gpu={asked}", f"--format={','.join(('csv', 'noheader', *units))}"],
             capture_output=True,
             text=True,
             timeout=PROBE_S_MAX,

@@ -1,7 +1,10 @@
 """What operators watch of an agent."""
 
+from collections.abc import Sequence
+
 from prometheus_client import Counter, Gauge, Histogram
 
+from gpu_agent.service.ports import Reading
 from shared.events import Fact, RunCompleted, RunFailed, RunStageFinished
 
 # From a compiled-in answer to the longest budget of a stage.
@@ -24,6 +27,16 @@ class AgentMetrics:
         self.busy = Gauge(f"{prefix}_busy", "1 while a run is in hand")
         self.quarantined = Gauge(f"{prefix}_quarantined", "1 while the machine is not well")
 
+        gpu = f"{prefix}_gpu"
+        self.use = Gauge(f"{gpu}_use_ratio", "Use of a GPU between runs", ["gpu"])
+        self.memory = Gauge(f"{gpu}_memory_used_bytes", "Memory in use between runs", ["gpu"])
+        self.temperature = Gauge(f"{gpu}_temperature_celsius", "Temperature", ["gpu"])
+        self.clock = Gauge(f"{gpu}_clock_hertz", "Clock of the SMs between runs", ["gpu"])
+        self.xids = Gauge(f"{gpu}_xids", "Xid errors in the kernel's log, -1 if it is not ours")
+        for verdict in ("passed", "infra_failed", "lost"):
+            self.runs.labels(verdict)
+        self.took.labels("all")
+
     def said(self, fact: Fact) -> None:
         """A fact of a run is in the log."""
         if isinstance(fact, RunStageFinished):
@@ -38,6 +51,19 @@ class AgentMetrics:
     def lost(self) -> None:
         """A lease was over before its run had a result."""
         self.runs.labels("lost").inc()
+
+    def read(self, readings: Sequence[Reading], xids: int | None) -> None:
+        """The GPUs were looked at."""
+        for one in readings:
+            for gauge, value in (
+                (self.use, one.use_ratio),
+                (self.memory, one.memory_bytes),
+                (self.temperature, one.temperature_celsius),
+                (self.clock, one.clock_hertz),
+            ):
+                if value is not None:
+                    gauge.labels(one.index).set(value)
+        self.xids.set(-1 if xids is None else xids)
 
     def looked(self, *, is_busy: bool, is_well: bool) -> None:
         """How the agent is, at each heartbeat."""

@@ -42,6 +42,35 @@ class Runs(Protocol):
         ...
 
 
+class Reading(Protocol):
+    """How one GPU is; None for what its driver does not tell."""
+
+    @property
+    def index(self) -> str:
+        """Which one it is."""
+        ...
+
+    @property
+    def use_ratio(self) -> float | None:
+        """How much of its time it is used."""
+        ...
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """How much of its memory is in use."""
+        ...
+
+    @property
+    def temperature_celsius(self) -> float | None:
+        """How warm it is."""
+        ...
+
+    @property
+    def clock_hertz(self) -> float | None:
+        """How fast its SMs are clocked."""
+        ...
+
+
 class Metrics(Protocol):
     """What operators watch."""
 
