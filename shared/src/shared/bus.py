@@ -85,9 +85,17 @@ class Bus(Protocol):
         """The durable inbox of an agent's runs; the same name goes on where it stopped."""
         ...
 
+
+class Durables(Protocol):
+    """Durable readings of what is said from now on, for outboxes."""
+
     async def news(self, consumer: str, *aggs: str) -> Inbox:
         """What aggregates (`ranking.>`) say from now on; the same name goes on where it stopped.
 
         A new name has no history: what an outbox did not see, it never acts on.
         """
+        ...
+
+    async def forget(self, consumer: str) -> None:
+        """Have no place kept for this name, so that it begins anew; harmless to repeat."""
         ...

@@ -1,4 +1,4 @@
-"""Wires ranker together: the service, or `rebuild`, which compares and ends."""
+"""Wires ranker together: the service, or `rebuild` and `gc`, which do their work and end."""
 
 import asyncio
 import json
@@ -7,11 +7,13 @@ import sys
 import uuid
 from dataclasses import asdict
 
+from ranker.announce import announce
 from ranker.archive.postgres import PACKAGE as ARCHIVE_PACKAGE
 from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
 from ranker.archive.postgres import Seals
 from ranker.archive.running import Archiving, Sealing
 from ranker.domain.seals import Rhythm
+from ranker.gc import Collection, collect
 from ranker.http import application
 from ranker.http.audit import audit
 from ranker.live import Live
@@ -21,6 +23,7 @@ from ranker.rebuild import Comparison, compare
 from ranker.service import News, Ranker
 from ranker.settings import Settings, load
 from shared import lifecycle
+from shared.clock import now
 from shared.errors import Failed
 from shared.http import serve
 from shared.lifecycle import Life, until_first
@@ -75,7 +78,7 @@ async def _run(settings: Settings, life: Life) -> None:
     await asyncio.to_thread(migrate, dsn, "ranker", SCHEMA)
     await asyncio.to_thread(migrate, dsn, ARCHIVE_PACKAGE, ARCHIVE_SCHEMA)
     nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
-    await ensure(nc)
+    await ensure(nc, settings.replicas)
     log, bus, news, live = NatsLog(nc), NatsBus(nc), News(), Live()
     archiving = Archiving(log, dsn, life)
     async with pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
@@ -85,6 +88,7 @@ async def _run(settings: Settings, life: Life) -> None:
             serve(app, settings.listen.host, settings.listen.port, life.stopping),
             _rank(settings, life, log, news),
             archiving.keep(),
+            announce(settings.announce_url, dsn, bus),
             archiving.seal(sealing),
             live.watch_agents(bus),
             live.watch_progress(bus),
@@ -113,7 +117,24 @@ def rebuild(settings: Settings) -> int:
     return 1 if found.differences else 0
 
 
+async def _collect(settings: Settings, *, is_trial: bool) -> Collection:
+    nc = await connect(settings.nats_url, "ranker-gc")
+    try:
+        return await collect(NatsLog(nc), NatsBlobs(nc), now(), is_trial=is_trial)
+    finally:
+        await nc.close()
+
+
+def gc(settings: Settings, *, is_trial: bool) -> int:
+    """Print which blobs that no event names were, or would be, removed."""
+    found = asyncio.run(_collect(settings, is_trial=is_trial))
+    sys.stdout.write(json.dumps(asdict(found)) + "\n")
+    return 0
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] in (["gc", "--dry-run"], ["gc", "--apply"]):
+        sys.exit(gc(load(), is_trial=sys.argv[2] == "--dry-run"))
     if sys.argv[1:] == ["rebuild"]:
         sys.exit(rebuild(load()))
     sys.exit(lifecycle.main("ranker", load, _run))

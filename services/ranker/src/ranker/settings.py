@@ -3,8 +3,10 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ranker.domain.eligibility import Demand, demand
+from shared.errors import Refused
 from shared.settings import Listen, read
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -14,6 +16,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class Settings:
     """Where everything is, which times are ranked, and how often the log is sealed.
 
+    `announce_url` is told of records, podiums and seals; `replicas` is 3 on a cluster.
     The key of the seals is drawn into its file at the first start; without a file none are made.
     """
 
@@ -26,6 +29,8 @@ class Settings:
     seal_key: Path | None = None
     seal_events: int = 10_000
     seal_s: float = 86_400.0
+    announce_url: str | None = None
+    replicas: int = 1
 
     def wanted(self) -> Demand:
         """What is ranked. Errors: Refused."""
@@ -33,8 +38,19 @@ class Settings:
         return demand(self.level_min, self.tiers, is_loopback=is_loopback)
 
 
+def checked_url(url: str | None) -> None:
+    """That the events can be told there, if anywhere. Errors: Refused."""
+    parts = urlsplit(url or "http://nowhere")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        reason = (
+            f"WARPBOARD_RANKER_ANNOUNCE_URL is {url!r}: expected a URL such as https://x.org/in"
+        )
+        raise Refused("bad_settings", reason, "announce_url")
+
+
 def load() -> Settings:
     """The settings, or Refused with all that is wrong with them."""
     settings = read(Settings, "WARPBOARD_RANKER", os.environ)
     settings.wanted()
+    checked_url(settings.announce_url)
     return settings

@@ -75,6 +75,10 @@ class MemoryBus:
         """What aggregates say from now on; see the port."""
         return self._reading(consumer, aggs, await self._log.last())
 
+    async def forget(self, consumer: str) -> None:
+        """Have no place kept for this name; see the port."""
+        self._inboxes.pop(consumer, None)
+
     def letters(self) -> list[DeadLetter]:
         """What its inboxes gave up, oldest first."""
         found = [letter for inbox in self._inboxes.values() for letter in inbox.letters]

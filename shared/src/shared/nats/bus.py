@@ -6,11 +6,20 @@ from collections.abc import AsyncIterator, Iterator
 import nats.errors
 from nats.aio.client import Client
 
+from shared import subjects
 from shared.bus import Beat, Inbox
 from shared.errors import Failed
 from shared.nats.beats import lease_subject, watch
 from shared.nats.inbox import NatsInbox, Reading, agent_reading
-from shared.nats.requests import PATIENCE_S_MAX, Passing, patiently, publish
+from shared.nats.requests import (
+    NO_CONSUMER,
+    PATIENCE_S_MAX,
+    Denied,
+    Passing,
+    ask,
+    patiently,
+    publish,
+)
 from shared.nats.streams import MARKER_S, ensure_leases
 
 TELL_BYTES_MAX = 64 * 1024
@@ -63,6 +72,18 @@ class NatsBus:
     async def news(self, consumer: str, *aggs: str) -> Inbox:
         """What aggregates say from now on, for an outbox; see the port."""
         return NatsInbox(self._nc, Reading(consumer, aggs, only_news=True))
+
+    async def forget(self, consumer: str) -> None:
+        """Have no place kept for this name; see the port. Errors: Failed."""
+
+        async def once() -> None:
+            try:
+                await ask(self._nc, f"CONSUMER.DELETE.{subjects.STREAM}.{consumer}")
+            except Denied as denied:
+                if denied.code != NO_CONSUMER:
+                    raise
+
+        await patiently(self._nc, once)
 
     async def _put(
         self, agent: str, value: bytes, headers: dict[str, str], within_s: float
