@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from shared.blobs import Attic, Blobs
-from shared.bus import Bus
+from shared.bus import Bus, Durables
 from shared.clock import now
 from shared.deadletters import DeadLetters
 from shared.event_log import EventLog
@@ -28,6 +28,10 @@ class Store(Blobs, Attic, Protocol):
     """Blobs as a writer and as the collector see them."""
 
 
+class Wires(Bus, Durables, Protocol):
+    """The bus, with the readings of outboxes."""
+
+
 class World(NamedTuple):
     """The ports on one ground; `damage` puts other bytes under a digest.
 
@@ -36,7 +40,7 @@ class World(NamedTuple):
 
     log: EventLog
     blobs: Store
-    bus: Bus
+    bus: Wires
     deadletters: DeadLetters
     damage: Damage
     later: Callable[[float], Store]
