@@ -96,9 +96,12 @@ class Pair:
         except Foul as foul:
             self.is_spent = self._is_due
             return Outcome(None, is_right=False, foul=f"{foul.verdict}: {foul}")
+        return Outcome(shot, is_right=self.is_right())
+
+    def is_right(self) -> bool:
+        """Whether the answer that was held is the right one."""
         found = self._snapshot[: 4 * self._floats].view(self._torch.float32)
-        right = self._torch.equal(found, self._private * 2 + 1)
-        return Outcome(shot, is_right=bool(right))
+        return bool(self._torch.equal(found, self._private * 2 + 1))
 
     def times_us(self, way: str, count: int, **wish: Any) -> list[float]:
         """The times of so many calls; wrong answers are not told apart here."""
@@ -112,12 +115,12 @@ class Pair:
             found.append(self.call(way, **wish))
         return found
 
-    def ready(self, **wish: Any) -> None:
+    def ready(self, nonce: bytes = b"", **wish: Any) -> None:
         """Everything but the call."""
         outputs = self.memories[0][1].bytes
         self._private.uniform_(1, 2)
         outputs.random_(0, 256)
-        self.nonce = secrets.token_bytes(16)
+        self.nonce = nonce or secrets.token_bytes(16)
         self._message = protocol.GO + self.nonce + json.dumps(wish).encode()
         self._torch.cuda.synchronize()
         self.stop()

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.gpu import aftermath, clocks, gates, launches, others, runs
+from bench.gpu import aftermath, clocks, gates, launches, others, runs, several
 from bench.gpu.table import Bench, Experiment, Row, print_row, row_of, skipped, write
 from harness.devices.cuda import mps
 from harness.devices.device import DeviceFault
@@ -58,6 +58,9 @@ EXPERIMENTS = (
     Experiment("E12", "true differences", "1 %: all right", 80, runs.resolution),
     Experiment("E13", "neighbours", "< 0.2 %", 60, runs.neighbours),
     Experiment("E11", "repeatability", "CV 1.5 0.5 0.2 0.15 %", 120, runs.repeatability),
+    Experiment("R1", "two ranks on one GPU", "all right, stagger < 50 us", 40, several.on_one),
+    Experiment("R2", "a GPU for each rank", "all right, stagger < 50 us", 60, several.on_each),
+    Experiment("R3", "NCCL in a box", "passed", 90, several.by_nccl),
     # Last, for it kills and faults on purpose.
     Experiment("V11", "killed, faulting: well again", "seconds", 90, aftermath.recovery),
 )
