@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
+import nats.errors
 from nats.aio.client import Client
 
-from shared.nats.requests import ask
+from shared.errors import Failed
+from shared.nats.requests import Denied, Passing, ask
 from shared.nats.streams import state
 from shared.subjects import DEADLETTERS, STREAM
 
@@ -65,7 +67,14 @@ class _Info(msgspec.Struct):
 
 
 async def vitals(nc: Client) -> Vitals:
-    """What the server says now. Errors: Denied, Passing and the client's own."""
+    """What the server says now. Errors: Failed, if it says nothing."""
+    try:
+        return await _vitals(nc)
+    except (TimeoutError, Denied, Passing, nats.errors.Error) as error:
+        raise Failed(f"NATS does not say how it is: {str(error) or 'no answer'}") from error
+
+
+async def _vitals(nc: Client) -> Vitals:
     log = msgspec.json.decode(await ask(nc, f"STREAM.INFO.{STREAM}"), type=_Info).state
     given_up = await state(nc, DEADLETTERS)
     return Vitals(log.last_seq, log.bytes, given_up.last_seq, await _readers(nc))
