@@ -167,3 +167,12 @@ def test_a_run_without_times_hides_nothing() -> None:
 
 def test_the_statistics_are_plain_numbers() -> None:
     assert json.dumps(one_case().statistics, allow_nan=False)
+
+
+def test_ranks_that_started_apart_are_tied_by_so_much_more() -> None:
+    """What one rank's work gains from another that starts late is no more than that."""
+    plan = plan_for()
+    process = one_pass(machine=Machine(null_us=5.0, null_spread_us=1.0), plan=plan)
+    _, alone_us = figures([combine([process], plan)])
+    _, tie_us = figures([combine([process], replace(plan, stagger_us=7.0))])
+    assert tie_us == pytest.approx(alone_us + 7.0)

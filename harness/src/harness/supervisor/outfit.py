@@ -110,7 +110,7 @@ def amd(paths: Collection[str], ranks: int = 1) -> Outfit:
     # A name that stands for the first one is said, since a box inherits no environment.
     told = {"HIP_VISIBLE_DEVICES": ",".join(map(str, range(ranks)))}
     each = _told("HIP_VISIBLE_DEVICES", map(str, range(ranks)))
-    return Outfit(tuple(sorted(paths)), ("/sys",), told, probe.shown(), GPU_LIMITS, each)
+    return Outfit(tuple(sorted(paths)), ("/sys",), told, probe.shown(), limits(ranks), each)
 
 
 def nvidia(*each: nodes.Needs) -> Outfit:
@@ -120,7 +120,20 @@ def nvidia(*each: nodes.Needs) -> Outfit:
         raise DeviceFault("; ".join(needs.missing))
     names = _told("CUDA_VISIBLE_DEVICES", (one.environment["CUDA_VISIBLE_DEVICES"] for one in each))
     shown, environment = needs.read_only, needs.environment
-    return Outfit(needs.devices, shown, environment, probe.shown(), GPU_LIMITS, names)
+    return Outfit(needs.devices, shown, environment, probe.shown(), limits(len(each)), names)
+
+
+def limits(ranks: int) -> Limits:
+    """What a box of so many ranks may use: a context takes its memory and threads on each GPU.
+
+    >>> limits(1) == GPU_LIMITS, limits(8).processes_max
+    (True, 4096)
+    """
+    return replace(
+        GPU_LIMITS,
+        memory_bytes=ranks * GPU_LIMITS.memory_bytes,
+        processes_max=ranks * GPU_LIMITS.processes_max,
+    )
 
 
 def _require_gpus(ranks: int, count: int) -> None:
