@@ -5,8 +5,11 @@ import hashlib
 import random
 
 import pytest
+from nats.aio.client import Client
 
-from shared.blobs import BLOB_BYTES_MAX, Blobs, Missing
+from shared.blobs import BLOB_BYTES_MAX, TOUCH_S, Blobs, Kept, Missing
+from shared.clock import now
+from shared.nats.blobs import NatsBlobs
 from tests.contracts.conftest import World
 
 KIB = 1024
@@ -53,3 +56,74 @@ async def test_a_damaged_blob_is_missing(world: World) -> None:
 async def test_a_blob_too_large_is_refused(blobs: Blobs) -> None:
     with pytest.raises(ValueError, match=str(BLOB_BYTES_MAX)):
         await blobs.put(bytes(BLOB_BYTES_MAX + 1))
+
+
+async def kept(world: World) -> dict[str, Kept]:
+    return {one.digest: one async for one in world.blobs.kept()}
+
+
+@pytest.mark.parametrize("size", [10, 200 * KIB])
+async def test_the_store_lists_what_it_keeps_and_since_when(world: World, size: int) -> None:
+    assert await kept(world) == {}
+    blobs = [await world.blobs.put(bytes([value]) * size) for value in range(3)]
+    listed = await kept(world)
+    assert sorted(listed) == sorted(blob.digest for blob in blobs)
+    for one in listed.values():
+        assert one.bytes == size
+        assert abs((now() - one.at).total_seconds()) < 30
+
+
+@pytest.mark.parametrize("size", [10, 200 * KIB])
+async def test_what_is_removed_is_missing_and_may_be_kept_again(world: World, size: int) -> None:
+    data = b"z" * size
+    blob, other = await world.blobs.put(data), await world.blobs.put(b"other")
+    one = (await kept(world))[blob.digest]
+    assert await world.blobs.remove(one)
+    assert not await world.blobs.remove(one)
+    with pytest.raises(Missing):
+        await world.blobs.get(blob.digest)
+    assert list(await kept(world)) == [other.digest]
+    assert await world.blobs.put(data) == blob
+    assert await world.blobs.get(blob.digest) == data
+
+
+@pytest.mark.parametrize("size", [10, 200 * KIB])
+async def test_a_put_of_old_bytes_saves_them_from_the_collector(world: World, size: int) -> None:
+    blob = await world.blobs.put(b"o" * size)
+    listed = (await kept(world))[blob.digest]
+    assert await world.later(TOUCH_S + 60).put(b"o" * size) == blob
+    assert not await world.blobs.remove(listed)
+    assert await world.blobs.get(blob.digest) == b"o" * size
+    assert (await kept(world))[blob.digest].place != listed.place
+
+
+@pytest.mark.parametrize("size", [10, 200 * KIB])
+async def test_a_put_of_young_bytes_writes_nothing(world: World, size: int) -> None:
+    blob = await world.blobs.put(b"y" * size)
+    listed = await kept(world)
+    await world.later(TOUCH_S - 60).put(b"y" * size)
+    assert await kept(world) == listed
+    assert await world.blobs.remove(listed[blob.digest])
+
+
+@pytest.mark.parametrize("size", [10, 200 * KIB])
+async def test_a_put_outlives_a_removal_at_the_same_moment(world: World, size: int) -> None:
+    data = b"r" * size
+    for turn in range(10):
+        blob = await world.blobs.put(data)
+        listed = (await kept(world))[blob.digest]
+        later = world.later((turn + 1) * (TOUCH_S + 60))
+        await asyncio.gather(later.put(data), world.blobs.remove(listed))
+        assert await world.blobs.get(blob.digest) == data
+
+
+@pytest.mark.server
+async def test_the_chunks_of_an_unfinished_put_are_listed_and_removed(client: Client) -> None:
+    blobs = NatsBlobs(client)
+    whole = await blobs.put(b"w" * 300 * KIB)
+    await client.request("$O.LARGE.C.unfinished", b"half", 2)
+    (lone,) = [one async for one in blobs.kept() if not one.digest]
+    assert lone.bytes == 4
+    assert await blobs.remove(lone)
+    assert [one.digest async for one in blobs.kept()] == [whole.digest]
+    assert await blobs.get(whole.digest) == b"w" * 300 * KIB
