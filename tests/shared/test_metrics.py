@@ -3,13 +3,8 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from shared import subjects
-from shared.clock import new_id, now
-from shared.event_log import Conflict, New
-from shared.events import JobFinished
-from shared.memory import MemoryLog
-from shared.metrics import LifeMetrics, MeasuredLog, Metered
-from shared.wire import Stamp, seal
+from shared.metrics import LifeMetrics, LogMetrics, Metered
+from shared.nats.counts import Counts
 
 
 @pytest.fixture
@@ -17,22 +12,27 @@ def registry() -> CollectorRegistry:
     return CollectorRegistry()
 
 
-def new(expected: int) -> New:
-    stamp = Stamp(new_id(), now(), "service:test", "s1", "test")
-    return New(seal(JobFinished(run="r1", verdict="passed"), subjects.job("j1"), stamp), expected)
+class Busy:
+    """A log that did something."""
+
+    def __init__(self) -> None:
+        self.counts = Counts(conflicts=3, gaps=1)
+        self.reconnects = 2
+        for took_s in (0.0004, 0.002, 0.002, 60.0):
+            self.counts.append.add(took_s)
 
 
-async def test_appends_are_timed_and_counted_by_how_they_end(registry: CollectorRegistry) -> None:
-    log = MeasuredLog(MemoryLog(), "gpu-agent", registry)
-    assert await log.append(new(0)) == 1
-    with pytest.raises(Conflict):
-        await log.append(new(0))
-    name = "warpboard_gpu_agent_append"
-    assert registry.get_sample_value(f"{name}s_total", {"outcome": "stored"}) == 1
-    assert registry.get_sample_value(f"{name}s_total", {"outcome": "conflict"}) == 1
-    assert registry.get_sample_value(f"{name}s_total", {"outcome": "failed"}) == 0
-    assert registry.get_sample_value(f"{name}_seconds_count") == 2
-    assert [event.seq for event in await log.history("job.j1")] == [1]
+def test_what_a_log_counts_is_shown_as_it_is(registry: CollectorRegistry) -> None:
+    log = Busy()
+    LogMetrics("gpu-agent", log, registry)
+    start = "warpboard_gpu_agent"
+    bucket = f"{start}_append_seconds_bucket"
+    found = [registry.get_sample_value(bucket, {"le": le}) for le in ("0.0005", "0.0025", "+Inf")]
+    assert found == [1, 3, 4]
+    assert registry.get_sample_value(f"{start}_append_seconds_count") == 4
+    assert registry.get_sample_value(f"{start}_append_conflicts_total") == 3
+    log.reconnects += 1
+    assert registry.get_sample_value(f"{start}_reconnects_total") == 3
 
 
 async def test_answers_are_counted_by_status_whatever_was_asked(

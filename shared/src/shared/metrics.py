@@ -4,23 +4,23 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from itertools import accumulate
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import prometheus_client
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-from shared.event_log import Conflict, EventLog, Feed, New, Recorded
+from shared.nats.counts import BOUNDS_S, Counts
 from shared.settings import Listen
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 REQUEST_S_MAX = 5.0
-# From a bare round trip to the 30 s that an append may take through an outage.
-APPEND_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
 # A loop that turns late answers late; its pulse comes once a second.
 LAG_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 HTTP_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
@@ -122,58 +122,55 @@ class LifeMetrics:
         self.lag.observe(max(0.0, late_s))
 
 
-class MeasuredLog:
-    """A log whose appends are timed and counted by how they end; keeps the port EventLog."""
+class Log(Protocol):
+    """A log that counts what it does."""
 
-    def __init__(self, log: EventLog, service: str, registry: CollectorRegistry = REGISTRY) -> None:
-        start = prefix(service)
+    @property
+    def counts(self) -> Counts:
+        """Its appends and its feeds."""
+        ...
+
+    @property
+    def reconnects(self) -> int:
+        """How often its connection came back."""
+        ...
+
+
+class LogMetrics(Collector):
+    """What a process's log counted, read when somebody asks: an append costs nothing more."""
+
+    def __init__(self, service: str, log: Log, registry: CollectorRegistry = REGISTRY) -> None:
+        self._start = prefix(service)
         self._log = log
-        self._took = Histogram(
-            f"{start}_append_seconds",
-            "Appends to the log, of one event or of a batch",
-            buckets=APPEND_S,
-            registry=registry,
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """The counts as they are now."""
+        counts = self._log.counts
+        yield HistogramMetricFamily(
+            f"{self._start}_append_seconds",
+            "Appends that were stored, a batch being one",
+            buckets=list(_cumulative(counts.append.buckets)),
+            sum_value=counts.append.total_s,
         )
-        self._appends = Counter(
-            f"{start}_appends", "Appends by how they ended", ["outcome"], registry=registry
-        )
-        for outcome in ("stored", "conflict", "failed"):
-            self._appends.labels(outcome)
+        for name, text, value in (
+            ("append_conflicts", "Appends that somebody else forestalled", counts.conflicts),
+            ("appends_grouped", "Appends stored together with others", counts.grouped),
+            ("pump_restarts", "Feeds that began anew", counts.pump_restarts),
+            ("gaps", "Sequences that a feed missed", counts.gaps),
+            ("reconnects", "Connections to NATS that came back", self._log.reconnects),
+        ):
+            yield CounterMetricFamily(f"{self._start}_{name}", text, value=value)
 
-    @contextmanager
-    def _measured(self) -> Iterator[None]:
-        began, outcome = time.perf_counter(), "failed"
-        try:
-            yield
-            outcome = "stored"
-        except Conflict:
-            outcome = "conflict"
-            raise
-        finally:
-            self._took.observe(time.perf_counter() - began)
-            self._appends.labels(outcome).inc()
 
-    async def append(self, event: New) -> int:
-        """Store one event; see the port."""
-        with self._measured():
-            return await self._log.append(event)
+def _cumulative(buckets: Sequence[int]) -> Iterator[tuple[str, float]]:
+    """Counts by upper bound, each with all below it.
 
-    async def append_all(self, events: Sequence[New]) -> int:
-        """Store all or none; see the port."""
-        with self._measured():
-            return await self._log.append_all(events)
-
-    async def history(self, agg: str, after: int = 0) -> list[Recorded]:
-        """The events of one aggregate; see the port."""
-        return await self._log.history(agg, after)
-
-    async def last(self) -> int:
-        """The sequence of the newest event; see the port."""
-        return await self._log.last()
-
-    def follow(self, after: int) -> Feed:
-        """Everything after a sequence; see the port."""
-        return self._log.follow(after)
+    >>> list(_cumulative([1, 0, 2] + [0] * 11))[:3]
+    [('0.0005', 1), ('0.001', 1), ('0.0025', 3)]
+    """
+    bounds = [*map(str, BOUNDS_S), "+Inf"]
+    return zip(bounds, accumulate(buckets), strict=True)
 
 
 class Metered:

@@ -19,7 +19,7 @@ from shared import lifecycle
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.lifecycle import Life, until_first
-from shared.metrics import MeasuredLog
+from shared.metrics import LogMetrics
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
@@ -42,10 +42,11 @@ async def _run(settings: Settings, life: Life, found: Machine) -> None:
     runs.sweep()
     await runs.warm()
     kind = gpu.gpu_type(found.environment.get("gpu", ""))
-    metrics = AgentMetrics()
+    metrics, log = AgentMetrics(), NatsLog(nc)
+    LogMetrics("gpu-agent", log)
     agent = Agent(
         session=new_id(),
-        reporter=Reporter(settings.id, MeasuredLog(NatsLog(nc), "gpu-agent"), key),
+        reporter=Reporter(settings.id, log, key),
         blobs=blobs,
         bus=NatsBus(nc),
         runs=runs,
