@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ranker.domain.kept import Kept
-from ranker.export.file import Damaged, Reader, Writer
+from ranker.domain.kept import Damaged, Kept
+from ranker.export.file import Reader, Writer
 from shared import chain
 from shared.errors import Refused
 

@@ -31,15 +31,19 @@ class Archive:
 
     async def head(self) -> tuple[int, bytes]:
         """The last sequence that is archived, and the chain up to it."""
+        seq, h = await self._head()
+        assert seq == 0 or h is not None, f"the archive's own event {seq} is gone: replay it"
+        return seq, h or chain.START
+
+    async def checkpoint(self) -> int:
+        """The last sequence that should be archived, whether it is still there or not."""
+        return (await self._head())[0]
+
+    async def _head(self) -> tuple[int, bytes | None]:
         row = await (await self.connection.execute(self.sql["head"])).fetchone()
         assert row is not None, "the migration makes the checkpoint's row"
         seq, h = row
-        assert seq == 0 or h is not None, f"the archive's own event {seq} is gone: replay it"
-        return int(seq), bytes(h) if seq else chain.START
-
-    async def checkpoint(self) -> int:
-        """The last sequence that is archived."""
-        return (await self.head())[0]
+        return int(seq), None if h is None else bytes(h)
 
     async def write(self, after: int, before: bytes, events: Sequence[Recorded]) -> bytes:
         """Keep a batch, all or nothing; the chain after it. Errors: Fenced."""

@@ -8,6 +8,15 @@ from shared.subjects import subject
 from shared.wire import decode
 
 
+class Damaged(Exception):  # noqa: N818
+    """A copy ends too early, or is none of ours, after so many events."""
+
+    def __init__(self, seq: int, what: str) -> None:
+        super().__init__(what)
+        self.seq = seq
+        self.what = what
+
+
 class Kept(NamedTuple):
     """One event of a copy, with the chain that the copy claims for it, if it does."""
 

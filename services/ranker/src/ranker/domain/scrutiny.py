@@ -1,6 +1,6 @@
 """Whether a copy of the log is whole and untouched: order, chain, seals."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -32,13 +32,16 @@ class Published(NamedTuple):
 
 
 class Scrutiny:
-    """Looks at every event of a copy, in order; the chain is made anew from the first byte."""
+    """Looks at every event of a copy, in order; the chain is made anew from the first byte.
 
-    def __init__(self, key: str | None, verify: Verify) -> None:
+    A seal must be signed with one of the `keys`; without any, signatures of seals are not checked.
+    """
+
+    def __init__(self, keys: Sequence[str], verify: Verify) -> None:
         self.seq = 0
         self.seals = 0
         self.findings: list[Finding] = []
-        self.key = key
+        self.keys = keys
         self._verify = verify
         self._chain = chain.START
         # 32 bytes an event: a seal may name any sequence before its own.
@@ -98,11 +101,10 @@ class Scrutiny:
         self.seals += 1
         if fact.seq >= event.seq or self._up_to(fact.seq) != fact.chain or fact.count != fact.seq:
             self.find(fact.seq, f"the chain is not the one that event {event.seq} sealed")
-        if self.key is None:
-            return
         data, sig = bytes(envelope.data), envelope.sig or ""
-        if not self._verify(self.key, AGGREGATE, fact.seq, data, sig):
-            self.find(event.seq, "the seal is not signed with the known key")
+        known = (self._verify(key, AGGREGATE, fact.seq, data, sig) for key in self.keys)
+        if self.keys and not any(known):
+            self.find(event.seq, "the seal is not signed with a known key")
 
     def _up_to(self, seq: int) -> str:
         return bytes(self._all[H_BYTES * (seq - 1) : H_BYTES * seq]).hex()

@@ -93,6 +93,10 @@ class Standings:
         ]
         return [_row(place, entries[place.number], sources) for place in places(standings)]
 
+    def counting(self, board: Board) -> set[str]:
+        """The submissions whose results count there, in an entry or in another's score."""
+        return {one for submissions in self._sources(board).values() for one in submissions}
+
     def _sources(self, board: Board) -> dict[str, list[str]]:
         """The submissions that count for each source, in the order of their decision."""
         found: dict[str, list[str]] = {}
@@ -223,7 +227,7 @@ def _judge(state: Standings, rejudge: str, _: Recorded, fact: events.RejudgeJudg
 
 def _apply(state: Standings, rejudge: str, _: Recorded, _fact: Fact) -> None:
     applied = state.rejudges.pop(rejudge, None)
-    for submission, result in applied.results.items() if applied else ():
+    for submission, result in sorted(applied.results.items()) if applied else ():
         known = state.received.get(submission)
         # Of a run that the platform failed nothing follows: what stood before stands.
         if applied is not None and known is not None and result.outcome != "infra_failed":

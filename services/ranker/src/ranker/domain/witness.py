@@ -1,10 +1,11 @@
 """Whether the results on a leaderboard are what enrolled agents signed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import isclose
 from typing import Any, NamedTuple
 
 from ranker.domain.score import scored
+from ranker.domain.scrutiny import Finding
 from ranker.domain.seals import Verify
 from shared import events
 from shared.event_log import Recorded
@@ -16,11 +17,9 @@ SCORE_TOLERANCE = 1e-9
 
 
 class _Run(NamedTuple):
-    """A run of this leaderboard: its order, and of its verdict what is wrong and the cases."""
+    """A run of this leaderboard: where its verdict is, what is wrong with it, and its times."""
 
     seq: int
-    token: int
-    agg: str
     fault: str | None
     verdict: str
     timed: tuple[events.CaseResult, ...]
@@ -32,7 +31,7 @@ class Witness:
 
     def __init__(self, problem: str, gpu: str, verify: Verify) -> None:
         self.verified = 0
-        self.findings: list[tuple[int, str]] = []
+        self._faults: dict[tuple[str, int], Finding] = {}
         self._problem = problem
         self._gpu = gpu
         self._verify = verify
@@ -49,6 +48,11 @@ class Witness:
         meaning = _MEANING.get(event.envelope.type)
         if meaning is not None:
             meaning(self, event, event.fact)
+
+    def findings(self, counting: Iterable[str], number: int) -> list[Finding]:
+        """What is wrong with the results of these submissions under a problem version."""
+        found = (self._faults.get((submission, number)) for submission in counting)
+        return [one for one in found if one is not None]
 
     def enrolled(self, event: Recorded, fact: events.AgentEnrolled) -> None:
         """An agent has a key."""
@@ -89,13 +93,13 @@ class Witness:
         fault = self._fault(event, token)
         self.verified += fault is None
         timed = tuple(case for case in fact.cases if case.stage == "time")
-        self._runs[run] = _Run(event.seq, token, agg, fault, fact.verdict, timed, fact.sigma_run)
+        self._runs[run] = _Run(event.seq, fault, fact.verdict, timed, fact.sigma_run)
 
     def finished(self, event: Recorded, fact: SubmissionFinished) -> None:
         """The decision must follow from a run that was signed."""
         submission = last_token(event.envelope.agg)
         if submission in self._versions:
-            self._decided(event.seq, fact, self._versions[submission])
+            self._decided((submission, self._versions[submission]), event.seq, fact)
 
     def rejudge(self, event: Recorded, fact: events.RejudgeRequested) -> None:
         """Which version the new results are for."""
@@ -105,7 +109,7 @@ class Witness:
         """A new result must follow from a signed run just so."""
         number = self._rejudges.get(last_token(event.envelope.agg))
         if fact.submission in self._versions and number is not None:
-            self._decided(event.seq, fact.result, number)
+            self._decided((fact.submission, number), event.seq, fact.result)
 
     def _fault(self, event: Recorded, token: int) -> str | None:
         envelope = event.envelope
@@ -121,17 +125,20 @@ class Witness:
             return f"the run's signature is not that of agent {agent}"
         return None
 
-    def _decided(self, seq: int, fact: SubmissionFinished, number: int) -> None:
-        """Of what counts, the run must be there, signed, passed, and give this very score."""
+    def _decided(self, what: tuple[str, int], seq: int, fact: SubmissionFinished) -> None:
+        """A result that may be ranked needs a run that is there, signed, and gives this score."""
         run = self._runs.pop(fact.run or "", None)
+        self._faults.pop(what, None)
         if not fact.is_eligible:
             return
         if run is None:
-            self.findings.append((seq, f"it counts, but no leased run {fact.run} ended before it"))
+            fault = Finding(seq, f"it counts, but no leased run {fact.run} ended before it")
+            self._faults[what] = fault
         elif run.fault is not None:
-            self.findings.append((run.seq, run.fault))
-        elif not self._follows(fact, run, number):
-            self.findings.append((seq, f"its score does not follow from its run (event {run.seq})"))
+            self._faults[what] = Finding(run.seq, run.fault)
+        elif not self._follows(fact, run, what[1]):
+            fault = Finding(seq, f"its score does not follow from its run (event {run.seq})")
+            self._faults[what] = fault
 
     def _follows(self, fact: SubmissionFinished, run: _Run, number: int) -> bool:
         if run.verdict != "passed" or number not in self._rules:

@@ -10,22 +10,13 @@ from typing import TypeVar
 
 import msgspec
 
-from ranker.domain.kept import Kept
+from ranker.domain.kept import Damaged, Kept
 from shared import chain
 from shared.errors import Refused
 
 FORMAT = "warpboard-log/1"
 LEVEL = 6
 LINE_BYTES_MAX = 1024 * 1024
-
-
-class Damaged(Exception):  # noqa: N818
-    """The file ends too early, or is none of ours, after so many events."""
-
-    def __init__(self, seq: int, what: str) -> None:
-        super().__init__(what)
-        self.seq = seq
-        self.what = what
 
 
 class Header(msgspec.Struct):
@@ -137,6 +128,11 @@ class Reader:
             said = f"{self.header.count} at its start and {end.end} at its end"
             raise Damaged(seq, f"the file says that it has {said} events, but has {found}")
         self.end = end
+
+    @property
+    def last_h(self) -> str | None:
+        """The chain in the last line, once it was read."""
+        return None if self.end is None else self.end.h
 
     @contextmanager
     def _lines(self) -> Iterator["_Lines"]:

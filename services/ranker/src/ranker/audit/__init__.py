@@ -1,0 +1,1 @@
+"""Whether a leaderboard is what the log says, and the log what it was."""

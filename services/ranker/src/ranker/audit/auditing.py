@@ -1,0 +1,150 @@
+"""One audit: scrutinise every event, fold the leaderboard anew, compare it with the live one."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from math import isclose
+from typing import Any, NamedTuple, Protocol
+
+from ranker.domain.explain import Trail
+from ranker.domain.kept import Kept
+from ranker.domain.report import Explained, Report
+from ranker.domain.scrutiny import Finding, Published, Scrutiny
+from ranker.domain.seals import Verify
+from ranker.domain.standings import Board, Row, Standings
+from ranker.domain.witness import Witness
+from shared.errors import Refused
+from shared.event_log import Recorded
+
+# SQL and Python add in another order.
+TOLERANCE = 1e-9
+
+
+class Copy(Protocol):
+    """Where events come from; what is wrong with the copy itself it says."""
+
+    def events(self) -> AsyncIterator[Kept]:
+        """Every event, in order."""
+        ...
+
+    def findings(self) -> Sequence[Finding]:
+        """What was wrong with the copy as a whole, once all events were read."""
+        ...
+
+
+class Live(NamedTuple):
+    """What readers are shown: the entries of one leaderboard, folded up to a sequence."""
+
+    seq: int
+    at: datetime
+    entries: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is audited: a leaderboard at a moment, with the seals and keys that are known."""
+
+    problem: str
+    gpu: str
+    version: int | None = None
+    as_of: datetime | None = None
+    as_of_seq: int | None = None
+    keys: Sequence[str] = ()
+    published: Sequence[Published] = ()
+
+    def is_before(self, event: Recorded) -> bool:
+        """Whether an event had happened by the moment that is asked for."""
+        if self.as_of is not None and event.envelope.at > self.as_of:
+            return False
+        return self.as_of_seq is None or event.seq <= self.as_of_seq
+
+
+class _Audit:
+    """All that is folded in one pass."""
+
+    def __init__(self, question: Question, verify: Verify) -> None:
+        self.question = question
+        self.scrutiny = Scrutiny(question.keys, verify)
+        self.standings = Standings()
+        self.trail = Trail(question.problem, question.gpu)
+        self.witness = Witness(question.problem, question.gpu, verify)
+        self.seq = 0
+        self.at: datetime | None = None
+
+    def look(self, one: Kept) -> None:
+        """Take the next event."""
+        event = self.scrutiny.look(one)
+        if event is None or not self.question.is_before(event):
+            return
+        self.seq, self.at = event.seq, event.envelope.at
+        for fold in (self.standings.fold, self.trail.fold, self.witness.fold):
+            fold(event)
+
+    def board(self) -> Board:
+        """The leaderboard that is asked for. Errors: Refused."""
+        question = self.question
+        newest = self.standings.versions.get(question.problem)
+        if newest is None:
+            raise Refused(
+                "unknown_problem", f"there was no problem {question.problem!r}", "problem"
+            )
+        return Board(question.problem, question.version or newest, question.gpu)
+
+
+async def audit(question: Question, copy: Copy, verify: Verify, live: Live | None = None) -> Report:
+    """Everything there is to say about a leaderboard. Errors: Refused for one that never was."""
+    one = _Audit(question, verify)
+    async for event in copy.events():
+        one.look(event)
+    one.scrutiny.compare(question.published)
+    board = one.board()
+    at = question.as_of or (live.at if live else one.at)
+    rows = one.standings.board(board, at) if at else []
+    runs = one.witness.findings(one.standings.counting(board), board.number)
+    found = [*one.scrutiny.findings, *copy.findings(), *runs]
+    return Report(
+        board=board,
+        as_of=question.as_of,
+        seq=one.seq,
+        events=one.scrutiny.seq,
+        chain=one.scrutiny.chain,
+        seals=one.scrutiny.seals,
+        keys=tuple(question.keys),
+        verified=one.witness.verified,
+        rows=[Explained(row, one.trail.of(row, board)) for row in rows],
+        findings=sorted(found),
+        live_seq=live.seq if live else None,
+        differences=_differences(rows, live.entries) if live else [],
+    )
+
+
+def _differences(rows: Iterable[Row], entries: Iterable[dict[str, Any]]) -> list[str]:
+    """What readers see otherwise than the log says, a sentence an account."""
+    made = {row.account: row for row in rows}
+    shown = {entry["account"]: entry for entry in entries}
+    found = []
+    for account in sorted(made.keys() | shown.keys()):
+        if account not in shown:
+            found.append(f"{account} is missing: the log gives submission {made[account].number}")
+        elif account not in made:
+            number = shown[account]["number"]
+            found.append(f"{account} is shown with submission {number}: the log gives no entry")
+        else:
+            found += _unequal(made[account], shown[account])
+    return found
+
+
+def _unequal(row: Row, entry: dict[str, Any]) -> list[str]:
+    """The fields of an entry that are not what the log gives."""
+    said = row._asdict()
+    return [
+        f"{row.account}: {name} is shown as {entry[name]}, the log gives {said[name]}"
+        for name in ("number", "source", "runs", "score_us", "error", "freedom", "delta")
+        if not _is_equal(said[name], entry[name])
+    ]
+
+
+def _is_equal(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return isclose(one, other, rel_tol=TOLERANCE)
+    return one == other
