@@ -5,5 +5,13 @@ from shared.memory.bus import MemoryBus
 from shared.memory.deadletters import MemoryDeadLetters
 from shared.memory.log import MemoryLog
 from shared.memory.outbox import MemoryOutbox
+from shared.memory.snapshots import MemorySnapshots
 
-__all__ = ["MemoryBlobs", "MemoryBus", "MemoryDeadLetters", "MemoryLog", "MemoryOutbox"]
+__all__ = [
+    "MemoryBlobs",
+    "MemoryBus",
+    "MemoryDeadLetters",
+    "MemoryLog",
+    "MemoryOutbox",
+    "MemorySnapshots",
+]

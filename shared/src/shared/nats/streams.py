@@ -7,7 +7,7 @@ from nats.aio.client import Client
 
 from shared.errors import Failed
 from shared.nats.requests import Denied, ask, patiently
-from shared.subjects import BLOBS, DEADLETTERS, LARGE, LEASES, STREAM
+from shared.subjects import BLOBS, DEADLETTERS, LARGE, LEASES, SNAPSHOTS, STREAM
 from shared.wire import EVENT_BYTES_MAX
 
 SECOND_NS = 1_000_000_000
@@ -78,6 +78,14 @@ _DEADLETTERS: Settings = {
     "max_msgs": 100_000,
     "allow_direct": True,
 }
+# The newest parts of each snapshot, written in one batch.
+_SNAPSHOTS: Settings = {
+    "name": SNAPSHOTS,
+    "subjects": ["snapshots.>"],
+    "storage": "file",
+    "max_msgs_per_subject": 1,
+    "allow_atomic": True,
+}
 
 
 class State(msgspec.Struct):
@@ -100,7 +108,7 @@ async def ensure(nc: Client, replicas: int = 1) -> None:
 
     Errors: Failed if one exists with other settings, or after 30 s without an answer.
     """
-    for settings in (_EVENTS, _BLOBS, _LARGE, _LEASES, _DEADLETTERS):
+    for settings in (_EVENTS, _BLOBS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS):
         await patiently(nc, partial(_create, nc, settings, replicas))
 
 
