@@ -8,20 +8,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
-from ingest import http
+from ingest.http.reads import DOWNLOADS_MAX, reads
 from ingest.ranker_http import Ranker
-from ingest.service import Ingest
-from shared.memory import MemoryBlobs, MemoryLog
+from shared.http import install
 
 PIECES = [b"x" * 1000] * 50
-
-
-class Nobody:
-    """People, of whom a download asks nothing."""
-
-    async def account(self, name: str) -> str:
-        """Never asked."""
-        raise AssertionError(name)
 
 
 def ranker() -> FastAPI:
@@ -45,12 +36,10 @@ def ranker() -> FastAPI:
 async def door() -> AsyncIterator[httpx.AsyncClient]:
     inner = httpx.ASGITransport(ranker())
     async with httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind:
-
-        async def is_well() -> str:
-            return ""
-
-        ingest = Ingest(MemoryLog(), MemoryBlobs(), Nobody())
-        outer = httpx.ASGITransport(http.application(ingest, Ranker(behind), is_well))
+        app = FastAPI()
+        install(app)
+        reads(app, Ranker(behind))
+        outer = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=outer, base_url="http://test") as client:
             yield client
 
@@ -64,7 +53,7 @@ async def test_a_download_comes_whole_and_as_a_file(door: httpx.AsyncClient) -> 
 
 
 async def test_many_downloads_at_once_all_come(door: httpx.AsyncClient) -> None:
-    asked = [door.get("/v1/submissions/7/files/log.txt") for _ in range(3 * http.DOWNLOADS_MAX)]
+    asked = [door.get("/v1/submissions/7/files/log.txt") for _ in range(3 * DOWNLOADS_MAX)]
     answers = await asyncio.gather(*asked)
     assert {answer.status_code for answer in answers} == {200}
 

@@ -1,87 +1,17 @@
 """The public door: every bad request gets one clear answer, every good one is in the log."""
 
-from collections.abc import AsyncIterator, Mapping
-
 import httpx
 import pytest
+from fastapi import FastAPI
 
-from ingest.http import REQUEST_BYTES_MAX, application
-from ingest.postgres import PostgresPeople
+from ingest.http import REQUEST_BYTES_MAX
+from ingest.http.reads import reads
 from ingest.ranker_http import Ranker, client
-from ingest.service import Ingest
-from shared.events import SubmissionReceived
-from shared.memory import MemoryBlobs, MemoryLog
-from shared.postgres import migrate, pool
+from shared.events import ProblemPublished, SubmissionReceived
+from shared.http import install
+from tests.ingest.door import ADA, FILES, KERNEL, TASK, Door
 
 pytestmark = pytest.mark.server
-
-TASK = """
-lang: py
-description: Copy the input.
-config: {main: eval.py}
-files:
-  - {name: submission.py, source: "@SUBMISSION@"}
-  - {name: reference.py, source: reference.py}
-tests:
-  - {size: 8, seed: 1}
-benchmarks:
-  - {size: 64, seed: 2}
-test_timeout: 10
-gpus: [CPU, H100]
-"""
-FILES = {"task.yml": TASK.encode(), "reference.py": b"def ref_kernel(data): return data\n"}
-KERNEL = b"def custom_kernel(data):\n    return data\n"
-KERNEL_FILE = {"file": ("kernel.py", KERNEL)}
-ADA = {"Warpboard-Participant": "ada"}
-
-
-class Door:
-    """ingest as an HTTP client sees it, and the log behind it."""
-
-    def __init__(self, http: httpx.AsyncClient, log: MemoryLog) -> None:
-        self.http = http
-        self.log = log
-
-    async def publish(self, files: dict[str, bytes] = FILES) -> httpx.Response:
-        parts = [("files", (name, data)) for name, data in files.items()]
-        return await self.http.post("/v1/problems", data={"slug": "copy"}, files=parts, headers=ADA)
-
-    async def submit(
-        self,
-        source: bytes = KERNEL,
-        name: str = "kernel.py",
-        headers: dict[str, str] = ADA,
-        **fields: str | list[str],
-    ) -> httpx.Response:
-        return await self.ask(fields, {"file": (name, source)}, headers)
-
-    async def ask(
-        self,
-        fields: Mapping[str, str | list[str]],
-        files: Mapping[str, tuple[str, bytes]] = KERNEL_FILE,
-        headers: dict[str, str] = ADA,
-    ) -> httpx.Response:
-        data = {"problem": "copy", "mode": "test", "gpu": "CPU"} | dict(fields)
-        kept = {key: value for key, value in data.items() if value}
-        return await self.http.post("/v1/submissions", data=kept, files=files, headers=headers)
-
-
-@pytest.fixture
-async def door(postgres_dsn: str) -> AsyncIterator[Door]:
-    migrate(postgres_dsn, "shared", "accounts")
-    log = MemoryLog()
-    async with pool(postgres_dsn, 1, 2) as people, client("http://127.0.0.1:1") as nobody:
-        ingest = Ingest(log, MemoryBlobs(), PostgresPeople(people))
-
-        async def is_well() -> str:
-            return ""
-
-        app = application(ingest, Ranker(nobody), is_well)
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
-            found = Door(http, log)
-            assert (await found.publish()).status_code == 201
-            yield found
 
 
 async def test_an_accepted_submission_is_in_the_log(door: Door) -> None:
@@ -101,6 +31,18 @@ async def test_no_name_and_no_source_is_in_an_event(door: Door) -> None:
     assert b"very-own-trick" not in said
     assert "ada" not in actors
     assert b'"ada"' not in said
+
+
+async def test_a_submission_says_what_a_machine_must_have(door: Door) -> None:
+    asked = b"requires: {count: 2, memory_mib: 9, toolchains: [triton]}"
+    await door.publish(FILES | {"warpboard.yml": asked})
+    await door.submit(b"//!WARPBOARD compiler: nvrtc\nint x;", "kernel.cu")
+    published, received = (event.fact for event in door.log.since(1))
+    assert isinstance(published, ProblemPublished)
+    assert isinstance(received, SubmissionReceived)
+    assert published.requires.toolchains == ["triton"]
+    assert received.requires.toolchains == ["triton", "nvrtc"]
+    assert (received.requires.count, received.requires.memory_mib) == (2, 9)
 
 
 async def test_several_gpu_types_make_several_submissions(door: Door) -> None:
@@ -187,6 +129,13 @@ async def test_a_key_with_another_file_is_refused(door: Door) -> None:
     assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused")
 
 
+async def test_a_key_with_another_gpu_type_is_refused(door: Door) -> None:
+    headers = ADA | {"Idempotency-Key": "k1"}
+    await door.submit(headers=headers, gpu="CPU")
+    answer = await door.submit(headers=headers, gpu="H100")
+    assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused")
+
+
 async def test_a_key_is_its_participants_own(door: Door) -> None:
     numbers = [
         (await door.submit(headers={"Warpboard-Participant": who, "Idempotency-Key": "k1"})).json()[
@@ -225,9 +174,24 @@ async def test_a_bad_problem_is_refused_by_one_sentence(
     assert "task.yml" in answer.json()["detail"]
 
 
-async def test_reads_without_a_ranker_say_when_to_ask_again(door: Door) -> None:
-    answer = await door.http.get("/v1/problems")
+async def test_reads_without_a_ranker_say_when_to_ask_again() -> None:
+    app = FastAPI()
+    install(app)
+    async with client("http://127.0.0.1:1") as nobody:
+        reads(app, Ranker(nobody))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+            answer = await http.get("/v1/problems")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["%2e%2e/internal/rejudge-items", "a/%2E%2e/%2e%2e/internal/rejudge-items", "%2e/problems"],
+)
+async def test_no_path_leads_to_what_is_internal(door: Door, path: str) -> None:
+    answer = await door.http.get(f"/v1/{path}?problem=copy&from_version=1&select=all")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
 async def test_an_unknown_path_is_answered_in_the_same_shape(door: Door) -> None:
@@ -252,4 +216,4 @@ async def test_a_file_name_with_half_a_character_is_no_bug(door: Door) -> None:
 @pytest.mark.parametrize("path", ["problems/%00", "problems/a%3Fb", "problems/%E2%82%AC"])
 async def test_an_odd_path_is_passed_on_as_it_is(door: Door, path: str) -> None:
     answer = await door.http.get(f"/v1/{path}")
-    assert answer.status_code == 503
+    assert answer.status_code == 404

@@ -6,13 +6,15 @@ import sys
 from ingest import http, ranker_http
 from ingest.postgres import PostgresPeople
 from ingest.ranker_http import Ranker
-from ingest.service import Ingest
+from ingest.service import ingest
+from ingest.service.ports import Ports
 from ingest.settings import Settings, load
 from shared import lifecycle
 from shared.http import serve
 from shared.lifecycle import Life
 from shared.nats.blobs import NatsBlobs
 from shared.nats.connection import connect
+from shared.nats.deadletters import NatsDeadLetters
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.postgres import migrate, pool
@@ -28,15 +30,15 @@ async def _run(settings: Settings, life: Life) -> None:
         pool(settings.postgres_dsn, 1, POOL_MAX) as connections,
         ranker_http.client(settings.ranker_url) as client,
     ):
-        people = PostgresPeople(connections)
+        people, ranker = PostgresPeople(connections), Ranker(client)
 
         async def is_well() -> str:
             if not nc.is_connected:
                 return "the log does not answer"
             return "" if await people.is_well() else "the database does not answer"
 
-        ingest = Ingest(NatsLog(nc), NatsBlobs(nc), people)
-        app = http.application(ingest, Ranker(client), is_well)
+        ports = Ports(NatsLog(nc), NatsBlobs(nc), people, ranker, NatsDeadLetters(nc))
+        app = http.application(ingest(ports), ranker, is_well, settings.operator_token)
         await serve(app, settings.listen.host, settings.listen.port, life.stopping)
     await nc.close()
 

@@ -18,17 +18,17 @@ class PostgresPeople:
 
     async def account(self, name: str) -> str:
         """The account of a participant's name, opened when it is new. Errors: Failed."""
-        sql = statements("ingest", "participants.sql")
-        try:
-            async with self.pool.connection() as connection:
-                values = {"account": new_id(), "name": name}
-                await connection.execute(sql["open_account"].encode(), values)
-                cursor = await connection.execute(sql["account_of"].encode(), values)
-                row = await cursor.fetchone()
-        except (OperationalError, PoolTimeout) as error:
-            raise Failed(f"the accounts cannot be read: {error}") from error
-        assert row is not None
-        return str(row[0])
+        if known := await self.known(name):
+            return known
+        await self._ask("open_account", {"account": new_id(), "name": name})
+        opened = await self.known(name)
+        assert opened is not None
+        return opened
+
+    async def known(self, name: str) -> str | None:
+        """The account of a participant's name, None if nobody has it. Errors: Failed."""
+        row = await self._ask("account_of", {"name": name})
+        return None if row is None else str(row[0])
 
     async def is_well(self) -> bool:
         """Whether the database answers."""
@@ -38,3 +38,12 @@ class PostgresPeople:
         except (OperationalError, PoolTimeout):
             return False
         return True
+
+    async def _ask(self, statement: str, values: dict[str, str]) -> tuple[object, ...] | None:
+        sql = statements("ingest", "participants.sql")[statement]
+        try:
+            async with self.pool.connection() as connection:
+                cursor = await connection.execute(sql.encode(), values)
+                return await cursor.fetchone() if cursor.description else None
+        except (OperationalError, PoolTimeout) as error:
+            raise Failed(f"the accounts cannot be read: {error}") from error

@@ -1,19 +1,31 @@
-"""Reads, passed on to ranker, which owns the read models."""
+"""Reads, passed on to ranker, which owns the read models; and what ingest itself asks there."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import httpx
+import msgspec
 
-from ingest.service import Answer, Stream
-from shared.errors import Failed
+from ingest.service.ports import Answer, Stream, Wanted
+from shared.errors import Failed, Refused
+from shared.events import RejudgeItem
 
 READERS_MAX = 1000
 PASSED = ("accept", "if-none-match")
 RETURNED = ("content-type", "etag", "retry-after", "warpboard-projection-lag")
 OF_FILES = (*RETURNED, "content-length", "content-disposition", "x-content-type-options")
+_Kind = TypeVar("_Kind", bound=msgspec.Struct)
 AWAY = "the leaderboards cannot be read for a moment; ask again"
+
+
+class _Submission(msgspec.Struct):
+    id: str
+
+
+class _Items(msgspec.Struct):
+    items: list[RejudgeItem]
 
 
 @dataclass(frozen=True)
@@ -26,10 +38,7 @@ class Ranker:
         """Pass one GET on. Errors: Failed if ranker does not answer."""
         passed = {name: headers[name] for name in PASSED if name in headers}
         url = f"{path}?{query}" if query else path
-        try:
-            answer = await self.client.get(url, headers=passed)
-        except httpx.HTTPError as error:
-            raise Failed(AWAY) from error
+        answer = await self._get(url, passed)
         return Answer(answer.status_code, _returned(answer, RETURNED), answer.content)
 
     @asynccontextmanager
@@ -41,6 +50,40 @@ class Ranker:
                 yield Stream(answer.status_code, sent, answer.aiter_raw())
         except httpx.HTTPError as error:
             raise Failed(AWAY) from error
+
+    async def submission(self, number: int) -> str:
+        """The id of a submission. Errors: Refused `unknown_submission`; Failed."""
+        answer = await self._get(f"/v1/submissions/{number}")
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            raise Refused("unknown_submission", f"there is no submission {number}", "number")
+        return _read(answer, _Submission).id
+
+    async def rejudge_items(self, which: Wanted) -> list[RejudgeItem]:
+        """The submissions that may run again. Errors: Failed."""
+        asked = which._asdict()
+        query = {key: value for key, value in asked.items() if value is not None}
+        return _read(await self._get("/internal/rejudge-items", query=query), _Items).items
+
+    async def _get(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str | int] | None = None,
+    ) -> httpx.Response:
+        try:
+            return await self.client.get(url, headers=headers, params=query)
+        except httpx.HTTPError as error:
+            raise Failed(AWAY) from error
+
+
+def _read(answer: httpx.Response, kind: type[_Kind]) -> _Kind:
+    """What ranker answered us, never somebody else. Errors: Failed."""
+    if answer.status_code != httpx.codes.OK:
+        raise Failed(AWAY)
+    try:
+        return msgspec.json.decode(answer.content, type=kind)
+    except msgspec.DecodeError as error:
+        raise Failed(f"the read side answered what cannot be read: {error}") from error
 
 
 def _returned(answer: httpx.Response, names: Sequence[str]) -> dict[str, str]:

@@ -1,23 +1,25 @@
 """What ingest is told at start; the only reader of its environment."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shared.errors import Refused
 from shared.settings import Listen, read
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+TOKEN_LENGTH_MIN = 16
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where everything is."""
+    """Where everything is; without an operator's token nobody is one."""
 
     nats_url: str
     postgres_dsn: str
     listen: Listen
     ops_listen: Listen
     ranker_url: str
+    operator_token: str = field(default="", repr=False)
 
 
 def load() -> Settings:
@@ -30,5 +32,14 @@ def load() -> Settings:
             f"WARPBOARD_INGEST_LISTEN is {settings.listen.host}: without tokens ingest believes "
             "any name it is told, so it listens on 127.0.0.1 alone",
             "listen",
+        )
+    token = settings.operator_token
+    is_sendable = token.isascii() and token.isprintable() and " " not in token
+    if token and not (is_sendable and len(token) >= TOKEN_LENGTH_MIN):
+        raise Refused(
+            "bad_settings",
+            f"WARPBOARD_INGEST_OPERATOR_TOKEN is no token: expected at least {TOKEN_LENGTH_MIN} "
+            "visible ASCII characters, or none at all",
+            "operator_token",
         )
     return settings

@@ -1,54 +1,18 @@
 """What may come in: admissible, or Refused with a code and the mend."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from shared.decider import Decider
+from msgspec import structs
+
 from shared.errors import Refused
-from shared.events import MODES, Blob, Fact, ProblemPublished, SubmissionReceived
+from shared.events import MODES, Blob, ProblemPublished, Requires, SubmissionReceived
 from shared.problems.directives import Directives
-from shared.problems.languages import suffixes
+from shared.problems.languages import suffixes, toolchains
 
 QUEUE_WAIT_S_MAX = 3600.0
 STARTING_S_MAX = 60.0
 ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A problem as its history tells it; `published` is the newest version, None before any."""
-
-    published: ProblemPublished | None = None
-
-
-@dataclass(frozen=True)
-class Publish:
-    """The files of a problem, compiled; its number is given by the decision."""
-
-    version: ProblemPublished
-
-
-def decide(command: Publish, state: Problem) -> Sequence[Fact]:
-    """A new version if the digest differs from the newest one, else nothing."""
-    newest = state.published
-    if newest is not None and newest.digest == command.version.digest:
-        return ()
-    return (numbered(command.version, newest.number + 1 if newest else 1),)
-
-
-def evolve(state: Problem, fact: Fact) -> Problem:
-    """What a problem is after one more event."""
-    return Problem(published=fact) if isinstance(fact, ProblemPublished) else state
-
-
-def numbered(version: ProblemPublished, number: int) -> ProblemPublished:
-    """The same version under its number."""
-    fields = {name: getattr(version, name) for name in version.__struct_fields__}
-    return ProblemPublished(**fields | {"number": number})
-
-
-problems = Decider[Publish, Problem, Fact](Problem(), decide, evolve)
 
 
 @dataclass(frozen=True)
@@ -58,9 +22,9 @@ class Submit:
     account: str
     problem: str
     mode: str
-    gpu: str | None
     name: str
-    source: bytes
+    text: str
+    source: Blob
     at: datetime
     via: str
     request_hash: str
@@ -91,17 +55,6 @@ def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
     if not text.strip():
         raise Refused("empty_file", "the file is empty: it must define custom_kernel", "file")
     return text
-
-
-def known(slug: str, state: Problem) -> ProblemPublished:
-    """The newest version of a problem. Errors: Refused `unknown_leaderboard`."""
-    if state.published is None:
-        raise Refused(
-            "unknown_leaderboard",
-            f"there is no leaderboard {slug!r}; GET /v1/problems lists them",
-            "problem",
-        )
-    return state.published
 
 
 def check_mode(mode: str) -> None:
@@ -149,7 +102,13 @@ def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
     return at + timedelta(seconds=QUEUE_WAIT_S_MAX + STARTING_S_MAX + budget_s)
 
 
-def receive(command: Submit, published: ProblemPublished, gpu: str, source: Blob) -> Fact:
+def required(name: str, text: str, asked: Requires) -> Requires:
+    """What a machine must have for a file: what its problem asks for, and its own compiler."""
+    found = dict.fromkeys([*asked.toolchains, *toolchains(name, text)])
+    return structs.replace(asked, toolchains=list(found))
+
+
+def receive(command: Submit, published: ProblemPublished, gpu: str) -> SubmissionReceived:
     """The fact that an admissible submission was taken in."""
     return SubmissionReceived(
         account=command.account,
@@ -158,11 +117,12 @@ def receive(command: Submit, published: ProblemPublished, gpu: str, source: Blob
         problem_digest=published.digest,
         gpu=gpu,
         mode=command.mode,
-        source=source,
+        source=command.source,
         name=command.name,
         deadline_at=deadline(command.mode, published.budgets_s, command.at),
         via=command.via,
         request_hash=command.request_hash,
+        requires=required(command.name, command.text, published.requires),
     )
 
 

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ingest import domain
+from ingest.domain import problems
+from ingest.domain import submissions as domain
 from shared.errors import Refused
 from shared.events import Blob, ProblemPublished
 from shared.problems.directives import Directives, read_directives
@@ -66,19 +67,19 @@ def test_a_problem_takes_the_languages_that_it_names(name: str, language: str) -
 
 
 def test_a_first_version_has_number_one() -> None:
-    (fact,) = domain.problems.decide(domain.Publish(version()), domain.Problem())
+    (fact,) = problems.problems.decide(problems.Publish(version()), problems.Problem())
     assert isinstance(fact, ProblemPublished)
     assert fact.number == 1
 
 
 def test_equal_files_make_no_new_version() -> None:
-    state = domain.problems.fold([version(number=3)])
-    assert domain.problems.decide(domain.Publish(version()), state) == ()
+    state = problems.problems.fold([version(number=3)])
+    assert problems.problems.decide(problems.Publish(version()), state) == ()
 
 
 def test_changed_files_make_the_next_version() -> None:
-    state = domain.problems.fold([version(number=3)])
-    (fact,) = domain.problems.decide(domain.Publish(version("d2")), state)
+    state = problems.problems.fold([version(number=3)])
+    (fact,) = problems.problems.decide(problems.Publish(version("d2")), state)
     assert isinstance(fact, ProblemPublished)
     assert (fact.number, fact.digest) == (4, "d2")
 
@@ -103,7 +104,7 @@ def test_an_unknown_or_open_gpu_is_refused_with_the_list(
 
 def test_an_unknown_leaderboard_is_refused() -> None:
     with pytest.raises(Refused, match="no leaderboard 'nope'"):
-        domain.known("nope", domain.Problem())
+        problems.known("nope", problems.Problem())
 
 
 def test_an_unknown_mode_is_refused() -> None:

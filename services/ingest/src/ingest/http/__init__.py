@@ -1,0 +1,51 @@
+"""The routes under /v1: requests in, JSON out, one shape of error."""
+
+from collections.abc import Awaitable, Callable
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+
+from ingest.http.machines import machines
+from ingest.http.moderation import moderation
+from ingest.http.operators import Door
+from ingest.http.platform import platform
+from ingest.http.problems import problems
+from ingest.http.reads import reads
+from ingest.http.rejudges import rejudges
+from ingest.http.submissions import submissions
+from ingest.service import Ingest
+from ingest.service.ports import Reads
+from shared.http import BodyLimit, install
+
+REQUEST_BYTES_MAX = 16 * 1024 * 1024
+
+
+def application(
+    ingest: Ingest, reader: Reads, is_well: Callable[[], Awaitable[str]], operator_token: str = ""
+) -> FastAPI:
+    """The public API over the two sides: commands to ingest, reads to ranker.
+
+    Without an operator's token nobody is one.
+    """
+    app = FastAPI(title="Warpboard", docs_url="/docs", openapi_url="/v1/openapi.json")
+    app.add_middleware(BodyLimit, bytes_max=REQUEST_BYTES_MAX)
+    install(app)
+    door = Door(operator_token)
+    submissions(app, ingest, door)
+    problems(app, ingest.authors)
+    for theme in (machines, moderation, rejudges, platform):
+        app.include_router(theme(ingest, door))
+    _health(app, is_well)
+    # Last, for it takes every path that is nobody else's.
+    reads(app, reader)
+    return app
+
+
+def _health(app: FastAPI, is_well: Callable[[], Awaitable[str]]) -> None:
+    @app.get("/health")
+    async def health() -> JSONResponse:
+        """Whether this door may take traffic: the log and the database answer."""
+        ill = await is_well()
+        if ill:
+            return JSONResponse({"status": "ill", "detail": ill}, 503, {"Retry-After": "1"})
+        return JSONResponse({"status": "ok"})

@@ -1,0 +1,37 @@
+"""What requests of operators and participants say, and how a decision is answered."""
+
+from typing import Annotated, Any
+
+from fastapi import Path
+from pydantic import BaseModel, ConfigDict, Field
+
+from ingest.service.decisions import Made
+
+TEXT_LENGTH_MAX = 500
+APPEAL_LENGTH_MAX = 10_000
+
+# Printable, for it goes into the log for ever, and onto people's screens.
+Text = Annotated[
+    str, Field(min_length=1, max_length=TEXT_LENGTH_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
+Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+IdInPath = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+NumberInPath = Annotated[int, Path(ge=1)]
+
+
+class Body(BaseModel):
+    """A request's body: no key beyond its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Why(Body):
+    """Why an operator does what the route says."""
+
+    reason: Text
+
+
+def shown(made: Made) -> dict[str, Any]:
+    """A decision as an answer; `event` is null if it was so already."""
+    kind = None if made.fact is None else type(made.fact).__name__
+    return {"event": kind, "seq": made.seq}

@@ -1,0 +1,77 @@
+"""Operators' routes for the platform itself."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends
+from pydantic import Field
+
+from ingest.domain import platform as rules
+from ingest.http.bodies import Body, IdInPath, NumberInPath, Text, Why, shown
+from ingest.http.operators import Door
+from ingest.service import Ingest
+from ingest.service.operators import Operators
+
+SWITCHES: Mapping[str, Callable[[str], rules.PauseIntake | rules.ResumeIntake]] = {
+    "pause": rules.PauseIntake,
+    "resume": rules.ResumeIntake,
+}
+
+
+class SkipWhy(Body):
+    """Which event a projection goes on without, and why."""
+
+    seq: Annotated[int, Field(ge=1)]
+    reason: Text
+
+
+class Deed(Body):
+    """What an operator did, to what, and why."""
+
+    command: Text
+    target: Text
+    reason: Text
+
+
+def platform(ingest: Ingest, door: Door) -> APIRouter:
+    """The routes, each for operators alone."""
+    router = APIRouter(prefix="/v1/admin")
+    _switches(router, ingest.operators, door)
+    _dead_letters(router, ingest.operators, door)
+    return router
+
+
+def _switches(router: APIRouter, commands: Operators, door: Door) -> None:
+    @router.post("/intake/{act}")
+    async def intake(
+        act: Literal["pause", "resume"], body: Why, actor: Annotated[str, Depends(door)]
+    ) -> dict[str, Any]:
+        """Take no submission in, or take them in again."""
+        return shown(await commands.intake(SWITCHES[act](body.reason), actor))
+
+    @router.post("/projections/{name}/skip")
+    async def skip(
+        name: IdInPath, body: SkipWhy, actor: Annotated[str, Depends(door)]
+    ) -> dict[str, Any]:
+        """Let a projection go on without an event that it cannot fold."""
+        return shown(await commands.skip(name, body.seq, body.reason, actor))
+
+    @router.post("/acted", status_code=201)
+    async def acted(body: Deed, actor: Annotated[str, Depends(door)]) -> dict[str, Any]:
+        """Keep what an operator did that has no event of its own."""
+        return shown(await commands.acted(body.command, body.target, body.reason, actor))
+
+
+def _dead_letters(router: APIRouter, commands: Operators, door: Door) -> None:
+    @router.get("/deadletters", dependencies=[Depends(door)])
+    async def dead_letters() -> dict[str, Any]:
+        """The events that consumers gave up, oldest first."""
+        letters = await commands.dead_letters()
+        return {"items": [one._asdict() | {"at": one.at.isoformat()} for one in letters]}
+
+    @router.post("/deadletters/{consumer}/{seq}/redrive")
+    async def redrive(
+        consumer: IdInPath, seq: NumberInPath, body: Why, actor: Annotated[str, Depends(door)]
+    ) -> dict[str, Any]:
+        """Hand an event to the consumer that gave it up once more."""
+        return shown(await commands.redrive(consumer, seq, body.reason, actor))

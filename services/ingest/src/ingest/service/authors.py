@@ -1,0 +1,73 @@
+"""What authors ask for: a problem's files made its newest version."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ingest.domain import problems
+from ingest.service.decisions import By, Decisions
+from ingest.service.ports import Ports
+from shared import subjects
+from shared.errors import Refused
+from shared.events import ProblemPublished, Requires
+from shared.problems import ProblemVersion, compile_problem
+
+SLUG_LENGTH_MAX = 64
+
+
+@dataclass(frozen=True)
+class Published:
+    """A problem's newest version; `is_new` if this request made it."""
+
+    slug: str
+    number: int
+    digest: str
+    is_new: bool
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Authors:
+    """The commands of authors."""
+
+    ports: Ports
+    decisions: Decisions
+
+    async def publish(self, slug: str, files: Mapping[str, bytes], author: str) -> Published:
+        """Make these files the problem's newest version. Errors: Refused; Failed."""
+        if len(slug) > SLUG_LENGTH_MAX:
+            raise Refused("bad_problem", f"a slug has at most {SLUG_LENGTH_MAX} characters", "slug")
+        version = await asyncio.to_thread(compile_problem, slug, files)
+        command = problems.Publish(await self._keep(version))
+        by = By(f"account:{await self.ports.people.account(author)}", slug)
+        agg = subjects.problem(slug)
+        made = await self.decisions.make(agg, problems.problems, command, by)
+        newest = made.fact
+        if newest is None:
+            history = await self.ports.log.history(agg)
+            newest = problems.known(slug, problems.problems.fold(one.fact for one in history))
+        assert isinstance(newest, ProblemPublished)
+        is_new = made.fact is not None
+        return Published(slug, newest.number, newest.digest, is_new, version.warnings)
+
+    async def _keep(self, version: ProblemVersion) -> ProblemPublished:
+        """Blobs first, then the event that names them."""
+        blobs, needs = self.ports.blobs, version.requires
+        return ProblemPublished(
+            number=0,
+            digest=version.digest,
+            title=version.title,
+            manifest=await blobs.put(version.manifest, "application/json"),
+            files={name: await blobs.put(data) for name, data in version.files.items()},
+            gpus=list(version.gpus),
+            cases_count=dict(version.cases_count),
+            ranking_by=version.ranking_by,
+            budgets_s=dict(version.budgets_s),
+            source_bytes_max=version.source_bytes_max,
+            languages=list(version.languages),
+            requires=Requires(
+                count=needs.count,
+                memory_mib=needs.memory_mib,
+                toolchains=list(needs.toolchains),
+            ),
+        )

@@ -1,0 +1,36 @@
+"""A submission by its number, as its own history tells it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ingest.service.ports import Ports
+from shared import subjects
+from shared.errors import Failed, Refused
+from shared.events import Fact, SubmissionReceived
+
+
+class Case(NamedTuple):
+    """A submission that somebody decides about."""
+
+    id: str
+    account: str
+    facts: Sequence[Fact]
+
+
+async def load_case(ports: Ports, number: int) -> Case:
+    """The submission with this number. Errors: Refused `unknown_submission`; Failed."""
+    submission = await ports.lookups.submission(number)
+    history = await ports.log.history(subjects.submission(submission))
+    if not history or history[0].seq != number:
+        raise Failed(f"the read models and the log do not agree on submission {number}; ask again")
+    first = history[0].fact
+    assert isinstance(first, SubmissionReceived), "a number is the sequence of the first event"
+    return Case(submission, first.account, [event.fact for event in history])
+
+
+async def own_case(ports: Ports, number: int, participant: str) -> Case:
+    """The participant's own submission. Errors: Refused, `not_yours` among them; Failed."""
+    case = await load_case(ports, number)
+    if case.account != await ports.people.known(participant):
+        raise Refused("not_yours", f"submission {number} is another participant's", "number")
+    return case

@@ -1,0 +1,172 @@
+"""ingest as an HTTP client sees it, with the log behind it and a read side that reads that log."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+
+from ingest.http import application
+from ingest.postgres import PostgresPeople
+from ingest.ranker_http import Ranker
+from ingest.service import ingest
+from ingest.service.ports import Ports
+from shared import subjects
+from shared.clock import new_id, now
+from shared.event_log import EventLog, New
+from shared.events import Fact, RejudgeItem, SubmissionFinished, SubmissionReceived
+from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
+from shared.postgres import migrate, pool
+from shared.wire import Stamp, seal
+
+TASK = """
+lang: py
+description: Copy the input.
+config: {main: eval.py}
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+tests:
+  - {size: 8, seed: 1}
+benchmarks:
+  - {size: 64, seed: 2}
+test_timeout: 10
+gpus: [CPU, H100]
+"""
+FILES = {"task.yml": TASK.encode(), "reference.py": b"def ref_kernel(data): return data\n"}
+KERNEL = b"def custom_kernel(data):\n    return data\n"
+KERNEL_FILE = {"file": ("kernel.py", KERNEL)}
+ADA = {"Warpboard-Participant": "ada"}
+TOKEN = "a-token-of-operators"
+OPERATOR = {"Authorization": f"Bearer {TOKEN}", "Warpboard-Operator": "olga"}
+FINISHED = SubmissionFinished(outcome="passed", is_eligible=True, code="ok", reason="")
+
+
+class Door:
+    """ingest as an HTTP client sees it, and what is behind it."""
+
+    def __init__(self, http: httpx.AsyncClient, log: MemoryLog, bus: MemoryBus) -> None:
+        self.http = http
+        self.log = log
+        self.bus = bus
+
+    async def publish(self, files: Mapping[str, bytes] = FILES) -> httpx.Response:
+        """Publish the problem copy."""
+        parts = [("files", (name, data)) for name, data in files.items()]
+        return await self.http.post("/v1/problems", data={"slug": "copy"}, files=parts, headers=ADA)
+
+    async def submit(
+        self,
+        source: bytes = KERNEL,
+        name: str = "kernel.py",
+        headers: Mapping[str, str] = ADA,
+        **fields: str | list[str],
+    ) -> httpx.Response:
+        """Submit to the problem copy."""
+        return await self.ask(fields, {"file": (name, source)}, headers)
+
+    async def ask(
+        self,
+        fields: Mapping[str, str | list[str]],
+        files: Mapping[str, tuple[str, bytes]] = KERNEL_FILE,
+        headers: Mapping[str, str] = ADA,
+    ) -> httpx.Response:
+        """Submit with these fields; an empty one is left out."""
+        data = {"problem": "copy", "mode": "test", "gpu": "CPU"} | dict(fields)
+        kept = {key: value for key, value in data.items() if value}
+        return await self.http.post("/v1/submissions", data=kept, files=files, headers=headers)
+
+    async def number(self, **fields: str) -> int:
+        """The number of a fresh submission."""
+        answer = await self.submit(**fields)  # type: ignore[arg-type]
+        assert answer.status_code == 202, answer.text
+        return int(answer.json()["submissions"][0]["number"])
+
+    async def finish(self, number: int, fact: Fact = FINISHED) -> None:
+        """Let a submission end as ranker would."""
+        await self.say(self.log.since(number - 1)[0].envelope.agg, fact)
+
+    async def say(self, agg: str, fact: Fact) -> None:
+        """Put an event of another service into the log."""
+        stamp = Stamp(new_id(), now(), "service:test", "test", "test")
+        await self.log.append(New(seal(fact, agg, stamp), None))
+
+    async def admin(self, method: str, path: str, **body: Any) -> httpx.Response:
+        """An operator's request."""
+        sent = body or None
+        return await self.http.request(method, f"/v1/admin/{path}", json=sent, headers=OPERATOR)
+
+    async def said(self, answer: httpx.Response) -> Fact:
+        """The event that an answer tells of, which an operator said."""
+        assert answer.status_code in (200, 201, 202), answer.text
+        recorded = self.log.since(answer.json()["seq"] - 1)[0]
+        assert recorded.envelope.actor == "operator:olga"
+        return recorded.fact
+
+
+def reading(log: MemoryLog) -> FastAPI:
+    """As much of the read side as ingest asks, read from the log at once."""
+    app = FastAPI()
+
+    def received() -> Sequence[tuple[int, str, SubmissionReceived]]:
+        return [
+            (one.seq, subjects.last_token(one.envelope.agg), one.fact)
+            for one in log.since(0)
+            if isinstance(one.fact, SubmissionReceived)
+        ]
+
+    @app.get("/v1/submissions/{number}")
+    async def submission(number: int) -> JSONResponse:
+        found = [name for seq, name, _ in received() if seq == number]
+        return JSONResponse({"id": found[0]} if found else {}, 200 if found else 404)
+
+    @app.get("/internal/rejudge-items")
+    async def items(
+        problem: str, from_version: int, select: str, gpu: str | None = None
+    ) -> JSONResponse:
+        found = [
+            RejudgeItem(
+                submission=name,
+                account=fact.account,
+                gpu=fact.gpu,
+                source=fact.source,
+                name=fact.name,
+            )
+            for _, name, fact in received()
+            if (fact.problem, fact.problem_number) == (problem, from_version)
+            and gpu in (None, fact.gpu)
+        ]
+        chosen = found if select == "all" else found[:1]
+        return JSONResponse({"items": msgspec.to_builtins(chosen)})
+
+    return app
+
+
+@asynccontextmanager
+async def opened(dsn: str, log: EventLog, token: str = TOKEN) -> AsyncIterator[Door]:
+    """A door with the problem copy; the log behind may be a real one."""
+    migrate(dsn, "shared", "accounts")
+    memory = log if isinstance(log, MemoryLog) else MemoryLog()
+    bus = MemoryBus(memory)
+    inner = httpx.ASGITransport(reading(memory))
+    async with (
+        pool(dsn, 1, 4) as people,
+        httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind,
+    ):
+        letters = MemoryDeadLetters(memory, bus)
+        ranker = Ranker(behind)
+        ports = Ports(log, MemoryBlobs(), PostgresPeople(people), ranker, letters)
+
+        async def is_well() -> str:
+            return ""
+
+        app = application(ingest(ports), ranker, is_well, token)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+            found = Door(http, memory, bus)
+            answer = await found.publish()
+            assert answer.status_code == 201, answer.text
+            yield found
