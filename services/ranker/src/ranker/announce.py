@@ -25,9 +25,10 @@ COME_AGAIN = frozenset({408, 425, 429})
 class Webhook:
     """An operator's URL, which gets each event as JSON, under one key however often it is sent."""
 
-    def __init__(self, client: httpx.AsyncClient, url: str) -> None:
+    def __init__(self, client: httpx.AsyncClient, url: str, within_s: float = POST_S_MAX) -> None:
         self._client = client
         self._url = url
+        self._within_s = within_s
 
     async def post(self, recorded: Recorded, nonce: str) -> None:
         """Post one event. Errors: Failed if it may go better later, Refused if it never will."""
@@ -42,12 +43,12 @@ class Webhook:
         try:
             # The client's own limits are of single reads: a drip of bytes would go on for ever.
             async with (
-                asyncio.timeout(POST_S_MAX),
+                asyncio.timeout(self._within_s),
                 self._client.stream("POST", self._url, content=body, headers=headers) as answer,
             ):
                 return answer.status_code
         except (TimeoutError, httpx.HTTPError) as error:
-            why = str(error) or type(error).__name__
+            why = str(error) or f"not in {self._within_s:g} s"
             raise Failed(f"the announce URL did not answer: {why}") from error
 
 
@@ -74,9 +75,12 @@ async def announce(url: str | None, dsn: str, bus: Durables) -> None:
         await asyncio.Event().wait()
         return
     inbox = await bus.news(CONSUMER, *AGGS)
-    async with (
-        pool(dsn, 1, POOL_MAX, ACCOUNTS) as connections,
-        httpx.AsyncClient(timeout=POST_S_MAX) as client,
-    ):
-        outbox = PostgresOutbox(connections)
-        await Sender(inbox, outbox, TARGET, Webhook(client, url).post).run()
+    try:
+        async with (
+            pool(dsn, 1, POOL_MAX, ACCOUNTS) as connections,
+            httpx.AsyncClient(timeout=POST_S_MAX) as client,
+        ):
+            outbox = PostgresOutbox(connections)
+            await Sender(inbox, outbox, TARGET, Webhook(client, url).post).run()
+    finally:
+        await inbox.close()

@@ -1,0 +1,221 @@
+"""An operator's URL gets each event at least once under one key, and nothing of history."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+from nats.aio.client import Client
+
+from ranker.announce import AGGS, CONSUMER, TARGET, Webhook, announce
+from ranker.settings import checked_url
+from shared.errors import Refused
+from shared.event_log import New
+from shared.events import AuditSealed, Fact, PodiumChanged, RecordSet
+from shared.nats.bus import NatsBus
+from shared.nats.connection import connect
+from shared.nats.deadletters import NatsDeadLetters
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure
+from shared.outbox import Sender
+from shared.postgres import PostgresOutbox, migrate, pool
+from shared.servers.nats import NatsServer
+from shared.testing import eventually, example
+from shared.wire import Stamp, seal
+from tests.contracts.samples import T0
+
+RANKING, SEAL = "ranking.matmul.H200", "audit.seal"
+# What the next request meets; when there is nothing more, 204.
+FAIL, GONE, HANG, DIE = 503, 410, 0, -1
+HANG_S = 1.0
+WITHIN_S = 0.4
+DELAYS_S = (0.02, 0.02, 0.02, 0.02)
+
+
+@dataclass
+class Operator:
+    """A real HTTP server: what it got, and how it meets the next requests."""
+
+    meets: list[int] = field(default_factory=list)
+    got: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    url: str = ""
+
+    def keys(self, seq: int) -> list[str]:
+        """The keys under which an event came, as often as it came."""
+        return [key for key, body in self.got if body["seq"] == seq]
+
+
+@pytest.fixture
+def operator() -> Iterator[Operator]:
+    told = Operator()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            told.got.append((self.headers["Idempotency-Key"], json.loads(body)))
+            meets = told.meets.pop(0) if told.meets else 204
+            if meets == HANG:
+                released.wait(HANG_S)
+            if meets > 0:
+                self.send_response(meets)
+                self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Say nothing."""
+
+    released = threading.Event()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    told.url = f"http://127.0.0.1:{server.server_port}/in"
+    yield told
+    released.set()
+    server.shutdown()
+    thread.join(10)
+    server.server_close()
+
+
+@pytest.fixture
+async def client(own_nats: NatsServer) -> AsyncIterator[Client]:
+    nc = await connect(own_nats.url, "test")
+    await ensure(nc)
+    yield nc
+    await nc.close()
+
+
+@pytest.fixture
+def dsn(postgres_dsn: str) -> str:
+    migrate(postgres_dsn, "shared", "accounts")
+    return postgres_dsn
+
+
+async def say(client: Client, kind: type[Fact], agg: str, number: int) -> int:
+    stamp = Stamp(f"e{number}", T0, "service:ranker", "s1", "e0")
+    return await NatsLog(client).append(New(seal(example(kind), agg, stamp), None))
+
+
+@asynccontextmanager
+async def announcing(client: Client, dsn: str, operator: Operator) -> AsyncIterator[None]:
+    """The announcer as it runs in ranker, but in haste."""
+    inbox = await NatsBus(client).news(CONSUMER, *AGGS)
+    assert await inbox.next(0.05) is None
+    async with pool(dsn, 1, 2, "accounts") as rows, httpx.AsyncClient() as http:
+        webhook = Webhook(http, operator.url, WITHIN_S)
+        sender = Sender(inbox, PostgresOutbox(rows), TARGET, webhook.post, DELAYS_S)
+        task = asyncio.create_task(sender.run())
+        yield
+        task.cancel()
+        await asyncio.wait({task})
+    await inbox.close()
+
+
+@pytest.mark.server
+async def test_records_podiums_and_seals_are_posted_as_json(
+    client: Client, dsn: str, operator: Operator
+) -> None:
+    async with announcing(client, dsn, operator):
+        kinds: list[tuple[type[Fact], str]] = [
+            (RecordSet, RANKING),
+            (PodiumChanged, RANKING),
+            (AuditSealed, SEAL),
+        ]
+        seqs = [await say(client, kind, agg, n) for n, (kind, agg) in enumerate(kinds)]
+        await eventually(lambda: len(operator.got) == 3)
+    told = [body for _, body in operator.got]
+    assert [body["seq"] for body in told] == seqs
+    assert [body["type"] for body in told] == ["RecordSet", "PodiumChanged", "AuditSealed"]
+    assert told[0]["about"] == RANKING
+    assert told[0]["data"]["score_us"] == 1.5
+    assert len({key for key, _ in operator.got}) == 3
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("meets", [FAIL, HANG, DIE])
+async def test_an_event_comes_again_under_its_key_until_it_is_taken(
+    client: Client, dsn: str, operator: Operator, meets: int
+) -> None:
+    operator.meets += [meets, meets]
+    async with announcing(client, dsn, operator):
+        first = await say(client, RecordSet, RANKING, 1)
+        second = await say(client, AuditSealed, SEAL, 2)
+        await eventually(lambda: len(operator.got) >= 4, within_s=10)
+    assert len(operator.keys(first)) + len(operator.keys(second)) == 4
+    assert len(set(operator.keys(first))) == len(set(operator.keys(second))) == 1
+    assert set(operator.keys(first)) != set(operator.keys(second))
+
+
+@pytest.mark.server
+async def test_what_is_refused_or_never_taken_is_a_dead_letter(
+    client: Client, dsn: str, operator: Operator
+) -> None:
+    operator.meets += [GONE, *[FAIL] * 5]
+    async with announcing(client, dsn, operator):
+        await say(client, RecordSet, RANKING, 1)
+        await say(client, RecordSet, RANKING, 2)
+        letters = NatsDeadLetters(client)
+
+        async def both() -> bool:
+            return len(await letters.list()) == 2
+
+        await eventually(both, within_s=10)
+        reasons = [letter.reason for letter in await letters.list()]
+    assert reasons == ["the announce URL answered 410", "the announce URL answered 503"]
+
+
+@pytest.mark.server
+async def test_no_history_is_posted_and_a_restart_goes_on(
+    client: Client, dsn: str, operator: Operator
+) -> None:
+    bus = NatsBus(client)
+    await say(client, RecordSet, RANKING, 1)
+    async with running(announce(operator.url, dsn, bus)):
+        await eventually(lambda: has_consumer(client))
+        second = await say(client, RecordSet, RANKING, 2)
+        await eventually(lambda: operator.got)
+    third = await say(client, RecordSet, RANKING, 3)
+    async with running(announce(operator.url, dsn, bus)):
+        await eventually(lambda: len(operator.got) == 2)
+    assert [body["seq"] for _, body in operator.got] == [second, third]
+    async with running(announce(None, dsn, bus)):
+        await eventually(lambda: lacks_consumer(client))
+    await say(client, RecordSet, RANKING, 4)
+    async with running(announce(operator.url, dsn, bus)):
+        await eventually(lambda: has_consumer(client))
+        fifth = await say(client, RecordSet, RANKING, 5)
+        await eventually(lambda: len(operator.got) == 3)
+    assert operator.got[-1][1]["seq"] == fifth
+
+
+@asynccontextmanager
+async def running(work: Any) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    yield
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+
+
+async def has_consumer(client: Client) -> bool:
+    answer = await client.request("$JS.API.CONSUMER.NAMES.EVENTS", b"", 2)
+    return CONSUMER in (json.loads(answer.data)["consumers"] or [])
+
+
+async def lacks_consumer(client: Client) -> bool:
+    return not await has_consumer(client)
+
+
+@pytest.mark.parametrize("url", ["ftp://x.org", "x.org/in", "http://", "https:///in"])
+def test_a_setting_that_is_no_url_is_told(url: str) -> None:
+    with pytest.raises(Refused, match="WARPBOARD_RANKER_ANNOUNCE_URL is"):
+        checked_url(url)
+
+
+def test_a_url_and_none_at_all_are_settings() -> None:
+    checked_url("https://hooks.example.org/in")
+    checked_url(None)
