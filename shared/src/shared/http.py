@@ -133,7 +133,7 @@ class Server(uvicorn.Server):
         yield
 
 
-async def serve(app: FastAPI, host: str, port: int, stopping: asyncio.Event) -> None:
+async def serve(app: ASGIApp, host: str, port: int, stopping: asyncio.Event) -> None:
     """Answer requests until `stopping`, then finish those in hand within 10 s."""
     config = uvicorn.Config(
         app,

@@ -27,6 +27,7 @@ from shared.clock import now
 from shared.errors import Failed
 from shared.http import serve
 from shared.lifecycle import Life, until_first
+from shared.metrics import LogMetrics, Metered
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
@@ -80,12 +81,13 @@ async def _run(settings: Settings, life: Life) -> None:
     nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
     await ensure(nc, settings.replicas)
     log, bus, news, live = NatsLog(nc), NatsBus(nc), News(), Live()
+    LogMetrics("ranker", log)
     archiving = Archiving(log, dsn, life)
     async with pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
         app = application(Reader(connections), news, live, log.last, NatsBlobs(nc))
         audit(app, Seals(connections), public_key(sealing.key) if sealing else None)
         await until_first(
-            serve(app, settings.listen.host, settings.listen.port, life.stopping),
+            serve(Metered(app, "ranker"), settings.listen.host, settings.listen.port, life.stopping),
             _rank(settings, life, log, news),
             archiving.keep(),
             announce(settings.announce_url, dsn, bus),
