@@ -12,6 +12,7 @@ from ingest.settings import Settings, load
 from shared import lifecycle
 from shared.http import serve
 from shared.lifecycle import Life
+from shared.metrics import LogMetrics, Metered
 from shared.nats.blobs import NatsBlobs
 from shared.nats.connection import connect
 from shared.nats.deadletters import NatsDeadLetters
@@ -37,9 +38,11 @@ async def _run(settings: Settings, life: Life) -> None:
                 return "the log does not answer"
             return "" if await people.is_well() else "the database does not answer"
 
-        ports = Ports(NatsLog(nc), NatsBlobs(nc), people, ranker, NatsDeadLetters(nc))
+        log = NatsLog(nc)
+        LogMetrics("ingest", log)
+        ports = Ports(log, NatsBlobs(nc), people, ranker, NatsDeadLetters(nc))
         app = http.application(ingest(ports), ranker, is_well, settings.operator_token)
-        await serve(app, settings.listen.host, settings.listen.port, life.stopping)
+        await serve(Metered(app, "ingest"), settings.listen.host, settings.listen.port, life.stopping)
     await nc.close()
 
 

@@ -87,7 +87,9 @@ async def _run(settings: Settings, life: Life) -> None:
         app = application(Reader(connections), news, live, log.last, NatsBlobs(nc))
         audit(app, Seals(connections), public_key(sealing.key) if sealing else None)
         await until_first(
-            serve(Metered(app, "ranker"), settings.listen.host, settings.listen.port, life.stopping),
+            serve(
+                Metered(app, "ranker"), settings.listen.host, settings.listen.port, life.stopping
+            ),
             _rank(settings, life, log, news),
             archiving.keep(),
             announce(settings.announce_url, dsn, bus),
