@@ -42,7 +42,8 @@ async def _run(settings: Settings, life: Life) -> None:
         LogMetrics("ingest", log)
         ports = Ports(log, NatsBlobs(nc), people, ranker, NatsDeadLetters(nc))
         app = http.application(ingest(ports), ranker, is_well, settings.operator_token)
-        await serve(Metered(app, "ingest"), settings.listen.host, settings.listen.port, life.stopping)
+        host, port = settings.listen
+        await serve(Metered(app, "ingest"), host, port, life.stopping)
     await nc.close()
 
 

@@ -54,7 +54,7 @@ async def _let_go(life: Life, news: News) -> None:
 
 async def _rank(settings: Settings, life: Life, log: NatsLog, news: News) -> None:
     """Project for ever; when Postgres goes away, go on from the checkpoint once it is back."""
-    metrics = RankerMetrics()
+    metrics = RankerMetrics(lambda: news.seq)
     while True:
         try:
             async with read_models(settings.postgres_dsn, SCHEMA) as models:

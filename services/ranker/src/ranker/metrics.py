@@ -1,6 +1,6 @@
 """What operators watch of ranker."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from prometheus_client import Counter, Gauge
 
@@ -16,11 +16,11 @@ END, REJECTION = "SubmissionFinished", "SubmissionRejected"
 
 
 class RankerMetrics:
-    """Lag by batch, ends by outcome, whoever decided them."""
+    """Lag by batch, ends by outcome, whoever decided them; `seq` is the checkpoint, when asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, seq: Callable[[], int] = lambda: 0) -> None:
         self.events = Counter(f"{START}_events", "Events folded into the read models")
-        self.seq = Gauge(f"{START}_projection_seq", "The last event that is folded")
+        Gauge(f"{START}_projection_seq", "The last event that is folded").set_function(seq)
         self.lag_events = Gauge(f"{START}_projection_lag_events", "Events not yet folded")
         self.lag_seconds = Gauge(
             f"{START}_projection_lag_seconds", "Age of the newest folded event, when folded"
@@ -36,7 +36,6 @@ class RankerMetrics:
     def folded(self, batch: Sequence[Recorded], behind: int) -> None:
         """A batch is in Postgres, and so many events still wait."""
         self.events.inc(len(batch))
-        self.seq.set(batch[-1].seq)
         self.lag_events.set(behind)
         self.lag_seconds.set((now() - batch[-1].envelope.at).total_seconds())
         for event in batch:
