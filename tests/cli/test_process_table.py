@@ -47,6 +47,7 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
         "nats://warpboard:secret@127.0.0.1:1",
         "postgresql://postgres:secret@/postgres",
         {name: number for number, name in enumerate(names, 2)},
+        "secret-token",
     )
     services = local_services(place)
     assert [service.name for service in services] == ["ranker", "ingest", "scheduler", "gpu-agent"]
@@ -59,6 +60,7 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
         "WARPBOARD_GPU_AGENT_OPS_LISTEN=127.0.0.1:7",
         "WARPBOARD_INGEST_LISTEN=127.0.0.1:2",
         f"WARPBOARD_INGEST_NATS_URL={url}",
+        "WARPBOARD_INGEST_OPERATOR_TOKEN=secret-token",
         "WARPBOARD_INGEST_OPS_LISTEN=127.0.0.1:3",
         f"WARPBOARD_INGEST_POSTGRES_DSN={dsn}",
         "WARPBOARD_INGEST_RANKER_URL=http://127.0.0.1:4",
@@ -66,6 +68,7 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
         f"WARPBOARD_RANKER_NATS_URL={url}",
         "WARPBOARD_RANKER_OPS_LISTEN=127.0.0.1:5",
         f"WARPBOARD_RANKER_POSTGRES_DSN={dsn}",
+        "WARPBOARD_RANKER_SEAL_KEY=/here/seal.key",
         f"WARPBOARD_SCHEDULER_NATS_URL={url}",
         "WARPBOARD_SCHEDULER_OPS_LISTEN=127.0.0.1:6",
     ]

@@ -12,9 +12,11 @@ from typing import Any
 from shared.servers import lock as locks
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
+from shared.servers.secret import kept
 from warpboard.processes import state
 from warpboard.processes.child import STEP_S, Child, Leashed, ServiceProcess
-from warpboard.processes.services import PORTS, Place, Service, local_services
+from warpboard.processes.enrolment import Desk, enrol
+from warpboard.processes.services import AGENT, PORTS, Place, Service, local_services
 
 # As long as services that lost their platform may take to drain.
 ORPHANS_S_MAX = 30.0
@@ -76,9 +78,16 @@ class Platform:
         for server in (nats, postgres):
             server.log = self._log(server.name)
             await self._start(self._add(server))
-        place = Place(self.folder, nats.url, postgres.dsn, ports)
-        services = [self._service(service, self._lock) for service in self._table(place)]
-        await _together(*map(self._start, services))
+        token = kept(self.folder / "operator_token")
+        place = Place(self.folder, nats.url, postgres.dsn, ports, token)
+        table = self._table(place)
+        services = [self._service(service, self._lock) for service in table]
+        enrolled = [
+            enrol(Desk(self.url, token), one.command, self._environ_of(one))
+            for one in table
+            if one.name == AGENT
+        ]
+        await _together(*map(self._start, services), *enrolled)
 
     async def _hold(self) -> int:
         """Lock the folder; services of a killed platform get the time to drain."""
@@ -106,8 +115,11 @@ class Platform:
         return self.children[-1]
 
     def _service(self, service: Service, lock: int) -> Child:
-        environ = {**self._environ, **service.environ, **self._overrides}
-        return self._add(ServiceProcess(service, self._log(service.name), environ, lock))
+        log, environ = self._log(service.name), self._environ_of(service)
+        return self._add(ServiceProcess(service, log, environ, lock))
+
+    def _environ_of(self, service: Service) -> dict[str, str]:
+        return {**self._environ, **service.environ, **self._overrides}
 
     async def _start(self, child: Child) -> None:
         try:

@@ -15,17 +15,19 @@ PORTS = (
     "scheduler_ops",
     "gpu_agent_ops",
 )
+AGENT = "gpu-agent"
 AGENT_STOP_S = 15.0
 SERVICE_STOP_S = 10.0
 
 
 class Place(NamedTuple):
-    """Where the servers are, and which ports are free for services."""
+    """Where the servers are, which ports are free for services, what operators show to ingest."""
 
     folder: Path
     nats_url: str
     postgres_dsn: str
     ports: Mapping[str, int]
+    operator_token: str
 
     def at(self, port: str) -> str:
         """The address of a named port."""
@@ -55,7 +57,7 @@ def _service(place: Place, name: str, given: Mapping[str, str]) -> Service:
         environ={f"{prefix}_{key}": value for key, value in settings.items()},
         ops_port=place.ports[f"{module}_ops"],
         address=f"http://{given.get('LISTEN') or settings['OPS_LISTEN']}",
-        stop_s=AGENT_STOP_S if name == "gpu-agent" else SERVICE_STOP_S,
+        stop_s=AGENT_STOP_S if name == AGENT else SERVICE_STOP_S,
     )
 
 
@@ -65,11 +67,16 @@ def local_services(place: Place) -> Sequence[Service]:
     seal_key = str(place.folder / "seal.key")
     ranker = {**postgres, "LISTEN": place.at("ranker"), "SEAL_KEY": seal_key}
     ranker_url = f"http://{place.at('ranker')}"
-    ingest = {**postgres, "LISTEN": place.at("ingest"), "RANKER_URL": ranker_url}
+    ingest = {
+        **postgres,
+        "LISTEN": place.at("ingest"),
+        "RANKER_URL": ranker_url,
+        "OPERATOR_TOKEN": place.operator_token,
+    }
     agent = {"ID": "local", "DATA": str(place.folder / "agent")}
     return (
         _service(place, "ranker", ranker),
         _service(place, "ingest", ingest),
         _service(place, "scheduler", {}),
-        _service(place, "gpu-agent", agent),
+        _service(place, AGENT, agent),
     )
