@@ -1,9 +1,10 @@
-"""One nats-server with JetStream, on loopback and with a password."""
+"""A nats-server with JetStream, on loopback and with a password, alone or in a cluster."""
 
 import json
 import shutil
 import sysconfig
 from pathlib import Path
+from typing import NamedTuple
 
 from shared.errors import Failed
 from shared.servers import secret
@@ -22,6 +23,26 @@ def binary() -> str:
     return found
 
 
+def _cluster(member: "Member", password: str) -> dict[str, object]:
+    routes = (f"nats://{USER}:{password}@127.0.0.1:{port}" for port in member.routes)
+    return {
+        "name": "warpboard",
+        "listen": f"127.0.0.1:{member.route}",
+        "authorization": {"user": USER, "password": password},
+        "routes": list(routes),
+        # Clients know all servers from their URL; what a server tells has no password.
+        "no_advertise": True,
+    }
+
+
+class Member(NamedTuple):
+    """A server's name in its cluster, and the ports, on loopback, by which all reach each other."""
+
+    name: str
+    route: int
+    routes: tuple[int, ...]
+
+
 class NatsServer(Server):
     """A nats-server whose acknowledged messages survive a power cut.
 
@@ -31,9 +52,16 @@ class NatsServer(Server):
 
     name = "nats-server"
 
-    def __init__(self, folder: Path, port: int = -1, password: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        port: int = -1,
+        password: str | None = None,
+        member: Member | None = None,
+    ) -> None:
         super().__init__(folder)
         self.port = port
+        self.member = member
         self._password = password
         self.url = ""
 
@@ -53,14 +81,16 @@ class NatsServer(Server):
             old.unlink()
         password = self._password or secret.kept(self.folder / "password")
         self._password = password
-        settings = {
+        settings: dict[str, object] = {
             "listen": f"127.0.0.1:{self.port}",  # The default is every interface.
             "ports_file_dir": str(self.folder),
-            "server_name": "embedded",
+            "server_name": self.member.name if self.member else "embedded",
             "authorization": {"user": USER, "password": password},
             # Without `always` a power cut takes acknowledged messages with it.
             "jetstream": {"store_dir": str(self.folder / "store"), "sync_interval": "always"},
         }
+        if self.member is not None:
+            settings["cluster"] = _cluster(self.member, password)
         config = self.folder / "nats.conf"
         config.touch(mode=0o600)
         config.write_text(json.dumps(settings, ensure_ascii=False, indent=2))
