@@ -83,9 +83,9 @@ async def test_every_byte_of_the_log_is_kept_and_chained(copy: Archive) -> None:
 
 async def test_a_second_archiver_is_fenced_and_writes_nothing(copy: Archive) -> None:
     log = await full()
-    await copy.write(0, chain.START, log.since(0)[:3])
+    await copy.write(0, log.since(0)[:3])
     with pytest.raises(Fenced):
-        await copy.write(0, chain.START, log.since(0)[:3])
+        await copy.write(0, log.since(0)[:3])
     assert (await copy.head())[0] == 3
 
 

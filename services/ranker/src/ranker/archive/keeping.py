@@ -27,12 +27,16 @@ LOOK_S = 2.0
 class Copy(Protocol):
     """Where the second copy of the log is kept."""
 
+    async def checkpoint(self) -> int:
+        """The last sequence that is archived."""
+        ...
+
     async def head(self) -> tuple[int, bytes]:
         """The last sequence that is archived, and the chain up to it."""
         ...
 
-    async def write(self, after: int, before: bytes, events: Sequence[Recorded]) -> bytes:
-        """Keep a batch, all or nothing; the chain after it. Errors: Fenced."""
+    async def write(self, after: int, events: Sequence[Recorded]) -> None:
+        """Keep a batch, all or nothing. Errors: Fenced."""
         ...
 
     async def newest_seal(self) -> Recorded | None:
@@ -56,14 +60,14 @@ async def keep(
     event_log: EventLog, archive: Copy, metrics: Metrics, until: int | None = None
 ) -> None:
     """Copy the log for ever, or up to a sequence. Errors: Gap and Fenced stop the process."""
-    done, chain = await archive.head()
+    done = await archive.checkpoint()
     if until is not None and done >= until:
         return
     feed = event_log.follow(done)
     try:
         while until is None or done < until:
             batch = await feed.take(BATCH_MAX if until is None else min(BATCH_MAX, until - done))
-            chain = await archive.write(done, chain, batch)
+            await archive.write(done, batch)
             done = batch[-1].seq
             metrics.archived(done, feed.behind)
     finally:

@@ -7,12 +7,11 @@ from typing import Any
 from psycopg import AsyncConnection, OperationalError
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from ranker.domain.kept import Kept
+from ranker.domain.kept import Kept, kept
 from shared import chain
 from shared.errors import Failed
 from shared.event_log import Recorded
 from shared.postgres import claim, connect, statements
-from shared.subjects import subject
 from shared.wire import decode
 
 PACKAGE = "ranker.archive"
@@ -45,20 +44,28 @@ class Archive:
         seq, h = row
         return int(seq), None if h is None else bytes(h)
 
-    async def write(self, after: int, before: bytes, events: Sequence[Recorded]) -> bytes:
-        """Keep a batch, all or nothing; the chain after it. Errors: Fenced."""
+    async def write(self, after: int, events: Sequence[Recorded]) -> None:
+        """Keep a batch, all or nothing. Errors: Fenced.
+
+        The chain so far is read behind the claim, for a replay may have mended it in between.
+        """
         async with self.connection.transaction():
             await claim(self.connection, NAME, after, events[-1].seq)
+            h = await self._up_to(after)
             async with self.connection.cursor().copy(self.sql["keep"]) as copy:
                 copy.set_types(TYPES)
                 for event in events:
-                    envelope = event.envelope
-                    on = subject(envelope.agg)
-                    link = chain.Link(event.seq, on, envelope.id, event.body)
-                    before = chain.after(before, link)
-                    row = (event.seq, on, envelope.id, envelope.at, event.body, before)
-                    await copy.write_row(row)
-        return before
+                    at = event.envelope.at
+                    seq, on, id_, body = kept(event).link
+                    h = chain.after(h, chain.Link(seq, on, id_, body))
+                    await copy.write_row((seq, on, id_, at, body, h))
+
+    async def _up_to(self, seq: int) -> bytes:
+        if seq == 0:
+            return chain.START
+        row = await (await self.connection.execute(self.sql["up_to"], {"seq": seq})).fetchone()
+        assert row is not None, f"the archive's own event {seq} is gone: replay it"
+        return bytes(row[0])
 
     async def page(self, after: int, limit: int) -> list[Kept]:
         """The next events after one, at most `limit`, with the chain up to each."""

@@ -6,6 +6,10 @@ left join event_archive on event_archive.seq = checkpoint.seq
 where checkpoint.name = 'archive'
 limit 1;
 
+-- name: up_to
+-- The chain up to an event.
+select h from event_archive where seq = %(seq)s limit 1;
+
 -- name: keep
 -- Rows in bulk: seven times faster than statements.
 copy event_archive (seq, subject, id, at, body, h) from stdin (format binary);

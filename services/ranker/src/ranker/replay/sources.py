@@ -1,0 +1,126 @@
+"""What a replay reads: the log itself, its archive, or an exported file, by one port."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Protocol
+
+from ranker.domain.kept import Kept
+from shared.errors import Failed
+from shared.event_log import Feed, Gap, New, Recorded
+
+WAIT_S_MAX = 30.0
+POLL_S = 0.05
+PAGE_MAX = 5000
+
+
+class Pages(Protocol):
+    """The archive, page by page."""
+
+    async def checkpoint(self) -> int:
+        """The last sequence that is archived."""
+        ...
+
+    async def page(self, after: int, limit: int) -> Sequence[Kept]:
+        """The next events after one."""
+        ...
+
+
+class _Copy:
+    """A copy of the log: it can be read, and nothing else."""
+
+    async def append(self, event: New) -> int:
+        """Never."""
+        raise TypeError(f"a copy of the log takes no {event.envelope.type}")
+
+    async def append_all(self, events: Sequence[New]) -> int:
+        """Never."""
+        raise TypeError(f"a copy of the log takes no {len(events)} events")
+
+    async def history(self, agg: str, after: int = 0) -> list[Recorded]:
+        """Never: a copy is read from one end to the other."""
+        raise TypeError(f"a copy of the log has no history of {agg} after {after}")
+
+
+class ArchiveLog(_Copy):
+    """The log as its archive has it."""
+
+    def __init__(self, archive: Pages) -> None:
+        self._archive = archive
+
+    async def last(self) -> int:
+        """The last sequence that is archived."""
+        return await self._archive.checkpoint()
+
+    def follow(self, after: int) -> Feed:
+        """Everything after a sequence."""
+        return _ArchiveFeed(self._archive, after)
+
+
+class _ArchiveFeed:
+    def __init__(self, archive: Pages, after: int) -> None:
+        self._archive = archive
+        self._after = after
+        self.behind = 0
+
+    async def take(self, most: int = PAGE_MAX) -> list[Recorded]:
+        """The next events; Failed if the archiver brings none for 30 s."""
+        until = time.monotonic() + WAIT_S_MAX
+        while not (page := await self._archive.page(self._after, most)):
+            if time.monotonic() > until:
+                raise Failed(f"the archive stands at {self._after}: is ranker running?")
+            await asyncio.sleep(POLL_S)
+        self._after = _contiguous(page, self._after)
+        self.behind = max(await self._archive.checkpoint() - self._after, 0)
+        return [one.recorded for one in page]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class FileLog(_Copy):
+    """The log as an exported file has it."""
+
+    def __init__(self, events: Callable[[], Iterator[Kept]], count: int) -> None:
+        self._events = events
+        self._count = count
+
+    async def last(self) -> int:
+        """How many events the file has."""
+        return self._count
+
+    def follow(self, after: int) -> Feed:
+        """Everything after a sequence."""
+        rest = (one for one in self._events() if one.seq > after)
+        return _FileFeed(rest, after, self._count)
+
+
+class _FileFeed:
+    def __init__(self, events: Iterator[Kept], after: int, count: int) -> None:
+        self._events = events
+        self._after = after
+        self._count = count
+
+    @property
+    def behind(self) -> int:
+        return self._count - self._after
+
+    async def take(self, most: int = PAGE_MAX) -> list[Recorded]:
+        """The next events; Gap at the end of the file, for nothing more will ever come."""
+        page = list(islice(self._events, min(most, PAGE_MAX)))
+        if not page:
+            raise Gap(f"the file ends at {self._after}")
+        self._after = _contiguous(page, self._after)
+        return [one.recorded for one in page]
+
+    async def close(self) -> None:
+        """The file closes with its last reader."""
+
+
+def _contiguous(page: Sequence[Kept], after: int) -> int:
+    """The last sequence of a page. Errors: Gap."""
+    for place, one in enumerate(page, after + 1):
+        if one.seq != place:
+            raise Gap(f"after event {place - 1} came {one.seq}")
+    return page[-1].seq
