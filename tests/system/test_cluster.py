@@ -1,0 +1,188 @@
+"""Three servers, everything three times: the leader is killed under load, and nothing is lost."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import nats.errors
+import pytest
+from nats.aio.client import Client
+
+from shared.errors import Failed
+from shared.event_log import Conflict, EventLog, Recorded
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure
+from shared.servers import nats as binaries
+from shared.servers.cluster import NatsCluster
+from shared.subjects import STREAM
+from shared.testing import eventually
+from tests.contracts.samples import new
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.timeout(180),
+    # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
+    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
+]
+
+REPLICAS = 3
+KILLS = 2
+WRITERS = 3
+CHAINS = 4
+# More than a fail-over was ever seen to take, which is 6 s on a quiet machine.
+FAILOVER_S_MAX = 40
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[NatsCluster]:
+    """Three servers that wait for their streams."""
+    try:
+        binaries.binary()
+    except Failed as failed:
+        pytest.skip(str(failed))
+    running = NatsCluster(tmp_path / "cluster")
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()
+
+
+@asynccontextmanager
+async def client(cluster: NatsCluster, name: str) -> AsyncIterator[Client]:
+    """A connection to whichever server is there."""
+    nc = await connect(cluster.url, name)
+    try:
+        yield nc
+    finally:
+        await nc.close()
+
+
+@dataclass
+class Written:
+    """What was acknowledged: the sequence, what it was written after, and the id."""
+
+    acknowledged: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
+    count: int = 0
+    is_over: bool = False
+
+    def note(self, agg: str, seq: int, expected: int, id_: str) -> None:
+        """An append came back."""
+        self.acknowledged.setdefault(agg, []).append((seq, expected, id_))
+        self.count += 1
+
+
+async def chain(log: EventLog, agg: str, written: Written) -> None:
+    """Append to one aggregate, event after event; rivals may do so, too."""
+    last = 0
+    while not written.is_over:
+        event = new(agg, last)
+        try:
+            seq = await log.append(event)
+        except Conflict:
+            # A replica that lags behind tells an old history; the next conflict says so.
+            history = await log.history(agg)
+            last = history[-1].seq if history else 0
+            continue
+        written.note(agg, seq, last, event.envelope.id)
+        last = seq
+
+
+async def pairs(log: EventLog, name: str, written: Written) -> None:
+    """Append pairs that stand or fall together."""
+    number = 0
+    while not written.is_over:
+        pair = [new(f"job.{name}{number}", 0), new(f"run.a1.{name}{number}", 0)]
+        seq = await log.append_all(pair)
+        for place, event in enumerate(pair, 1 - len(pair)):
+            written.note(event.envelope.agg, seq + place, 0, event.envelope.id)
+        number += 1
+
+
+async def follow(log: EventLog, seen: list[Recorded]) -> None:
+    """Read along from the beginning, for ever."""
+    feed = log.follow(0)
+    try:
+        while True:
+            seen += await feed.take()
+    finally:
+        await feed.close()
+
+
+async def leader(nc: Client) -> str | None:
+    """The server that leads the log, if one is known and all others keep up with it."""
+    with suppress(TimeoutError, KeyError, nats.errors.Error):
+        answer = json.loads((await nc.request(f"$JS.API.STREAM.INFO.{STREAM}", b"", 1)).data)
+        peers = answer["cluster"]["replicas"]
+        is_whole = len(peers) == REPLICAS - 1 and all(peer["current"] for peer in peers)
+        return str(answer["cluster"]["leader"]) if is_whole else None
+    return None
+
+
+async def kill_leader(cluster: NatsCluster, nc: Client, written: Written) -> None:
+    """SIGKILL whoever leads, see others go on without it, and start it again."""
+    name = await eventually(partial(leader, nc), FAILOVER_S_MAX)
+    assert name is not None
+    cluster.server(name).kill()
+    await eventually(more_than(written, written.count + 200), FAILOVER_S_MAX)
+    assert not cluster.server(name).is_alive()
+    cluster.server(name).start()
+    await eventually(partial(leader, nc), FAILOVER_S_MAX)
+
+
+def more_than(written: Written, least: int) -> "partial[bool]":
+    return partial(lambda: written.count > least)
+
+
+async def test_appends_survive_the_leader_killed_under_load(cluster: NatsCluster) -> None:
+    written, seen = Written(), list[Recorded]()
+    async with client(cluster, "operator") as nc:
+        await ensure(nc, REPLICAS)
+        clients = [await connect(cluster.url, f"writer{number}") for number in range(WRITERS)]
+        logs = [NatsLog(one) for one in clients]
+        work = [
+            *(
+                chain(log, f"job.own{n}_{c}", written)
+                for n, log in enumerate(logs)
+                for c in range(CHAINS)
+            ),
+            *(chain(log, f"job.shared{c}", written) for log in logs for c in range(CHAINS)),
+            *(
+                pairs(log, f"p{n}x{c}x", written)
+                for n, log in enumerate(logs)
+                for c in range(CHAINS)
+            ),
+        ]
+        writers = [asyncio.create_task(one) for one in work]
+        following = asyncio.create_task(follow(NatsLog(nc), seen))
+        await eventually(more_than(written, 200), FAILOVER_S_MAX)
+        for _ in range(KILLS):
+            await kill_leader(cluster, nc, written)
+        written.is_over = True
+        await asyncio.wait_for(asyncio.gather(*writers), FAILOVER_S_MAX)
+        last = await NatsLog(nc).last()
+        await eventually(lambda: len(seen) >= last, FAILOVER_S_MAX)
+        following.cancel()
+        await asyncio.wait({following})
+        for one in clients:
+            await one.close()
+    assert_nothing_lost_or_doubled(written, seen)
+
+
+def assert_nothing_lost_or_doubled(written: Written, seen: list[Recorded]) -> None:
+    """The log is what was acknowledged, in unbroken chains; a reader has seen each event once."""
+    assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
+    ids = Counter(event.envelope.id for event in seen)
+    assert [one for one, count in ids.items() if count > 1] == []
+    told = {id_: (agg, seq) for agg, ones in written.acknowledged.items() for seq, _, id_ in ones}
+    found = {event.envelope.id: (event.envelope.agg, event.seq) for event in seen}
+    assert found == told
+    for agg, ones in written.acknowledged.items():
+        befores = [0, *(seq for seq, _, _ in sorted(ones))]
+        assert [expected for _, expected, _ in sorted(ones)] == befores[:-1], agg
