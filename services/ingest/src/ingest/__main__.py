@@ -26,7 +26,7 @@ POOL_MAX = 8
 async def _run(settings: Settings, life: Life) -> None:
     await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
     nc = await connect(settings.nats_url, "ingest", closed=life.stopping.set)
-    await ensure(nc)
+    await ensure(nc, settings.replicas)
     async with (
         pool(settings.postgres_dsn, 1, POOL_MAX) as connections,
         ranker_http.client(settings.ranker_url) as client,

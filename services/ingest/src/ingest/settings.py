@@ -12,7 +12,10 @@ TOKEN_LENGTH_MIN = 16
 
 @dataclass(frozen=True)
 class Settings:
-    """Where everything is; without an operator's token nobody is one."""
+    """Where everything is; without an operator's token nobody is one.
+
+    `replicas` is how many NATS servers keep everything: 1, or 3 on a cluster.
+    """
 
     nats_url: str
     postgres_dsn: str
@@ -20,6 +23,7 @@ class Settings:
     ops_listen: Listen
     ranker_url: str
     operator_token: str = field(default="", repr=False)
+    replicas: int = 1
 
 
 def load() -> Settings:

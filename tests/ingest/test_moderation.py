@@ -1,0 +1,158 @@
+"""Participants and operators about one submission: cancel, hold, appeal, ban, rejudge."""
+
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from shared import subjects
+from shared.clock import now
+from shared.events import (
+    AppealFiled,
+    RejudgePreviewed,
+    RejudgeRequested,
+    SubmissionCancelRequested,
+)
+from shared.testing import example
+from tests.ingest.door import ADA, FILES, OPERATOR, Door
+
+pytestmark = pytest.mark.server
+
+GRACE = {"Warpboard-Participant": "grace"}
+
+
+async def post(
+    door: Door, number: int, what: str, headers: dict[str, str], **body: str
+) -> httpx.Response:
+    path = f"/v1/submissions/{number}/{what}"
+    return await door.http.post(path, json=body or None, headers=headers)
+
+
+def code(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+async def test_an_owner_cancels_once_and_may_ask_again(door: Door) -> None:
+    number = await door.number()
+    first, second = [await post(door, number, "cancel", ADA) for _ in range(2)]
+    assert (first.status_code, second.status_code) == (202, 202)
+    assert first.json()["state"] == second.json()["state"] == "cancelling"
+    (event,) = door.log.since(number)
+    assert isinstance(event.fact, SubmissionCancelRequested)
+    assert event.envelope.actor == door.log.since(number - 1)[0].envelope.actor
+    assert (second.json()["event"], second.json()["seq"]) == (None, None)
+
+
+async def test_nobody_cancels_for_another_but_an_operator(door: Door) -> None:
+    number = await door.number()
+    assert code(await post(door, number, "cancel", GRACE)) == (403, "not_yours")
+    answer = await post(door, number, "cancel", ADA | OPERATOR, reason="a mistake")
+    fact = await door.said(answer)
+    assert fact == SubmissionCancelRequested(reason="a mistake")
+
+
+async def test_what_is_over_cannot_be_cancelled(door: Door) -> None:
+    number = await door.number()
+    await door.finish(number)
+    assert code(await post(door, number, "cancel", ADA)) == (409, "already_ended")
+    assert code(await post(door, 99, "cancel", ADA)) == (404, "unknown_submission")
+    assert code(await post(door, 0, "cancel", ADA)) == (422, "invalid_request")
+
+
+async def test_a_disqualified_participant_appeals_and_is_heard(door: Door) -> None:
+    number = await door.number()
+    await door.finish(number)
+    assert code(await post(door, number, "appeal", ADA, text="why?")) == (409, "wrong_state")
+    path = f"submissions/{number}"
+    await door.said(await door.admin("POST", f"{path}/disqualify", rule="copied", reason="r"))
+    assert code(await post(door, number, "appeal", GRACE, text="me too")) == (403, "not_yours")
+    filed = await post(door, number, "appeal", ADA, text="I wrote it\nmyself.")
+    assert filed.status_code == 201
+    fact = door.log.since(filed.json()["seq"] - 1)[0].fact
+    assert isinstance(fact, AppealFiled)
+    assert fact.text.bytes == len("I wrote it\nmyself.")
+    await door.said(
+        await door.admin("POST", f"{path}/decide-appeal", is_accepted=True, reason="so it is")
+    )
+    assert code(await door.admin("POST", f"{path}/restore", reason="r")) == (409, "wrong_state")
+
+
+async def test_a_submission_is_held_and_released(door: Door) -> None:
+    number = await door.number()
+    path = f"submissions/{number}"
+    await door.said(await door.admin("POST", f"{path}/hold", rule="too fast", reason="r"))
+    assert code(await door.admin("POST", f"{path}/hold", rule="x", reason="r"))[0] == 409
+    await door.said(await door.admin("POST", f"{path}/release", reason="r"))
+    assert code(await door.admin("POST", f"{path}/release", reason="r"))[0] == 409
+
+
+async def test_a_banned_participant_may_not_submit(door: Door) -> None:
+    await door.submit()
+    await door.said(await door.admin("POST", "participants/ada/ban", reason="copied twice"))
+    answer = await door.submit(headers=ADA | {"Idempotency-Key": "k1"})
+    assert code(answer) == (403, "account_banned")
+    assert "for ever: copied twice" in answer.json()["detail"]
+    assert (await door.submit(headers=GRACE)).status_code == 202
+    await door.said(await door.admin("POST", "participants/ada/unban", reason="heard"))
+    assert (await door.submit()).status_code == 202
+
+
+async def test_a_ban_ends_by_itself(door: Door) -> None:
+    await door.submit()
+    until = now() + timedelta(hours=1)
+    fact = await door.said(
+        await door.admin("POST", "participants/ada/ban", reason="r", until_at=until.isoformat())
+    )
+    assert fact.until_at == until  # type: ignore[attr-defined]
+    answer = await door.submit()
+    assert answer.status_code == 403
+    assert 3500 < int(answer.headers["retry-after"]) <= 3600
+
+
+async def test_who_was_never_here_cannot_be_banned(door: Door) -> None:
+    answer = await door.admin("POST", "participants/nobody/ban", reason="r")
+    assert code(answer) == (404, "unknown_participant")
+
+
+async def test_a_rejudge_names_what_runs_again(door: Door) -> None:
+    numbers = [await door.number(gpu=gpu) for gpu in ("CPU", "H100", "CPU")]
+    await door.publish(FILES | {"reference.py": b"def ref_kernel(data): return 1\n"})
+    answer = await door.admin("POST", "rejudges", problem="copy", select="all", reason="a bug")
+    assert answer.status_code == 201
+    assert (answer.json()["count"], answer.json()["from_version"]) == (len(numbers), 1)
+    event = door.log.since(0)[-1]
+    assert isinstance(event.fact, RejudgeRequested)
+    assert (event.fact.to_number, len(event.fact.items)) == (2, 3)
+    assert event.envelope.actor == "operator:olga"
+    few = await door.admin("POST", "rejudges", problem="copy", select="all", gpu="h100", reason="r")
+    assert few.json()["count"] == 1
+
+
+async def test_a_rejudge_counts_after_its_preview_alone(door: Door) -> None:
+    await door.submit()
+    await door.publish(FILES | {"reference.py": b"def ref_kernel(data): return 1\n"})
+    answer = await door.admin("POST", "rejudges", problem="copy", select="best", reason="r")
+    rejudge = answer.json()["id"]
+    path = f"rejudges/{rejudge}/apply"
+    assert code(await door.admin("POST", path, reason="r")) == (409, "wrong_state")
+    await door.say(subjects.rejudge(rejudge), example(RejudgePreviewed))
+    await door.said(await door.admin("POST", path, reason="r"))
+    ended = await door.admin("POST", f"rejudges/{rejudge}/discard", reason="r")
+    assert code(ended) == (409, "wrong_state")
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ({"problem": "nope"}, (404, "unknown_leaderboard")),
+        ({"problem": "../x"}, (404, "unknown_leaderboard")),
+        ({"gpu": "TPU"}, (400, "unknown_gpu")),
+        ({}, (400, "bad_rejudge")),
+        ({"to_version": 7}, (400, "bad_rejudge")),
+    ],
+)
+async def test_a_rejudge_of_nothing_is_refused(
+    door: Door, body: dict[str, str], found: tuple[int, str]
+) -> None:
+    asked = {"problem": "copy", "select": "all", "reason": "r"} | body
+    assert code(await door.admin("POST", "rejudges", **asked)) == found

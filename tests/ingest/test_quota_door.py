@@ -1,0 +1,178 @@
+"""Quotas at the door: taken with the submission, never twice, never more than there is."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from shared import subjects
+from shared.event_log import EventLog
+from shared.events import QuotaReturned, QuotaTaken, SubmissionReceived
+from shared.memory import MemoryLog
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure
+from shared.servers.nats import NatsServer
+from tests.ingest.door import ADA, OPERATOR, Door, opened
+
+pytestmark = pytest.mark.server
+
+DAY_S = 86400
+RIVALS = 12
+
+
+async def limit(door: Door, most: int | None, bucket: str = "copy.*.test", **who: str) -> None:
+    body = {"bucket": bucket, "limit": most, "window_s": DAY_S, "reason": "tests", **who}
+    answer = await door.http.put("/v1/admin/quota", json=body, headers=OPERATOR)
+    assert answer.status_code == 200, answer.text
+
+
+async def left(door: Door, query: str = "") -> dict[str, tuple[int, int]]:
+    answer = await door.http.get(f"/v1/quota{query}", headers=ADA)
+    assert answer.status_code == 200
+    return {one["bucket"]: (one["used"], one["remaining"]) for one in answer.json()["items"]}
+
+
+async def test_a_submission_takes_its_quota_in_one_batch(door: Door) -> None:
+    await limit(door, 2)
+    (receipt,) = (await door.submit()).json()["submissions"]
+    taken, received = (one.fact for one in door.log.since(2))
+    assert isinstance(taken, QuotaTaken)
+    assert isinstance(received, SubmissionReceived)
+    assert (taken.submission, taken.bucket) == (receipt["id"], "copy.CPU.test")
+    assert (received.bucket, received.cost) == ("copy.CPU.test", 1)
+    assert receipt["number"] == 4
+    assert (receipt["quota"]["used"], receipt["quota"]["remaining"]) == (1, 1)
+
+
+async def test_without_a_limit_no_quota_is_taken(door: Door) -> None:
+    (receipt,) = (await door.submit()).json()["submissions"]
+    assert receipt["quota"] is None
+    assert (await left(door)) == {}
+    received = door.log.since(1)[0].fact
+    assert isinstance(received, SubmissionReceived)
+    assert received.bucket == ""
+
+
+async def test_an_empty_quota_says_when_to_ask_again(door: Door) -> None:
+    await limit(door, 1)
+    assert (await door.submit()).status_code == 202
+    answer = await door.submit()
+    assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
+    assert 0 < int(answer.headers["retry-after"]) <= DAY_S
+    assert "1 of 1 are used of copy.CPU.test" in answer.json()["detail"]
+    assert len(door.log.since(0)) == 4
+
+
+async def test_several_gpu_types_are_all_paid_or_none_is_taken(door: Door) -> None:
+    await limit(door, 5)
+    await limit(door, 0, "copy.H100.test")
+    answer = await door.submit(gpu=["CPU", "H100"])
+    assert (answer.status_code, len(door.log.since(3))) == (429, 0)
+    await limit(door, 1, "copy.H100.test")
+    numbers = [
+        one["number"] for one in (await door.submit(gpu=["CPU", "H100"])).json()["submissions"]
+    ]
+    for number, gpu in zip(numbers, ("CPU", "H100"), strict=True):
+        fact = door.log.since(number - 1)[0].fact
+        assert isinstance(fact, SubmissionReceived)
+        assert (fact.gpu, fact.bucket) == (gpu, f"copy.{gpu}.test")
+
+
+async def test_a_repeat_takes_no_quota_twice(door: Door) -> None:
+    await limit(door, 1)
+    headers = ADA | {"Idempotency-Key": "k1"}
+    answers = [await door.submit(headers=headers) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [202] * 3
+    assert len({answer.json()["submissions"][0]["number"] for answer in answers}) == 1
+    assert await left(door) == {"copy.*.test": (0, 1), "copy.CPU.test": (1, 0)}
+
+
+async def test_repeats_at_once_are_one_submission(door: Door) -> None:
+    await limit(door, 5)
+    headers = ADA | {"Idempotency-Key": "k1"}
+    answers = await asyncio.gather(*(door.submit(headers=headers) for _ in range(RIVALS)))
+    assert {answer.status_code for answer in answers} == {202}
+    assert (await left(door))["copy.CPU.test"] == (1, 4)
+
+
+async def test_what_is_returned_may_be_used_again(door: Door) -> None:
+    await limit(door, 1)
+    (receipt,) = (await door.submit()).json()["submissions"]
+    account = door.log.since(3)[0].envelope.actor.removeprefix("account:")
+    fact = QuotaReturned(
+        submission=receipt["id"], bucket="copy.CPU.test", cost=1, reason="infra_failed"
+    )
+    await door.say(subjects.quota(account), fact)
+    assert (await door.submit()).status_code == 202
+
+
+async def test_a_quota_is_its_participants_own(door: Door) -> None:
+    await limit(door, 1)
+    await door.submit()
+    grace = {"Warpboard-Participant": "grace"}
+    assert (await door.submit(headers=grace)).status_code == 202
+    await limit(door, 9, participant="ada")
+    assert (await door.submit()).json()["submissions"][0]["quota"]["remaining"] == 7
+
+
+async def test_an_own_limit_may_lift_everybodys(door: Door) -> None:
+    await limit(door, 0)
+    assert (await door.submit()).status_code == 429
+    await limit(door, None, participant="ada")
+    assert (await door.submit()).status_code == 202
+
+
+async def test_the_quota_of_one_leaderboard_can_be_asked(door: Door) -> None:
+    await limit(door, 3)
+    await limit(door, 1, "*.*.ranked")
+    assert await left(door, "?problem=copy&gpu=CPU") == {
+        "copy.CPU.test": (0, 3),
+        "copy.CPU.ranked": (0, 1),
+    }
+
+
+async def test_tests_and_ranked_runs_are_counted_apart(door: Door) -> None:
+    await limit(door, 1)
+    await limit(door, 1, "copy.*.ranked")
+    answers = [await door.submit(mode=mode) for mode in ("test", "ranked", "benchmark", "profile")]
+    assert [answer.status_code for answer in answers] == [202, 202, 429, 429]
+
+
+async def race(doors: list[Door]) -> Counter[int]:
+    """How many submissions at once, through all doors, got which answer."""
+    await limit(doors[0], 2)
+    asked = [doors[index % len(doors)].submit() for index in range(RIVALS)]
+    answers: list[httpx.Response] = await asyncio.gather(*asked)
+    return Counter(answer.status_code for answer in answers)
+
+
+async def test_rivals_cannot_both_take_the_last_unit(door: Door) -> None:
+    assert await race([door]) == {202: 2, 429: RIVALS - 2}
+
+
+async def test_rivals_of_two_processes_cannot_either(postgres_dsn: str) -> None:
+    log = MemoryLog()
+    async with opened(postgres_dsn, log) as one, opened(postgres_dsn, log, first=False) as two:
+        assert await race([one, two]) == {202: 2, 429: RIVALS - 2}
+
+
+@pytest.fixture
+async def real_log(own_nats: NatsServer) -> AsyncIterator[EventLog]:
+    """The log on a nats-server of the test's own."""
+    nc = await connect(own_nats.url, "test")
+    await ensure(nc)
+    yield NatsLog(nc)
+    await nc.close()
+
+
+async def test_rivals_cannot_either_on_a_real_log(postgres_dsn: str, real_log: EventLog) -> None:
+    async with (
+        opened(postgres_dsn, real_log) as one,
+        opened(postgres_dsn, real_log, first=False) as two,
+    ):
+        assert await race([one, two]) == {202: 2, 429: RIVALS - 2}
+        answer = await one.http.get("/v1/quota?problem=copy&gpu=CPU", headers=ADA)
+        assert answer.json()["items"][0]["used"] == 2

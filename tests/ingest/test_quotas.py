@@ -1,0 +1,181 @@
+"""Quotas: windows, which limit counts, and that no more is ever taken than there is."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given as every
+from hypothesis import strategies as st
+
+from ingest.domain import quotas
+from ingest.domain.quotas import Quota, SetLimit, balance, folded, limits, take, window_end
+from shared.errors import Refused
+from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken
+from shared.testing import given
+
+T0 = datetime(2026, 1, 2, 23, 59, 59, tzinfo=UTC)
+DAY_S = 86400.0
+BUCKET = "matmul.H200.ranked"
+NOTHING = Quota()
+
+
+def limit(bucket: str, most: int, window_s: float = DAY_S) -> QuotaLimitSet:
+    return QuotaLimitSet(bucket=bucket, limit=most, window_s=window_s, reason="tests")
+
+
+def of(*facts: Fact) -> Quota:
+    return folded(NOTHING, facts)
+
+
+def returned(submission: str) -> QuotaReturned:
+    return QuotaReturned(submission=submission, bucket=BUCKET, cost=1, reason="infra_failed")
+
+
+def taking(own: Quota, everybody: Quota, at: datetime, name: str) -> QuotaTaken:
+    (fact,) = take({name: BUCKET}, own, everybody, at)
+    return fact
+
+
+def test_without_a_limit_nothing_is_taken() -> None:
+    assert take({"s1": BUCKET}, NOTHING, NOTHING, T0) == []
+    assert balance(BUCKET, NOTHING, NOTHING, T0) is None
+
+
+def test_the_last_unit_is_given_once() -> None:
+    own = of(limit(BUCKET, 1))
+    own = folded(own, [taking(own, NOTHING, T0, "s1")])
+    with pytest.raises(Refused, match=r"1 of 1 are used of matmul\.H200\.ranked") as refused:
+        take({"s2": BUCKET}, own, NOTHING, T0)
+    assert (refused.value.code, refused.value.retry_after_s) == ("quota_exceeded", 1.0)
+
+
+def test_a_window_ends_at_midnight_in_utc() -> None:
+    own = of(limit(BUCKET, 1))
+    fact = taking(own, NOTHING, T0, "s1")
+    assert fact.window_until_at == datetime(2026, 1, 3, tzinfo=UTC)
+    later = folded(own, [fact])
+    assert taking(later, NOTHING, T0 + timedelta(seconds=1), "s2").cost == 1
+
+
+def test_what_is_returned_may_be_taken_again() -> None:
+    own = of(limit(BUCKET, 1))
+    own = folded(own, [taking(own, NOTHING, T0, "s1"), returned("s1")])
+    assert taking(own, NOTHING, T0, "s2").submission == "s2"
+
+
+@pytest.mark.parametrize(
+    ("own", "everybody", "most"),
+    [
+        ({}, {"*.*.*": 5}, 5),
+        ({}, {"*.*.*": 5, "*.*.ranked": 4}, 4),
+        ({}, {"*.*.ranked": 4, "matmul.*.*": 3}, 3),
+        ({}, {"*.H200.ranked": 4, "matmul.*.*": 3}, 4),
+        ({}, {BUCKET: 2, "matmul.H200.*": 9}, 2),
+        ({"*.*.*": 7}, {BUCKET: 2}, 7),
+        ({"softmax.*.*": 7}, {BUCKET: 2}, 2),
+        ({}, {"*.*.test": 1}, None),
+        ({"*.*.*": quotas.UNLIMITED}, {BUCKET: 2}, None),
+    ],
+)
+def test_the_most_specific_own_limit_counts(
+    own: dict[str, int], everybody: dict[str, int], most: int | None
+) -> None:
+    mine, theirs = (of(*(limit(*one) for one in some.items())) for some in (own, everybody))
+    found = quotas.limit_for(BUCKET, mine, theirs)
+    assert (None if found is None else found.limit) == most
+
+
+def test_a_pattern_limits_each_bucket_alone() -> None:
+    everybody = of(limit("*.*.ranked", 1))
+    own = folded(NOTHING, [taking(NOTHING, everybody, T0, "s1")])
+    (fact,) = take({"s2": "softmax.H200.ranked"}, own, everybody, T0)
+    assert fact.bucket == "softmax.H200.ranked"
+
+
+def test_all_submissions_of_a_request_are_paid_or_none() -> None:
+    everybody = of(limit("*.H100.ranked", 0), limit("*.H200.ranked", 5))
+    wishes = {"s1": BUCKET, "s2": "matmul.H100.ranked"}
+    with pytest.raises(Refused, match="H100"):
+        take(wishes, NOTHING, everybody, T0)
+
+
+def test_a_lowered_limit_leaves_nothing_and_not_less() -> None:
+    own = of(limit(BUCKET, 2))
+    for name in ("s1", "s2"):
+        own = folded(own, [taking(own, NOTHING, T0, name)])
+    left = balance(BUCKET, folded(own, [limit(BUCKET, 1)]), NOTHING, T0)
+    assert left is not None
+    assert (left.used, left.remaining) == (2, 0)
+
+
+def test_what_was_over_is_forgotten_and_changes_nothing() -> None:
+    own = of(limit(BUCKET, 2))
+    facts = [taking(own, NOTHING, T0, "s1")]
+    later = T0 + timedelta(days=2)
+    assert not folded(own, facts, later).taken
+    assert balance(BUCKET, folded(own, facts, later), NOTHING, later) == balance(
+        BUCKET, folded(own, facts), NOTHING, later
+    )
+
+
+def test_the_buckets_in_use_and_the_limits_are_listed() -> None:
+    everybody = of(limit("*.*.ranked", 3))
+    own = folded(NOTHING, [taking(NOTHING, everybody, T0, "s1")])
+    found = {one.bucket: one.remaining for one in quotas.balances(own, everybody, T0)}
+    assert found == {"*.*.ranked": 3, BUCKET: 2}
+
+
+def test_the_same_limit_twice_is_said_once() -> None:
+    command = SetLimit(BUCKET, 3, DAY_S, "tests")
+    given(limits).when(command).then(limit(BUCKET, 3))
+    given(limits, limit(BUCKET, 3)).when(command).then()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        SetLimit("matmul.H200", 3, DAY_S, "r"),
+        SetLimit("matmul.H200.ranked.x", 3, DAY_S, "r"),
+        SetLimit("matmul.H200.profile", 3, DAY_S, "r"),
+        SetLimit("mat*.H200.ranked", 3, DAY_S, "r"),
+        SetLimit(BUCKET, -2, DAY_S, "r"),
+        SetLimit(BUCKET, 3, 0.5, "r"),
+    ],
+)
+def test_a_limit_that_means_nothing_is_refused(command: SetLimit) -> None:
+    given(limits).when(command).then_refused("invalid_request")
+
+
+@every(
+    st.integers(0, 4),
+    st.lists(st.tuples(st.integers(0, 5000), st.booleans()), max_size=40),
+    st.sampled_from([60.0, 3600.0, 700.5]),
+)
+def test_no_window_ever_holds_more_than_its_limit(
+    most: int, steps: list[tuple[int, bool]], window_s: float
+) -> None:
+    own, at, live = of(limit(BUCKET, most, window_s)), T0, dict[str, datetime]()
+    for index, (wait_s, gives_back) in enumerate(steps):
+        at += timedelta(seconds=wait_s)
+        live = {name: until for name, until in live.items() if until > at}
+        if gives_back and live:
+            name = min(live)
+            own = folded(own, [returned(name)], at)
+            del live[name]
+        if len(live) == most:
+            with pytest.raises(Refused) as refused:
+                taking(own, NOTHING, at, f"s{index:03}")
+            assert 0 < (refused.value.retry_after_s or 0) <= window_s
+            continue
+        fact = taking(own, NOTHING, at, f"s{index:03}")
+        own = folded(own, [fact], at)
+        live[fact.submission] = fact.window_until_at
+        left = balance(BUCKET, own, NOTHING, at)
+        assert left is not None
+        assert left.used == len(live) <= most
+
+
+@every(st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1)), st.floats(1, 1e7))  # noqa: DTZ001
+def test_a_window_ends_after_now_and_within_its_length(naive: datetime, window_s: float) -> None:
+    at = naive.replace(tzinfo=UTC)
+    end = window_end(at, window_s)
+    assert at < end <= at + timedelta(seconds=window_s)
