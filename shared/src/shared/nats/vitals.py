@@ -8,6 +8,7 @@ import nats.errors
 from nats.aio.client import Client
 
 from shared.errors import Failed
+from shared.nats.deadletters import NatsDeadLetters
 from shared.nats.requests import Denied, Passing, ask
 from shared.nats.streams import state
 from shared.subjects import DEADLETTERS, STREAM
@@ -27,11 +28,12 @@ class Reader(NamedTuple):
 
 
 class Vitals(NamedTuple):
-    """The log's size, what was ever given up, and everybody who reads with a name."""
+    """The log's size, what was ever given up, what of it nobody redrove, and every named reader."""
 
     events: int
     log_bytes: int
     dead_letters: int
+    open_letters: int
     readers: list[Reader]
 
 
@@ -77,7 +79,9 @@ async def vitals(nc: Client) -> Vitals:
 async def _vitals(nc: Client) -> Vitals:
     log = msgspec.json.decode(await ask(nc, f"STREAM.INFO.{STREAM}"), type=_Info).state
     given_up = await state(nc, DEADLETTERS)
-    return Vitals(log.last_seq, log.bytes, given_up.last_seq, await _readers(nc))
+    is_clean = not given_up.last_seq
+    letters = [] if is_clean else await NatsDeadLetters(nc).list()
+    return Vitals(log.last_seq, log.bytes, given_up.last_seq, len(letters), await _readers(nc))
 
 
 async def _readers(nc: Client) -> list[Reader]:
