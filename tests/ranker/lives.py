@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from shared import events, subjects
+from msgspec import Raw, structs
+from nacl.signing import SigningKey
+
+from shared import events, signing, subjects
 from shared.clock import new_id
 from shared.event_log import EventLog, New, Recorded
 from shared.events import Artefact, Blob, CaseResult, Fact
@@ -13,12 +16,16 @@ from shared.wire import Stamp, seal
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 BLOB = Blob(digest="d" * 64, bytes=1)
 AGENT = "a1"
+KEY = SigningKey(bytes(32))
 
 
 class NoMetrics:
     """Nobody watches."""
 
     def folded(self, batch: Sequence[Recorded], behind: int) -> None:
+        """Nothing to count."""
+
+    def parked(self, events: int) -> None:
         """Nothing to count."""
 
     def decided(self, end: events.SubmissionFinished) -> None:
@@ -147,13 +154,29 @@ class Life:
 
 
 async def say(log: EventLog, agg: str, fact: Fact) -> int:
-    """Append a fact to whatever is there."""
-    stamp = Stamp(new_id(), T0, "service:test", "", "")
-    return await log.append(New(seal(fact, agg, stamp), None))
+    """Append a fact to whatever is there; a verdict is signed with the agent's key."""
+    envelope = seal(fact, agg, Stamp(new_id(), T0, "service:test", "", ""))
+    if isinstance(fact, events.RunCompleted):
+        envelope = structs.replace(envelope, sig=await signature(log, agg, envelope.data))
+    return await log.append(New(envelope, None))
+
+
+async def signature(log: EventLog, agg: str, data: Raw) -> str:
+    """What the agent says of a verdict, for the assignment that its run began with."""
+    assigned = await log.history(agg)
+    token = assigned[0].seq if assigned else 0
+    return signing.sign(KEY, agg, token, bytes(data))
+
+
+async def enrol(log: EventLog, agent: str = AGENT) -> None:
+    """Let an agent sign with the key of all tests."""
+    enrolled = events.AgentEnrolled(sign_key=signing.public_key(KEY), owner="test")
+    await say(log, subjects.agent(agent), enrolled)
 
 
 async def publish(log: EventLog) -> None:
-    """The problem that every life is about."""
+    """The agent that runs every life, and the problem that it is about."""
+    await enrol(log)
     published = events.ProblemPublished(
         number=1,
         digest="d",

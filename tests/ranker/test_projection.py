@@ -1,47 +1,26 @@
 """The read models on a real Postgres: each event once, and a rebuild equals what grew."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import Random
 
 import pytest
 
-from ranker.domain.eligibility import Demand
-from ranker.domain.projection import steps
 from ranker.postgres import Reader, ReadModels
 from ranker.rebuild import compare
-from ranker.service import News, Ranker
 from shared import events, subjects
 from shared.memory import MemoryLog
 from shared.postgres import Fenced, connect, drop_schema, migrate, pool
 from shared.testing import eventually
 from tests.ranker.lives import AGENT, Life, NoMetrics, live, publish, say
+from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, ranking
 
 pytestmark = pytest.mark.server
-SCHEMA = "rm_ranker_v2"
-LOOSE = Demand("none", ("C2",))
 
 
 @pytest.fixture
 def dsn(postgres_dsn: str) -> str:
-    migrate(postgres_dsn, "shared", "accounts")
-    migrate(postgres_dsn, "ranker", SCHEMA)
-    return postgres_dsn
-
-
-@asynccontextmanager
-async def ranking(log: MemoryLog, dsn: str) -> AsyncIterator[ReadModels]:
-    """A ranker that runs; the models are another connection to what it writes."""
-    async with await connect(dsn, SCHEMA) as writing, await connect(dsn, SCHEMA) as reading:
-        ranker = Ranker(log, ReadModels(writing), NoMetrics(), News(), LOOSE)
-        running = asyncio.create_task(ranker.run())
-        try:
-            yield ReadModels(reading)
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+    return migrated(postgres_dsn)
 
 
 async def ended(log: MemoryLog, models: ReadModels) -> list[events.SubmissionFinished]:
@@ -109,21 +88,15 @@ def replace_time(life: Life) -> events.RunCompleted:
     return replace(life, time_us=0.001).completed()
 
 
-async def is_folded(log: MemoryLog, models: ReadModels) -> bool:
-    return await models.checkpoint() == await log.last()
-
-
 async def test_two_rankers_end_a_submission_once(dsn: str) -> None:
     log = MemoryLog()
     await publish(log)
     async with await connect(dsn, SCHEMA) as first, await connect(dsn, SCHEMA) as second:
-        one, two = (
-            Ranker(log, ReadModels(connection), NoMetrics(), News(), LOOSE)
-            for connection in (first, second)
-        )
+        one, two = (ranker_of(log, ReadModels(connection)) for connection in (first, second))
         await live(log, Life("s1"))
-        await one.models.write(0, await log.last(), [s for e in log.since(0) for s in steps(e)])
-        await asyncio.gather(one.decide(), two.decide(), one.decide())
+        await one.decisions.models.write(0, log.since(0))
+        await asyncio.gather(one.decisions.all(), two.decisions.all())
+        await one.decisions.all()
     ends = [event for event in log.since(0) if event.envelope.type == "SubmissionFinished"]
     assert len(ends) == 1
 
@@ -131,13 +104,13 @@ async def test_two_rankers_end_a_submission_once(dsn: str) -> None:
 async def test_a_second_projector_is_fenced_and_writes_nothing(dsn: str) -> None:
     log = MemoryLog()
     await publish(log)
-    batch = [step for event in log.since(0) for step in steps(event)]
+    batch = log.since(0)
     async with await connect(dsn, SCHEMA) as connection:
         models = ReadModels(connection)
-        await models.write(0, 1, batch)
+        await models.write(0, batch)
         with pytest.raises(Fenced):
-            await models.write(0, 1, batch)
-        assert await models.checkpoint() == 1
+            await models.write(0, batch)
+        assert await models.checkpoint() == len(batch)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -191,10 +164,9 @@ async def test_a_submission_is_read_whole(dsn: str) -> None:
         await live(log, Life("s1"))
         await ended(log, models)
         reader = Reader(connections)
-        (row,) = await reader.rows("submission", number=2)
-        history = await reader.rows("history", id="s1")
+        (row,) = await reader.rows("submission", number=3)
     assert (row["outcome"], row["tier"], row["cases"][0]["samples"]) == ("passed", "C2", 10)
-    types = [one["type"] for one in history]
+    types = [type_ for _, type_, _, _ in row["timeline"]]
     assert types[:6] == [
         "SubmissionReceived",
         "JobQueued",

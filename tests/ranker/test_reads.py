@@ -1,6 +1,5 @@
 """The read API over a real Postgres: ties, equal sources, why not, and what can be downloaded."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,15 +11,14 @@ from ranker.domain.eligibility import Demand
 from ranker.http import application
 from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.service import News, Ranker
+from ranker.service import News
 from shared.memory import MemoryBlobs, MemoryLog
-from shared.postgres import connect, migrate, pool
+from shared.postgres import connect, pool
 from shared.testing import eventually
-from tests.ranker.lives import Life, NoMetrics, live, publish, say
+from tests.ranker.lives import Life, live, publish, say
+from tests.ranker.running import LOOSE, SCHEMA, migrated, ranker_of, running
 
 pytestmark = pytest.mark.server
-SCHEMA = "rm_ranker_v2"
-LOOSE = Demand("none", ("C2",))
 
 
 class Reads:
@@ -57,24 +55,20 @@ class Reads:
 
 @asynccontextmanager
 async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
-    migrate(dsn, "shared", "accounts")
-    migrate(dsn, "ranker", SCHEMA)
+    migrated(dsn)
     log, news, present = MemoryLog(), News(), Live()
     await publish(log)
-    async with await connect(dsn, SCHEMA) as writing, pool(dsn, 1, 4, SCHEMA) as connections:
-        running = asyncio.create_task(
-            Ranker(log, ReadModels(writing), NoMetrics(), news, wanted).run()
-        )
-        reads = Reads(httpx.AsyncClient(base_url="http://ranker"), log, present)
+    reads = Reads(httpx.AsyncClient(base_url="http://ranker"), log, present)
+    async with (
+        await connect(dsn, SCHEMA) as writing,
+        pool(dsn, 1, 4, SCHEMA) as connections,
+        running(ranker_of(log, ReadModels(writing), news, reads.blobs, wanted)),
+    ):
         app = application(Reader(connections), news, present, log.last, reads.blobs)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        try:
-            async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
-                reads.http = http
-                yield reads
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+        async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
+            reads.http = http
+            yield reads
 
 
 @pytest.fixture

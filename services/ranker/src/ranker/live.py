@@ -1,4 +1,4 @@
-"""What is said and not kept: who is alive, and how far each run is."""
+"""What is said and not kept: who is alive, how far each run is, how long each queue takes."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -9,14 +9,16 @@ import msgspec
 from shared.bus import Bus
 
 PROGRESS_MAX = 1000
+QUEUES_MAX = 256
 
 
 @dataclass
 class Live:
-    """The newest heartbeat of each agent and the newest word on each running submission."""
+    """The newest heartbeat of each agent, word on each running submission, forecast of a queue."""
 
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     progress: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict)
+    queues: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict)
 
     async def watch_agents(self, bus: Bus) -> None:
         """Hear heartbeats for ever."""
@@ -29,12 +31,22 @@ class Live:
     async def watch_progress(self, bus: Bus) -> None:
         """Hear progress for ever; the oldest word is forgotten past 1000."""
         async for topic, data in bus.hear("progress.>"):
-            submission = topic.partition(".")[2]
-            self.progress[submission] = msgspec.json.decode(data)
-            self.progress.move_to_end(submission)
-            if len(self.progress) > PROGRESS_MAX:
-                self.progress.popitem(last=False)
+            _keep(self.progress, topic, data, PROGRESS_MAX)
+
+    async def watch_queues(self, bus: Bus) -> None:
+        """Hear scheduler's forecasts for ever."""
+        async for topic, data in bus.hear("queue.>"):
+            _keep(self.queues, topic, data, QUEUES_MAX)
 
     def alive(self) -> dict[str, dict[str, Any]]:
         """The agents that live, with what they offer."""
         return dict(self.agents)
+
+
+def _keep(words: OrderedDict[str, dict[str, Any]], topic: str, data: bytes, words_max: int) -> None:
+    """Remember the newest word of a topic, and forget the oldest where there are too many."""
+    name = topic.partition(".")[2]
+    words[name] = msgspec.json.decode(data)
+    words.move_to_end(name)
+    if len(words) > words_max:
+        words.popitem(last=False)

@@ -1,32 +1,47 @@
 """The read models in Postgres: one transaction a batch, the checkpoint in it."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
 
 import msgspec
+import psycopg
 from psycopg import AsyncConnection, DataError, OperationalError
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
+from ranker.domain.batch import Needs, Rows, needs, tell
 from ranker.domain.conclusion import Verdict
-from ranker.domain.projection import Step
+from ranker.domain.fold import fold
+from ranker.domain.outcomes import apply
+from ranker.domain.rejudging import Ranks, diff
+from ranker.domain.rows import Item, Run, Submission
+from ranker.service import Board, Due, Unfoldable, Waiting
+from ranker.service.top import RANKED_MAX, top
+from shared.clock import now
 from shared.errors import Failed, Refused
+from shared.event_log import Recorded
 from shared.events import CaseResult
 from shared.postgres import claim, connect, statements
+from shared.wire import UnknownEvent
 
 Row = dict[str, Any]
+Kept = TypeVar("Kept", Submission, Run, Item)
 PROJECTION = "ranker"
-
-
-@dataclass(frozen=True)
-class Undecided:
-    """A submission whose run has a verdict and which has no end yet."""
-
-    submission: str
-    version: int
-    verdict: Verdict
+# What an event may do to a fold, or its row to a table; a connection that broke is none of them.
+POISON = (
+    UnknownEvent,
+    msgspec.MsgspecError,
+    ArithmeticError,
+    AssertionError,
+    LookupError,
+    TypeError,
+    ValueError,
+    DataError,
+    psycopg.IntegrityError,
+)
 
 
 class ReadModels:
@@ -43,33 +58,171 @@ class ReadModels:
         assert row is not None, "the migration makes the checkpoint's row"
         return int(row[0])
 
-    async def write(self, after: int, last: int, steps: Sequence[Step]) -> None:
-        """Fold a batch in, all or nothing. Errors: Fenced if another projector moved on."""
-        async with self.connection.transaction():
-            await claim(self.connection, PROJECTION, after, last)
-            async with self.connection.pipeline():
-                for step in steps:
-                    await self.connection.execute(self.sql[step.statement].encode(), step.values)
+    async def rows(self, statement: str, **values: object) -> list[Row]:
+        """The rows of a named statement of sql/read.sql."""
+        return await self._rows(self.reads[statement], values)
 
-    async def undecided(self) -> list[Undecided]:
-        """The submissions that wait for the decision on eligibility, oldest first, at most 100."""
-        cursor = self.connection.cursor(row_factory=dict_row)
-        await cursor.execute(self.sql["undecided"].encode())
-        return [_undecided(row) for row in await cursor.fetchall()]
+    async def write(self, after: int, batch: Sequence[Recorded]) -> set[Board]:
+        """Fold a batch in, all or nothing; see the port. Errors: Fenced; Unfoldable."""
+        with _unfoldable(batch[0].seq):
+            told = [tell(event) for event in batch]
+            async with self.connection.transaction():
+                await claim(self.connection, PROJECTION, after, batch[-1].seq)
+                rows = fold(await self._load(needs(told)), told)
+                await self._keep(rows)
+                return await self._rank(rows)
+
+    async def park(self, seq: int, reason: str) -> None:
+        """Keep the event at which the projection stopped."""
+        values = {"projection": PROJECTION, "seq": seq, "error": reason}
+        await self.connection.execute(self.sql["park"].encode(), values)
+
+    async def skip(self, seq: int) -> None:
+        """Go on without an event. Errors: Fenced."""
+        async with self.connection.transaction():
+            await claim(self.connection, PROJECTION, seq - 1, seq)
+            values = {"projection": PROJECTION, "seq": seq}
+            await self.connection.execute(self.sql["unpark"].encode(), values)
+
+    async def undecided(self) -> list[Waiting]:
+        """The submissions that wait for a decision, oldest first, at most 100."""
+        rows = await self._rows(self.sql["undecided"], {})
+        return [_waiting(row, row["id"]) for row in rows]
+
+    async def undecided_items(self) -> list[Waiting]:
+        """The places in rejudges that wait for a decision, at most 100."""
+        rows = await self._rows(self.sql["undecided_items"], {})
+        return [
+            _waiting(row, row["submission"])._replace(
+                rejudge=row["rejudge"],
+                given_up=row["why"] if row["state"] == "given_up" else None,
+            )
+            for row in rows
+        ]
+
+    async def unpreviewed(self) -> list[Due]:
+        """The rejudges that wait for their preview."""
+        return [Due(**row) for row in await self._rows(self.sql["unpreviewed"], {})]
+
+    async def preview(self, due: Due) -> Row:
+        """What a rejudge would change: it is applied here, looked at, and rolled back."""
+        at = now()
+        said: Row = {}
+        async with self.connection.transaction(force_rollback=True):
+            wanted = Needs(rejudges={due.id}, applied={due.id})
+            rows = apply(await self._load(wanted), due.id, (due.version, at))
+            items = await self._items(due, rows)
+            gpus = {item["gpu"] for item in items}
+            before = {gpu: await self._ranks(due, due.from_number, gpu, at) for gpu in gpus}
+            await self._keep(rows)
+            await self._rank(rows)
+            after = {gpu: await self._ranks(due, due.to_number, gpu, at) for gpu in gpus}
+            said = diff(items, before, after)
+        return {"rejudge": due.id, **due._asdict(), **said}
 
     async def picture(self) -> tuple[int, list[Row], list[Row]]:
         """The sequence, every entry with its place, every submission's outcome: of one moment."""
-        cursor = self.connection.cursor(row_factory=dict_row)
         async with self.connection.transaction():
-            await cursor.execute(b"set transaction isolation level repeatable read")
+            await self.connection.execute(b"set transaction isolation level repeatable read")
             seq = await self.checkpoint()
-            await cursor.execute(self.reads["standings"].encode())
-            entries = await cursor.fetchall()
-            await cursor.execute(self.reads["outcomes"].encode())
-            return seq, entries, await cursor.fetchall()
+            return seq, await self.rows("standings"), await self.rows("outcomes")
+
+    async def _load(self, wanted: Needs) -> Rows:
+        """The rows that a batch touches and does not make."""
+        rows, values = Rows(), {name: list(getattr(wanted, name)) for name in wanted.__slots__}
+        if not any(values.values()):
+            return rows
+        async with self.connection.pipeline():
+            cursors = [
+                await self.connection.execute(self.sql[name].encode(), values)
+                for name in ("load_submissions", "load_runs", "load_items")
+            ]
+        rows.add(
+            _decoded(await cursors[0].fetchall(), Submission),
+            _decoded(await cursors[2].fetchall(), Item),
+        )
+        rows.runs = {run.id: run for run in _decoded(await cursors[1].fetchall(), Run)}
+        return rows
+
+    async def _keep(self, rows: Rows) -> None:
+        runs = [rows.runs[id_] for id_ in rows.changed]
+        kept: dict[str, Sequence[msgspec.Struct]] = {
+            "keep_submissions": list(rows.submissions.values()),
+            "keep_runs": runs,
+            "keep_items": list(rows.items.values()),
+            "keep_results": list(rows.results.values()),
+        }
+        async with self.connection.pipeline():
+            for name, values in kept.items():
+                if values:
+                    text = msgspec.json.encode(values).decode()
+                    await self.connection.execute(self.sql[name].encode(), {"rows": text})
+            for step in rows.steps:
+                await self.connection.execute(self.sql[step.statement].encode(), step.values)
+
+    async def _rank(self, rows: Rows) -> set[Board]:
+        """Choose the entries again that may be others; the leaderboards that may be."""
+        boards: list[Row] = []
+        if rows.banned:
+            accounts = list(rows.banned)
+            boards += await self._rows(self.sql["boards_of_accounts"], {"accounts": accounts})
+        if rows.touched:
+            values: dict[str, object] = {"touched": list(rows.touched)}
+            await self.connection.execute(self.sql["unpool"].encode(), values)
+            moved = await self._rows(self.sql["pool"], values)
+            values["problems"] = [row["problem"] for row in moved]
+            values["gpus"] = [row["gpu"] for row in moved]
+            values["numbers"] = [row["problem_number"] for row in moved]
+            values["accounts"] = [row["account"] for row in moved]
+            boards += await self._rows(self.sql["choose_entries"], values)
+        return {Board(**row) for row in boards}
+
+    async def _items(self, due: Due, rows: Rows) -> list[Row]:
+        """The items of a rejudge with their old results and their drafts."""
+        values = {"submissions": [one for _, one in rows.items], "number": due.from_number}
+        old = {row["submission"]: row for row in await self.rows("results_before", **values)}
+        drafts = {one: msgspec.structs.asdict(made) for (one, _), made in rows.results.items()}
+        return [
+            {
+                "submission": item.submission,
+                "number": rows.submissions[item.submission].number,
+                "account": item.account,
+                "gpu": item.gpu,
+                "old": old.get(item.submission),
+                "new": drafts.get(item.submission, {"code": "given_up", "reason": item.reason}),
+            }
+            for item in rows.items.values()
+            if item.submission in rows.submissions
+        ]
+
+    async def _ranks(self, due: Due, number: int, gpu: str, at: datetime) -> Ranks:
+        placed = await top(self, Board(due.problem, gpu, number), RANKED_MAX, at)
+        return Ranks(
+            {one.row["account"]: one.place.rank for one in placed},
+            {one.row["account"]: one.row["submission"] for one in placed},
+        )
+
+    async def _rows(self, statement: str, values: Any) -> list[Row]:
+        cursor = self.connection.cursor(row_factory=dict_row)
+        await cursor.execute(statement.encode(), values)
+        return await cursor.fetchall()
 
 
-def _undecided(row: Row) -> Undecided:
+@contextmanager
+def _unfoldable(seq: int) -> Iterator[None]:
+    try:
+        yield
+    except POISON as error:
+        reason = str(error).strip() or type(error).__name__
+        raise Unfoldable(seq, f"{type(error).__name__}: {reason}") from error
+
+
+def _decoded(found: Iterable[Sequence[str]], kind: type[Kept]) -> list[Kept]:
+    decode = msgspec.json.Decoder(kind).decode
+    return [decode(text) for (text,) in found]
+
+
+def _waiting(row: Row, submission: str) -> Waiting:
     verdict = Verdict(
         mode=row["mode"],
         job=row["job"],
@@ -84,7 +237,15 @@ def _undecided(row: Row) -> Undecided:
         sigma_run=row["sigma_run"],
         tie_us=row["tie_us"],
     )
-    return Undecided(row["id"], row["version"], verdict)
+    return Waiting(
+        submission=submission,
+        version=row["version"],
+        verdict=verdict,
+        agent=row["agent"],
+        token=row["token"],
+        ended_seq=row["ended_seq"],
+        sign_key=row["sign_key"],
+    )
 
 
 @asynccontextmanager

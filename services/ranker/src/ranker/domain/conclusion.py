@@ -13,7 +13,8 @@ class Verdict:
     """A run with a verdict, and what its submission asked for.
 
     `sigma_run` and `tie_us` are the machine's: its deviation from run to run, as a fraction, and
-    what a cheat could hide of the hand-over of a call.
+    what a cheat could hide of the hand-over of a call. `signature` is `good`, `bad`, or `unknown`
+    where the agent had no key when the run ended.
     """
 
     mode: str
@@ -28,6 +29,7 @@ class Verdict:
     tier: str
     sigma_run: float = 0.0
     tie_us: float = 0.0
+    signature: str = "good"
 
     @property
     def timed(self) -> list[CaseResult]:
@@ -42,6 +44,8 @@ HELD = ("suspicious", "below_physical_floor")
 
 def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
     """The one decision on a submission: how it ended, its score, and whether it may be ranked."""
+    if run.signature == "bad":
+        return _forged(run)
     is_passed = run.verdict == "passed"
     score = scored(run.ranking_by, run.timed, run.sigma_run) if is_passed else None
     code, reason = _eligibility(run, score, wanted)
@@ -57,6 +61,18 @@ def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
         is_held=code in HELD,
     )
     return end if score is None else _with_score(end, run, score)
+
+
+def _forged(run: Verdict) -> SubmissionFinished:
+    """What is not signed by its agent is no verdict: the platform's matter, and said to it."""
+    return SubmissionFinished(
+        outcome="infra_failed",
+        is_eligible=False,
+        code="bad_signature",
+        reason="the verdict is not signed with its agent's key; please submit again",
+        job=run.job,
+        run=run.run,
+    )
 
 
 def _with_score(end: SubmissionFinished, run: Verdict, score: Score) -> SubmissionFinished:
@@ -86,12 +102,19 @@ def _eligibility(run: Verdict, score: Score | None, wanted: Demand) -> tuple[str
         return _failure(run)
     if run.mode != "ranked":
         return "mode_not_ranked", f"mode {run.mode} is not ranked; submit with mode ranked"
-    against = objection(wanted, run.level, run.tier, run.timed)
+    against = _unsigned(run) or objection(wanted, run.level, run.tier, run.timed)
     if against is not None:
         return against
     if score is None:
         return "below_physical_floor", "a time is missing, zero or not a number: held for review"
     return "ranked", "passed every case"
+
+
+def _unsigned(run: Verdict) -> tuple[str, str] | None:
+    """Why a verdict that nobody answers for is not ranked."""
+    if run.signature == "good":
+        return None
+    return "agent_not_enrolled", "the agent that ran it was not enrolled, or was revoked"
 
 
 def _failure(run: Verdict) -> tuple[str, str]:

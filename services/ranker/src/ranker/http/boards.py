@@ -1,25 +1,67 @@
 """Problems, their leaderboards, and where a submission stands."""
 
-from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
 
 from ranker.domain.score import interval_us
-from ranker.domain.ties import Place, Standing, places
-from ranker.service import Reads
+from ranker.domain.ties import places
+from ranker.service import Board, News, Reads
+from ranker.service.top import RANKED_MAX, Placed, read_ladder, standings, top
+from shared.clock import now
 from shared.errors import Refused
 
 LIMIT_MAX = 200
-RANKED_MAX = 10_000
 
 Row = dict[str, Any]
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 
 
-def boards(app: FastAPI, reader: Reads) -> None:
+def boards(app: FastAPI, reader: Reads, news: News) -> None:
     """The reads of problems and leaderboards."""
+    _problems(app, reader)
 
+    @app.get("/v1/leaderboards")
+    async def leaderboards() -> dict[str, Any]:
+        """Every leaderboard that has an entry."""
+        return {"items": await reader.rows("leaderboards", at=now())}
+
+    @app.get("/v1/leaderboards/{slug}/{gpu}")
+    async def leaderboard(
+        slug: str, gpu: str, version: int | None = None, limit: Limit = 100
+    ) -> dict[str, Any]:
+        """One leaderboard, best first; what cannot be told apart has one rank."""
+        found, board = await named(reader, slug, gpu, version)
+        checkpoint = await reader.rows("checkpoint")
+        return {
+            "problem": board.problem,
+            "title": found["title"],
+            "problem_version": board.problem_number,
+            "gpu": board.gpu,
+            "items": await _items(reader, board, limit),
+            "as_of": checkpoint[0]["seq"],
+            "parked": standing(news),
+        }
+
+    @app.get("/v1/leaderboards/{slug}/{gpu}/records")
+    async def records(
+        slug: str, gpu: str, version: int | None = None, limit: Limit = 100
+    ) -> dict[str, Any]:
+        """The records of a leaderboard, newest first."""
+        _, board = await named(reader, slug, gpu, version)
+        rows = await reader.rows(
+            "records",
+            problem=board.problem,
+            gpu=board.gpu,
+            number=board.problem_number,
+            limit=limit,
+            at=now(),
+        )
+        return {"items": rows, "as_of": news.seq}
+
+
+def _problems(app: FastAPI, reader: Reads) -> None:
     @app.get("/v1/problems")
     async def problems() -> dict[str, Any]:
         """The newest version of each problem."""
@@ -30,32 +72,20 @@ def boards(app: FastAPI, reader: Reads) -> None:
         """The newest version of one problem."""
         return await _problem(reader, slug)
 
-    @app.get("/v1/leaderboards")
-    async def leaderboards() -> dict[str, Any]:
-        """Every leaderboard that has an entry."""
-        return {"items": await reader.rows("leaderboards")}
 
-    @app.get("/v1/leaderboards/{slug}/{gpu}")
-    async def leaderboard(
-        slug: str, gpu: str, version: int | None = None, limit: Limit = 100
-    ) -> dict[str, Any]:
-        """One leaderboard, best first; what cannot be told apart has one rank."""
-        found = await _problem(reader, slug)
-        types = {one.lower(): one for one in found["gpus"]}
-        if gpu.lower() not in types:
-            raise Refused(
-                "not_found", f"{slug} has no GPU type {gpu!r}: {', '.join(found['gpus'])}", "gpu"
-            )
-        number = version or found["number"]
-        checkpoint = await reader.rows("checkpoint")
-        return {
-            "problem": found["slug"],
-            "title": found["title"],
-            "problem_version": number,
-            "gpu": types[gpu.lower()],
-            "items": await _items(reader, found["slug"], number, types[gpu.lower()], limit),
-            "as_of": checkpoint[0]["seq"],
-        }
+def standing(news: News) -> Row | None:
+    """The event before which the read models stand, None if they follow the log."""
+    return None if news.parked is None else news.parked._asdict()
+
+
+async def named(reader: Reads, slug: str, gpu: str, version: int | None) -> tuple[Row, Board]:
+    """A problem and one of its leaderboards, whatever the case of the names. Errors: Refused."""
+    found = await _problem(reader, slug)
+    types = {one.lower(): one for one in found["gpus"]}
+    if gpu.lower() not in types:
+        known = ", ".join(found["gpus"])
+        raise Refused("not_found", f"{slug} has no GPU type {gpu!r}: {known}", "gpu")
+    return found, Board(found["slug"], types[gpu.lower()], version or found["number"])
 
 
 async def _problem(reader: Reads, slug: str) -> Row:
@@ -65,44 +95,30 @@ async def _problem(reader: Reads, slug: str) -> Row:
     return rows[0]
 
 
-async def _items(reader: Reads, problem: str, version: int, gpu: str, limit: int) -> list[Row]:
-    ladder = await _ladder(reader, problem, version, gpu)
-    shown = places(_standings(ladder))[:limit]
+async def _items(reader: Reads, board: Board, limit: int) -> list[Row]:
+    placed = (await top(reader, board, limit, now()))[:limit]
     rows = await reader.rows(
-        "leaderboard",
-        problem=problem,
-        gpu=gpu,
-        problem_version=version,
-        numbers=[place.number for place in shown],
+        "shown",
+        submissions=[one.row["submission"] for one in placed],
+        problem_number=board.problem_number,
     )
     # An entry may have changed between the two reads; then it is shown the next time.
-    entries = {row["number"]: row for row in rows}
-    return [_item(place, entries[place.number]) for place in shown if place.number in entries]
+    shown = {row["number"]: row for row in rows}
+    return [_item(one, shown[one.place.number]) for one in placed if one.place.number in shown]
 
 
-async def _ladder(reader: Reads, problem: str, version: int, gpu: str) -> list[Row]:
-    return await reader.rows("ladder", problem=problem, gpu=gpu, number=version, limit=RANKED_MAX)
-
-
-def _standings(ladder: Sequence[Row]) -> list[Standing]:
-    names = ("number", "score_us", "error", "freedom", "delta")
-    return [Standing(**{name: row[name] for name in names}) for row in ladder]
-
-
-def _item(place: Place, row: Row) -> Row:
+def _item(placed: Placed, shown: Row) -> Row:
     """A row of a leaderboard; a pooled score has an interval of its own."""
-    low, high = _interval(row)
-    shown = {"rank": place.rank, "is_tied": place.is_tied, "low_us": low, "high_us": high}
-    return row | shown
+    entry, place = placed.row, placed.place
+    low, high = shown["low_us"], shown["high_us"]
+    if entry["runs"] > 1 and entry["error"] is not None:
+        low, high = interval_us(entry["score_us"], entry["error"], entry["freedom"])
+    own = {"rank": place.rank, "is_tied": place.is_tied, "low_us": low, "high_us": high}
+    names = ("score_us", "error", "freedom", "delta", "runs")
+    return shown | {name: entry[name] for name in names} | own
 
 
-def _interval(row: Row) -> tuple[float | None, float | None]:
-    if row["runs"] > 1 and row["error"] is not None:
-        return interval_us(row["score_us"], row["error"], row["freedom"])
-    return row["low_us"], row["high_us"]
-
-
-async def ranking(reader: Reads, row: Row) -> Row:
+async def ranking(reader: Reads, row: Row, decided: Row, at: datetime) -> Row:
     """Where a finished submission stands, or why it is not ranked."""
     said = {
         "status": "held" if row["is_held"] else "not_ranked",
@@ -115,19 +131,34 @@ async def ranking(reader: Reads, row: Row) -> Row:
         "score_us": row["score_us"],
         "interval_us": [row["low_us"], row["high_us"]] if row["low_us"] is not None else None,
     }
+    against = _against(decided)
+    if against is not None:
+        return said | against
     if not row["is_eligible"]:
         return said
     said["status"] = "ranked"
-    ladder = await _ladder(reader, row["problem"], row["problem_number"], row["gpu"])
+    board = Board(row["problem"], row["gpu"], row["problem_number"])
+    ladder = await read_ladder(reader, board, RANKED_MAX, at)
     entry = next((one for one in ladder if one["account"] == row["account"]), None)
     if entry is None:  # It lies behind all that are read.
         return said
     if entry["source"] != row["source"]:
         return said | {"code": "superseded"}
-    place = next(one for one in places(_standings(ladder)) if one.number == entry["number"])
+    place = next(one for one in places(standings(ladder)) if one.number == entry["number"])
     if entry["submission"] != row["id"]:
         said["code"] = "pooled"
     return said | {"rank": place.rank, "is_tied": place.is_tied} | _pooled(entry)
+
+
+def _against(decided: Row) -> Row | None:
+    """What people decided against a submission or its participant, with their reason."""
+    if decided["is_disqualified"]:
+        return {"status": "disqualified", "code": "disqualified", "reason": decided["reason"]}
+    if decided["is_held"]:
+        return {"status": "held", "code": "held", "reason": decided["reason"]}
+    if decided["banned_at"] is not None:
+        return {"status": "banned", "code": "account_banned", "reason": decided["ban_reason"]}
+    return None
 
 
 def _pooled(entry: Row) -> Row:

@@ -1,70 +1,119 @@
 """Submissions: lists, each one whole, and what it waits for."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
 
-from ranker.http.boards import Limit, ranking
+from ranker.http.boards import Limit, ranking, standing
+from ranker.http.waiting import expected
 from ranker.service import Alive, News, Reads
+from shared.clock import now
 from shared.errors import Failed, Refused
-from shared.events import FIRST_MODES
+from shared.states import STATES, state_deadline
 
 WAIT_S_MAX = 25.0
 LAG_S_MAX = 5.0
-REASON_LENGTH_MAX = 1000
 
 Row = dict[str, Any]
 Wait = Annotated[float, Query(ge=0, le=WAIT_S_MAX)]
 
 
-def submissions(
-    app: FastAPI, reader: Reads, news: News, live: Alive, last: Callable[[], Awaitable[int]]
-) -> None:
+@dataclass(frozen=True)
+class Submissions:
     """The reads of submissions; `last` is the sequence of the log's newest event."""
-    _lists(app, reader, news)
-    _whole(app, reader, news, live, last)
 
+    reader: Reads
+    news: News
+    live: Alive
+    last: Callable[[], Awaitable[int]]
 
-def _lists(app: FastAPI, reader: Reads, news: News) -> None:
-    @app.get("/v1/submissions")
-    async def submissions(
+    def install(self, app: FastAPI) -> None:
+        """Answer on an application."""
+        app.get("/v1/submissions")(self.newest)
+        app.get("/v1/submissions/{number}")(self.one)
+        app.get("/v1/submissions/{number}/events")(self.events)
+
+    async def newest(
+        self,
         problem: str | None = None,
         participant: str | None = None,
         before: int | None = None,
         limit: Limit = 50,
     ) -> dict[str, Any]:
         """The newest submissions first; `before` continues a list."""
-        rows = await reader.rows(
+        rows = await self.reader.rows(
             "submissions", problem=problem, participant=participant, before=before, limit=limit
         )
-        return {"items": rows, "as_of": news.seq}
+        items = [row | _state(row) for row in rows]
+        return {"items": items, "as_of": self.news.seq, "parked": standing(self.news)}
 
-
-def _whole(
-    app: FastAPI, reader: Reads, news: News, live: Alive, last: Callable[[], Awaitable[int]]
-) -> None:
-    @app.get("/v1/submissions/{number}")
-    async def submission(number: int, after: int = -1, wait_s: Wait = 0) -> dict[str, Any]:
+    async def one(self, number: int, after: int = -1, wait_s: Wait = 0) -> dict[str, Any]:
         """One submission; with `after` (a version seen before), held until there is news."""
-        lag_s = LAG_S_MAX if news.seq < number <= await last() else 0
+        lag_s = LAG_S_MAX if self.news.seq < number <= await self.last() else 0
         until = time.monotonic() + max(wait_s, lag_s)
-        found = await _submission(reader, live, number)
-        while not (_is_news(found, after) or news.is_over):
+        found = await self._submission(number)
+        while not (_is_news(found, after) or self.news.is_over):
             if (left := until - time.monotonic()) <= 0:
                 break
-            await news.wait(left)
-            found = await _submission(reader, live, number)
-        if found is None and news.seq < number <= await last():
-            raise Failed("the read models have not come that far; ask again")
+            await self.news.wait(left)
+            found = await self._submission(number)
+        if found is None and self.news.seq < number <= await self.last():
+            raise Failed(_behind(self.news))
         return _known(found, number)
 
-    @app.get("/v1/submissions/{number}/events")
-    async def events(number: int) -> dict[str, Any]:
+    async def events(self, number: int) -> dict[str, Any]:
         """What happened to a submission, in order."""
-        found = _known(await _submission(reader, live, number), number)
-        return {"items": found["timeline"], "as_of": news.seq}
+        found = _known(await self._submission(number), number)
+        return {"items": found["timeline"], "as_of": self.news.seq}
+
+    async def _submission(self, number: int) -> dict[str, Any] | None:
+        rows = await self.reader.rows("submission", number=number)
+        if not rows:
+            return None
+        row, at = rows[0], now()
+        decided = (await self.reader.rows("decided", id=row["id"], at=at))[0]
+        timeline = [
+            {"seq": seq, "type": type_, "at": when, "note": note}
+            for seq, type_, when, note in row.pop("timeline")
+        ]
+        is_over = row["state"] == "finished"
+        shown = {
+            "version": timeline[-1]["seq"] if timeline else number,
+            "is_over": is_over,
+            "timeline": timeline,
+            "progress": None if is_over else self.live.progress.get(row["id"]),
+            "queue": await expected(self.reader, self.live, row),
+            "moderation": _moderation(decided),
+            "ranking": await ranking(self.reader, row, decided, at) if is_over else None,
+            "results": await self.reader.rows("results", id=row["id"]) if is_over else [],
+        }
+        return row | _state(row) | shown
+
+
+def _state(row: Row) -> Row:
+    """By when a submission must leave its state, and who must see to it."""
+    state = STATES.get(row["state"])
+    until_at = None
+    if state is not None:
+        until_at = state_deadline(
+            row["state"], row["deadline_at"], row["state_since"], row["lease_until_at"]
+        )
+    return {"state_deadline_at": until_at, "state_owner": state.owner if state else None}
+
+
+def _moderation(decided: Row) -> Row | None:
+    """What people decided about a submission; None if nobody did."""
+    is_said = decided["decided_at"] is not None or decided["appealed_at"] is not None
+    return decided if is_said or decided["banned_at"] is not None else None
+
+
+def _behind(news: News) -> str:
+    if news.parked is not None:
+        return f"the read models stand before event {news.parked.seq}: an operator has to look"
+    return "the read models have not come that far; ask again"
 
 
 def _is_news(found: dict[str, Any] | None, after: int) -> bool:
@@ -75,58 +124,3 @@ def _known(found: dict[str, Any] | None, number: int) -> dict[str, Any]:
     if found is None:
         raise Refused("unknown_submission", f"there is no submission {number}", "number")
     return found
-
-
-async def _submission(reader: Reads, live: Alive, number: int) -> dict[str, Any] | None:
-    rows = await reader.rows("submission", number=number)
-    if not rows:
-        return None
-    row = rows[0]
-    timeline = await reader.rows("history", id=row["id"])
-    is_over = row["state"] == "finished"
-    shown = {
-        "version": timeline[-1]["seq"] if timeline else number,
-        "is_over": is_over,
-        "timeline": timeline,
-        "progress": None if is_over else live.progress.get(row["id"]),
-        "queue": await _queue(reader, live, row),
-        "ranking": await ranking(reader, row) if is_over else None,
-    }
-    return row | shown
-
-
-async def _queue(reader: Reads, live: Alive, row: Row) -> dict[str, Any] | None:
-    if row["state"] not in ("received", "queued"):
-        return None
-    ahead = await reader.rows("jobs_ahead", gpu=row["gpu"], number=row["number"])
-    offers = live.alive()
-    online = {
-        name: offer for name, offer in offers.items() if offer["registration"]["gpu"] == row["gpu"]
-    }
-    fit = [offer for offer in online.values() if _refusal(offer, row["mode"]) is None]
-    busy = [offer for offer in fit if not offer.get("is_free")]
-    return {
-        "state": "queued" if fit else "no_agent",
-        "ahead": ahead[0]["ahead"],
-        "agents_online": len(online),
-        "agents_busy": len(busy),
-        "reason": None if fit else _nobody(online, row["gpu"], row["mode"]),
-    }
-
-
-def _nobody(online: Mapping[str, Row], gpu: str, mode: str) -> str:
-    """Why no agent may take a job."""
-    if not online:
-        return f"no agent with {gpu} is alive"
-    why = "; ".join(f"agent {name}: {_refusal(offer, mode)}" for name, offer in online.items())
-    return f"no living agent with {gpu} takes mode {mode}: {why}"[:REASON_LENGTH_MAX]
-
-
-def _refusal(offer: Row, mode: str) -> str | None:
-    """Why an agent does not take a mode, None if it does."""
-    said = offer["registration"]
-    if said.get("quarantine"):
-        return f"in quarantine: {said['quarantine']}"
-    if mode in said.get("modes", FIRST_MODES):
-        return None
-    return str(said.get("details", {}).get(f"{mode}_not_offered", "not offered"))

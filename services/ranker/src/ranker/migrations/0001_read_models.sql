@@ -5,6 +5,15 @@ create table checkpoint (
 );
 insert into checkpoint (name, seq) values ('ranker', 0);
 
+-- The event at which a projection stopped: going on without it takes an EventSkipped.
+create table parked (
+    projection text not null,
+    seq bigint not null,
+    error text not null,
+    parked_at timestamptz not null default now(),
+    primary key (projection, seq)
+);
+
 create table problem (
     slug text not null,
     number int not null,
@@ -32,37 +41,32 @@ create table submission (
     mode text not null,
     name text not null,
     source text not null,
+    source_bytes bigint not null,
+    source_media text not null,
     received_at timestamptz not null,
     deadline_at timestamptz not null,
     state text not null,
+    state_at timestamptz not null,
+    lease_until_at timestamptz,
     job text,
     run text,
     agent text,
-    attempt int not null default 0,
+    attempt int not null,
     outcome text,
     verdict text,
     code text,
     reason text,
-    is_eligible boolean not null default false,
-    score_us double precision,
-    low_us double precision,
-    high_us double precision,
-    process_us double precision[] not null default '{}',
-    error double precision,
-    freedom int not null default 0,
-    sigma_run double precision not null default 0,
-    delta double precision not null default 0,
-    grade text not null default '',
-    is_provisional boolean not null default false,
-    is_held boolean not null default false,
-    finished_at timestamptz
+    is_eligible boolean not null,
+    is_held boolean not null,
+    finished_at timestamptz,
+    -- What its page tells, an array an event: sequence, type, time, note.
+    timeline json not null
 );
 create index submission_of_account on submission (account, number desc);
 create index submission_of_problem on submission (problem, number desc);
 create index submission_by_job on submission (job);
-create index submission_of_source on submission (source, problem, problem_number, gpu)
-    where is_eligible;
-create index submission_undecided on submission (number) where state = 'ranking';
+create index submission_open on submission (gpu, number) where state <> 'finished';
+create index submission_held on submission (number) where is_held;
 
 create table run (
     id text primary key,
@@ -70,60 +74,76 @@ create table run (
     job text not null,
     agent text not null,
     attempt int not null,
+    token bigint not null,
     assigned_at timestamptz not null,
     started_at timestamptz,
     ended_at timestamptz,
+    ended_seq bigint,
     level text,
     tier text,
-    missing text[] not null default '{}',
+    missing text[] not null,
     fingerprint text,
     stage text,
     verdict text,
     reason text,
     took_s double precision,
-    cases jsonb not null default '[]',
-    environment jsonb not null default '{}',
-    log_head text not null default '',
-    log_tail text not null default '',
+    cases json not null,
+    environment json not null,
+    log_head text not null,
+    log_tail text not null,
     -- Name, media type, size and digest of each thing that can be downloaded.
-    files jsonb not null default '[]',
-    usage jsonb not null default '{}',
-    sigma_run double precision not null default 0,
-    tie_us double precision not null default 0,
+    files json not null,
+    usage json not null,
+    sigma_run double precision not null,
+    tie_us double precision not null,
     key_commit text,
     key text
 );
 
--- What a submission's page tells, one line an event.
-create table history (
-    seq bigint primary key,
-    submission text not null,
-    type text not null,
-    at timestamptz not null,
-    note text not null
-);
-create index history_of_submission on history (submission, seq);
-
+-- The score of a submission under a problem version: its own, or that of an applied rejudge.
 -- The same source is one thing on one GPU type, whoever sends it and however often: the processes
--- of its eligible runs are pooled, for the best of many tries is luck. `history` is what the
--- machines add to the degrees of freedom.
-create table source_score (
-    problem text not null,
+-- of its eligible runs are pooled, for the best of many tries is luck. The pooled columns are equal
+-- for all results of a source, and null for a result that does not count.
+create table result (
+    submission text not null,
     problem_number int not null,
+    problem text not null,
     gpu text not null,
+    account text not null,
+    number bigint not null,
     source text not null,
+    seq bigint not null,
+    rejudge text not null,
+    run text,
+    verdict text,
+    is_eligible boolean not null,
+    code text not null,
+    reason text not null,
+    score_us double precision,
+    low_us double precision,
+    high_us double precision,
     process_us double precision[] not null,
-    runs int not null,
-    history int not null,
-    sigma_run double precision not null,
-    score_us double precision not null,
     error double precision,
     freedom int not null,
+    sigma_run double precision not null,
     delta double precision not null,
-    primary key (problem, problem_number, gpu, source)
+    grade text not null,
+    is_provisional boolean not null,
+    received_at timestamptz not null,
+    at timestamptz not null,
+    pooled_us double precision,
+    pooled_error double precision,
+    pooled_freedom int,
+    pooled_delta double precision,
+    pooled_runs int,
+    primary key (submission, problem_number)
 );
+create index result_of_source on result (source, problem, gpu, problem_number, seq)
+    where is_eligible;
+create index result_in_order on result (account, problem, gpu, problem_number, pooled_us, number)
+    where pooled_us is not null;
 
--- The best source of each participant, by its score; of equals the earlier submission.
+-- The best source of each participant, by its pooled score; of equals the earlier submission.
 create table entry (
     problem text not null,
     problem_number int not null,
@@ -138,9 +158,38 @@ create table entry (
     freedom int not null,
     delta double precision not null,
     received_at timestamptz not null,
-    primary key (problem, problem_number, gpu, account)
+    primary key (problem, gpu, problem_number, account)
 );
-create index entry_in_order on entry (problem, problem_number, gpu, score_us, number);
+create index entry_in_order on entry (problem, gpu, problem_number, score_us, number);
+
+-- What was decided about a submission beside its end; `excluded_seq` is the event since which it
+-- is kept off its leaderboards, null while it is not.
+create table moderation (
+    submission text primary key,
+    seq bigint not null,
+    is_held boolean not null default false,
+    is_disqualified boolean not null default false,
+    excluded_seq bigint,
+    rule text,
+    reason text,
+    evidence text,
+    actor text,
+    decided_at timestamptz,
+    appeal text check (appeal in ('filed', 'accepted', 'rejected')),
+    appeal_text text,
+    appeal_reason text,
+    appealed_at timestamptz
+);
+create index moderation_open on moderation (seq) where is_held or appeal = 'filed';
+
+-- A ban hides a participant from leaderboards while it lasts, judged by the clock of who reads.
+create table ban (
+    account text primary key,
+    seq bigint not null,
+    reason text not null,
+    banned_at timestamptz not null,
+    until_at timestamptz
+);
 
 create table agent (
     id text primary key,
@@ -157,3 +206,100 @@ create table agent (
     quarantine text not null,
     registered_at timestamptz not null
 );
+
+-- What people and the scheduler decided about an agent; each text is the reason, null if it is not so.
+create table agent_standing (
+    id text primary key,
+    owner text,
+    enrolled_at timestamptz,
+    cordoned text,
+    drained text,
+    quarantined text,
+    revoked text
+);
+
+-- Which key an agent signs with since an event; null since it was revoked.
+create table agent_key (
+    agent text not null,
+    seq bigint not null,
+    sign_key text,
+    primary key (agent, seq)
+);
+
+create table pool (
+    gpu text primary key,
+    paused text,
+    paused_at timestamptz
+);
+
+-- How far the history of a leaderboard's records is known, for appending to it.
+create table ranking (
+    problem text not null,
+    gpu text not null,
+    seq bigint not null,
+    primary key (problem, gpu)
+);
+
+create table record (
+    seq bigint primary key,
+    problem text not null,
+    gpu text not null,
+    problem_number int not null,
+    submission text not null,
+    run text not null,
+    account text not null,
+    score_us double precision not null,
+    previous_us double precision,
+    at timestamptz not null
+);
+create index record_of_board on record (problem, gpu, problem_number, seq);
+
+create table podium (
+    problem text not null,
+    gpu text not null,
+    problem_number int not null,
+    accounts text[] not null,
+    primary key (problem, gpu, problem_number)
+);
+
+create table rejudge (
+    id text primary key,
+    seq bigint not null,
+    version bigint not null,
+    problem text not null,
+    from_number int not null,
+    to_number int not null,
+    select_ text not null,
+    reason text not null,
+    actor text not null,
+    count int not null,
+    state text not null check (state in ('running', 'previewed', 'applied', 'discarded')),
+    diff text,
+    changed_count int,
+    requested_at timestamptz not null,
+    previewed_at timestamptz,
+    ended_at timestamptz,
+    end_reason text,
+    end_actor text
+);
+
+-- Drafts: nothing public reads them before they are applied.
+create table rejudge_item (
+    rejudge text not null,
+    submission text not null,
+    to_number int not null,
+    account text not null,
+    gpu text not null,
+    state text not null,
+    state_at timestamptz not null,
+    lease_until_at timestamptz,
+    job text,
+    run text,
+    agent text,
+    attempt int not null,
+    reason text not null,
+    result json,
+    primary key (rejudge, submission)
+);
+create index rejudge_item_by_job on rejudge_item (job);
+create index rejudge_item_open on rejudge_item (rejudge) where state <> 'judged';

@@ -1,3 +1,272 @@
+-- name: load_submissions
+-- The submissions that a batch touches, directly, by their jobs, or by their runs.
+select to_json(found)::text
+from submission as found
+where found.id in (
+    select unnest(%(submissions)s::text[])
+    union
+    select id from submission where job = any(%(jobs)s::text[])
+    union
+    select submission from run where id = any(%(runs)s::text[])
+    union
+    select submission from rejudge_item where rejudge = any(%(applied)s::text[])
+);
+
+-- name: load_runs
+-- The runs that a batch touches.
+select to_json(found)::text from run as found where found.id = any(%(runs)s::text[]);
+
+-- name: load_items
+-- The items of rejudges that a batch touches, by their rejudge, their job or their run's job.
+select to_json(found)::text
+from rejudge_item as found
+where found.rejudge = any(%(rejudges)s::text[])
+union all
+select to_json(found)::text
+from rejudge_item as found
+where not found.rejudge = any(%(rejudges)s::text[])
+  and found.job in (
+    select unnest(%(jobs)s::text[])
+    union
+    select job from run where id = any(%(runs)s::text[])
+);
+
+-- name: keep_submissions
+-- What a batch made of submissions: new ones, and what may change in one.
+insert into submission (id, number, version, account, problem, problem_number, gpu, mode, name,
+                        source, source_bytes, source_media, received_at, deadline_at, state,
+                        state_at, lease_until_at, job, run, agent, attempt, outcome, verdict, code,
+                        reason, is_eligible, is_held, finished_at, timeline)
+select id, number, version, account, problem, problem_number, gpu, mode, name, source,
+       source_bytes, source_media, received_at, deadline_at, state, state_at, lease_until_at, job,
+       run, agent, attempt, outcome, verdict, code, reason, is_eligible, is_held, finished_at,
+       timeline
+from json_populate_recordset(null::submission, %(rows)s::json)
+on conflict (id) do update
+set version = excluded.version, state = excluded.state, state_at = excluded.state_at,
+    lease_until_at = excluded.lease_until_at, job = excluded.job, run = excluded.run,
+    agent = excluded.agent, attempt = excluded.attempt, outcome = excluded.outcome,
+    verdict = excluded.verdict, code = excluded.code, reason = excluded.reason,
+    is_eligible = excluded.is_eligible, is_held = excluded.is_held,
+    finished_at = excluded.finished_at, timeline = excluded.timeline;
+
+-- name: keep_runs
+-- What a batch made of runs.
+insert into run (id, submission, job, agent, attempt, token, assigned_at, started_at, ended_at,
+                 ended_seq, level, tier, missing, fingerprint, stage, verdict, reason, took_s,
+                 cases, environment, log_head, log_tail, files, usage, sigma_run, tie_us,
+                 key_commit, key)
+select id, submission, job, agent, attempt, token, assigned_at, started_at, ended_at, ended_seq,
+       level, tier, missing, fingerprint, stage, verdict, reason, took_s, cases, environment,
+       log_head, log_tail, files, usage, sigma_run, tie_us, key_commit, key
+from json_populate_recordset(null::run, %(rows)s::json)
+on conflict (id) do update
+set started_at = excluded.started_at, ended_at = excluded.ended_at,
+    ended_seq = excluded.ended_seq, level = excluded.level, tier = excluded.tier,
+    missing = excluded.missing, fingerprint = excluded.fingerprint, stage = excluded.stage,
+    verdict = excluded.verdict, reason = excluded.reason, took_s = excluded.took_s,
+    cases = excluded.cases, environment = excluded.environment, log_head = excluded.log_head,
+    log_tail = excluded.log_tail, files = excluded.files, usage = excluded.usage,
+    sigma_run = excluded.sigma_run, tie_us = excluded.tie_us, key_commit = excluded.key_commit,
+    key = excluded.key;
+
+-- name: keep_items
+-- What a batch made of the items of rejudges.
+insert into rejudge_item (rejudge, submission, to_number, account, gpu, state, state_at,
+                          lease_until_at, job, run, agent, attempt, reason, result)
+select rejudge, submission, to_number, account, gpu, state, state_at, lease_until_at, job, run,
+       agent, attempt, reason, result
+from json_populate_recordset(null::rejudge_item, %(rows)s::json)
+on conflict (rejudge, submission) do update
+set state = excluded.state, state_at = excluded.state_at,
+    lease_until_at = excluded.lease_until_at, job = excluded.job, run = excluded.run,
+    agent = excluded.agent, attempt = excluded.attempt, reason = excluded.reason,
+    result = excluded.result;
+
+-- name: keep_results
+-- New scores; under one problem version the newer replaces the older, and is pooled anew.
+insert into result (submission, problem_number, problem, gpu, account, number, source, seq,
+                    rejudge, run, verdict, is_eligible, code, reason, score_us, low_us, high_us,
+                    process_us, error, freedom, sigma_run, delta, grade, is_provisional,
+                    received_at, at)
+select submission, problem_number, problem, gpu, account, number, source, seq, rejudge, run,
+       verdict, is_eligible, code, reason, score_us, low_us, high_us, process_us, error, freedom,
+       sigma_run, delta, grade, is_provisional, received_at, at
+from json_populate_recordset(null::result, %(rows)s::json)
+on conflict (submission, problem_number) do update
+set seq = excluded.seq, rejudge = excluded.rejudge, run = excluded.run,
+    verdict = excluded.verdict, is_eligible = excluded.is_eligible, code = excluded.code,
+    reason = excluded.reason, score_us = excluded.score_us, low_us = excluded.low_us,
+    high_us = excluded.high_us, process_us = excluded.process_us, error = excluded.error,
+    freedom = excluded.freedom, sigma_run = excluded.sigma_run, delta = excluded.delta,
+    grade = excluded.grade, is_provisional = excluded.is_provisional, at = excluded.at,
+    pooled_us = null, pooled_error = null, pooled_freedom = null, pooled_delta = null,
+    pooled_runs = null;
+
+-- name: unpool
+-- What is kept off its leaderboards, or is not eligible any more, counts no longer.
+update result
+set pooled_us = null, pooled_error = null, pooled_freedom = null, pooled_delta = null,
+    pooled_runs = null
+where submission = any(%(touched)s::text[]) and pooled_us is not null
+  and (not is_eligible or exists (
+      select 1 from moderation
+      where moderation.submission = result.submission and moderation.excluded_seq is not null
+  ));
+
+-- name: pool
+-- The processes of the runs of a source, in the order of their ends, make one score; past 300 none
+-- is added, and a single run keeps its own. It returns whose entries may be others now.
+with source as (
+    select distinct problem, gpu, problem_number, source
+    from result
+    where submission = any(%(touched)s::text[])
+), counted as (
+    select one.submission, one.seq, one.problem, one.gpu, one.problem_number, one.source,
+           one.score_us, one.error, one.freedom, one.sigma_run, one.delta,
+           one.pooled_us, one.pooled_error, one.pooled_freedom, one.pooled_delta, one.pooled_runs,
+           case when cardinality(one.process_us) = 0 then array[one.score_us]
+                else one.process_us end as process_us,
+           greatest(one.freedom - cardinality(one.process_us) + 1, 0) as history
+    from source
+    cross join lateral (
+        select found.submission, found.seq, found.problem, found.gpu, found.problem_number,
+               found.source, found.score_us, found.error, found.freedom, found.sigma_run,
+               found.delta, found.pooled_us, found.pooled_error, found.pooled_freedom,
+               found.pooled_delta, found.pooled_runs, found.process_us
+        from result as found
+        where found.is_eligible and found.source = source.source
+          and found.problem = source.problem and found.gpu = source.gpu
+          and found.problem_number = source.problem_number
+          and not exists (
+              select 1 from moderation
+              where moderation.submission = found.submission
+                and moderation.excluded_seq is not null
+          )
+        order by found.seq, found.submission
+        limit 300
+    ) as one
+), placed as (
+    select counted.submission, seq, problem, gpu, problem_number, source, score_us, error,
+           freedom, sigma_run, delta, pooled_us, pooled_error, pooled_freedom, pooled_delta,
+           pooled_runs, process_us, history,
+           row_number() over this as place,
+           coalesce(sum(cardinality(process_us)) over (this rows between unbounded preceding
+                                                      and 1 preceding), 0) as before
+    from counted
+    window this as (partition by problem, gpu, problem_number, source order by seq, submission)
+), pool as (
+    select problem, gpu, problem_number, source,
+           max(place) as runs, count(process) as processes,
+           exp(avg(ln(process) order by place, at)) as middle_us,
+           stddev_samp(ln(process) order by place, at) as spread,
+           max(sigma_run) as sigma_run, max(delta) as delta, max(history) as history,
+           min(score_us) filter (where place = 1) as own_us,
+           min(error) filter (where place = 1) as own_error,
+           min(freedom) filter (where place = 1) as own_freedom,
+           min(pooled_us) filter (where place = 1) as was_us,
+           min(pooled_error) filter (where place = 1) as was_error,
+           min(pooled_freedom) filter (where place = 1) as was_freedom,
+           min(pooled_delta) filter (where place = 1) as was_delta,
+           min(pooled_runs) filter (where place = 1) as was_runs
+    from placed
+    cross join lateral unnest(process_us) with ordinality as one(process, at)
+    where before < 300
+    group by problem, gpu, problem_number, source
+), fresh as (
+    select problem, gpu, problem_number, source, runs, delta,
+           case when runs = 1 then own_us else middle_us end as score_us,
+           case when runs = 1 then own_error
+                else greatest(spread, sigma_run) / sqrt(processes) end as error,
+           case when runs = 1 then own_freedom else history + processes - 1 end as freedom,
+           was_us, was_error, was_freedom, was_delta, was_runs
+    from pool
+), due as (
+    select result.submission, result.problem_number, fresh.score_us, fresh.error, fresh.freedom,
+           fresh.delta, fresh.runs
+    from fresh
+    join result on result.source = fresh.source and result.problem = fresh.problem
+         and result.gpu = fresh.gpu and result.problem_number = fresh.problem_number
+    where result.submission = any(%(touched)s::text[]) and result.is_eligible
+    union
+    select result.submission, result.problem_number, fresh.score_us, fresh.error, fresh.freedom,
+           fresh.delta, fresh.runs
+    from fresh
+    join result on result.source = fresh.source and result.problem = fresh.problem
+         and result.gpu = fresh.gpu and result.problem_number = fresh.problem_number
+    where result.is_eligible
+      and (fresh.was_us, fresh.was_error, fresh.was_freedom, fresh.was_delta, fresh.was_runs)
+          is distinct from
+          (fresh.score_us, fresh.error, fresh.freedom, fresh.delta, fresh.runs)
+)
+update result
+set pooled_us = due.score_us, pooled_error = due.error, pooled_freedom = due.freedom,
+    pooled_delta = due.delta, pooled_runs = due.runs
+from due
+where result.submission = due.submission and result.problem_number = due.problem_number
+  and not exists (
+      select 1 from moderation
+      where moderation.submission = result.submission and moderation.excluded_seq is not null
+  )
+  and (result.pooled_us, result.pooled_error, result.pooled_freedom, result.pooled_delta,
+       result.pooled_runs)
+      is distinct from (due.score_us, due.error, due.freedom, due.delta, due.runs)
+returning result.problem, result.gpu, result.problem_number, result.account;
+
+-- name: choose_entries
+-- Whoever was touched has a new best, or none: the fastest of their sources, of equals the first.
+-- It returns the leaderboards that they stand on.
+with place as (
+    select problem, gpu, problem_number, account
+    from result
+    where submission = any(%(touched)s::text[])
+    union
+    select problem, gpu, problem_number, account
+    from unnest(%(problems)s::text[], %(gpus)s::text[], %(numbers)s::int[], %(accounts)s::text[])
+         as moved(problem, gpu, problem_number, account)
+), best as (
+    select place.problem, place.gpu, place.problem_number, place.account, one.submission,
+           one.number, one.source, one.pooled_runs, one.pooled_us, one.pooled_error,
+           one.pooled_freedom, one.pooled_delta, one.received_at
+    from place
+    left join lateral (
+        select submission, number, source, pooled_runs, pooled_us, pooled_error, pooled_freedom,
+               pooled_delta, received_at
+        from result
+        where result.account = place.account and result.problem = place.problem
+          and result.gpu = place.gpu and result.problem_number = place.problem_number
+          and result.pooled_us is not null
+        order by result.pooled_us, result.number
+        limit 1
+    ) as one on true
+), gone as (
+    delete from entry
+    using best
+    where best.submission is null and entry.problem = best.problem and entry.gpu = best.gpu
+      and entry.problem_number = best.problem_number and entry.account = best.account
+), chosen as (
+    insert into entry (problem, problem_number, gpu, account, submission, number, source, runs,
+                       score_us, error, freedom, delta, received_at)
+    select problem, problem_number, gpu, account, submission, number, source, pooled_runs, pooled_us,
+           pooled_error, pooled_freedom, pooled_delta, received_at
+    from best
+    where submission is not null
+    on conflict (problem, gpu, problem_number, account) do update
+    set submission = excluded.submission, number = excluded.number, source = excluded.source,
+        runs = excluded.runs, score_us = excluded.score_us, error = excluded.error,
+        freedom = excluded.freedom, delta = excluded.delta, received_at = excluded.received_at
+    where (entry.submission, entry.runs, entry.score_us, entry.error, entry.freedom, entry.delta)
+          is distinct from (excluded.submission, excluded.runs, excluded.score_us, excluded.error,
+                            excluded.freedom, excluded.delta)
+)
+select distinct problem, gpu, problem_number from place;
+
+-- name: boards_of_accounts
+-- The leaderboards that some accounts stand on.
+select distinct problem, gpu, problem_number
+from result
+where account = any(%(accounts)s::text[]) and pooled_us is not null;
+
 -- name: problem_published
 -- One row a version.
 insert into problem (slug, number, digest, title, manifest, gpus, cases_count, ranking_by,
@@ -5,162 +274,226 @@ insert into problem (slug, number, digest, title, manifest, gpus, cases_count, r
 values (%(slug)s, %(number)s, %(digest)s, %(title)s, %(manifest)s, %(gpus)s, %(cases_count)s,
         %(ranking_by)s, %(budgets_s)s, %(source_bytes_max)s, %(languages)s, %(at)s);
 
--- name: submission_received
--- Its number is the sequence of this event.
-insert into submission (id, number, version, account, problem, problem_number, gpu, mode, name,
-                        source, received_at, deadline_at, state)
-values (%(submission)s, %(seq)s, %(seq)s, %(account)s, %(problem)s, %(problem_number)s, %(gpu)s,
-        %(mode)s, %(name)s, %(source)s, %(at)s, %(deadline_at)s, 'received');
-
--- name: job_queued
--- The submission waits for an agent.
-update submission set state = 'queued', job = %(job)s
-where id = %(submission)s and outcome is null;
-
--- name: job_leased
--- Only the run that a lease names may speak for the submission.
-update submission set state = 'assigned', run = %(run)s, agent = %(agent)s, attempt = %(attempt)s
-where job = %(job)s and outcome is null;
-
--- name: job_requeued
--- The run is over without a verdict; the submission waits again.
-update submission set state = 'queued', run = null, agent = null
-where job = %(job)s and run = %(run)s and outcome is null;
-
--- name: job_assigned
--- One row a run.
-insert into run (id, submission, job, agent, attempt, assigned_at)
-values (%(run)s, %(submission)s, %(job)s, %(agent)s, %(attempt)s, %(at)s);
-
--- name: run_started
--- What the agent said of itself when it began.
-update run set started_at = %(at)s, level = %(level)s, tier = %(tier)s,
-               missing = %(missing)s, fingerprint = %(fingerprint)s, key_commit = %(key_commit)s
-where id = %(run)s;
-
--- name: submission_running
--- The submission's own run has begun.
-update submission set state = 'running'
-where run = %(run)s and agent = %(agent)s and state = 'assigned';
-
--- name: run_stage_finished
--- The stage that ended last.
-update run set stage = %(stage)s where id = %(run)s;
-
--- name: run_completed
--- The verdict and everything the agent measured.
-update run set ended_at = %(at)s, stage = %(stage)s, verdict = %(verdict)s, reason = %(reason)s,
-               took_s = %(took_s)s, cases = %(cases)s, environment = %(environment)s,
-               log_head = %(log_head)s, log_tail = %(log_tail)s, files = %(files)s,
-               usage = %(usage)s, sigma_run = %(sigma_run)s, tie_us = %(tie_us)s, key = %(key)s
-where id = %(run)s;
-
--- name: submission_ranking
--- A verdict is there; the decision on eligibility is due.
-update submission set state = 'ranking'
-where run = %(run)s and agent = %(agent)s and outcome is null;
-
--- name: run_ended
--- The run is over without a verdict.
-update run set ended_at = %(at)s, reason = %(reason)s where id = %(run)s and ended_at is null;
-
--- name: submission_ended
--- The one end of a submission.
-update submission
-set state = 'finished', version = %(seq)s, outcome = %(outcome)s, verdict = %(verdict)s,
-    code = %(code)s, reason = %(reason)s, is_eligible = %(is_eligible)s, score_us = %(score_us)s,
-    low_us = %(low_us)s, high_us = %(high_us)s, process_us = %(process_us)s, error = %(error)s,
-    freedom = %(freedom)s, sigma_run = %(sigma_run)s, delta = %(delta)s, grade = %(grade)s,
-    is_provisional = %(is_provisional)s, is_held = %(is_held)s, finished_at = %(at)s
-where id = %(submission)s and outcome is null;
-
--- name: source_run_added
--- An eligible run adds its processes to those of the same source; past 300 nothing is added.
-insert into source_score as known
-       (problem, problem_number, gpu, source, process_us, runs, history, sigma_run, score_us,
-        error, freedom, delta)
-select problem, problem_number, gpu, source,
-       case when cardinality(process_us) = 0 then array[score_us] else process_us end,
-       1, greatest(freedom - cardinality(process_us) + 1, 0), sigma_run, score_us, error, freedom,
-       delta
-from submission
-where id = %(submission)s and is_eligible and version = %(seq)s and score_us is not null
-on conflict (problem, problem_number, gpu, source) do update
-set process_us = known.process_us || excluded.process_us, runs = known.runs + 1,
-    history = greatest(known.history, excluded.history),
-    sigma_run = greatest(known.sigma_run, excluded.sigma_run),
-    delta = greatest(known.delta, excluded.delta)
-where cardinality(known.process_us) < 300;
-
--- name: source_scored
--- What the processes of several runs say together; one run keeps its own score.
-update source_score as known
-set score_us = (select exp(avg(ln(one))) from unnest(known.process_us) as one),
-    error = (select greatest(stddev_samp(ln(one)), known.sigma_run) / sqrt(count(one))
-             from unnest(known.process_us) as one),
-    freedom = known.history + cardinality(known.process_us) - 1
-from submission as ended
-where ended.id = %(submission)s and known.source = ended.source
-  and known.problem = ended.problem and known.problem_number = ended.problem_number
-  and known.gpu = ended.gpu and known.runs > 1;
-
--- name: entries_chosen
--- Everybody whose source this is has a new best: the fastest of their sources, of equals the first.
-insert into entry (problem, problem_number, gpu, account, submission, number, source, runs,
-                   score_us, error, freedom, delta, received_at)
-select distinct on (mine.account)
-       mine.problem, mine.problem_number, mine.gpu, mine.account, mine.id, mine.number,
-       mine.source, known.runs, known.score_us, known.error, known.freedom, known.delta,
-       mine.received_at
-from submission as ended
-join submission as same on same.source = ended.source and same.problem = ended.problem
-     and same.problem_number = ended.problem_number and same.gpu = ended.gpu and same.is_eligible
-join submission as mine on mine.account = same.account and mine.problem = ended.problem
-     and mine.problem_number = ended.problem_number and mine.gpu = ended.gpu and mine.is_eligible
-join source_score as known on known.problem = mine.problem
-     and known.problem_number = mine.problem_number and known.gpu = mine.gpu
-     and known.source = mine.source
-where ended.id = %(submission)s
-order by mine.account, known.score_us, mine.number
-on conflict (problem, problem_number, gpu, account) do update
-set submission = excluded.submission, number = excluded.number, source = excluded.source,
-    runs = excluded.runs, score_us = excluded.score_us, error = excluded.error,
-    freedom = excluded.freedom, delta = excluded.delta, received_at = excluded.received_at;
-
 -- name: agent_registered
 -- What an agent offers now.
 insert into agent (id, gpu, count, fingerprint, level, harness, details, tier, missing,
                    toolchains, modes, quarantine, registered_at)
-values (%(agent)s, %(gpu)s, %(count)s, %(fingerprint)s, %(level)s, %(harness)s, %(details)s,
+values (%(id)s, %(gpu)s, %(count)s, %(fingerprint)s, %(level)s, %(harness)s, %(details)s,
         %(tier)s, %(missing)s, %(toolchains)s, %(modes)s, %(quarantine)s, %(at)s)
 on conflict (id) do update
 set gpu = excluded.gpu, count = excluded.count, fingerprint = excluded.fingerprint,
     level = excluded.level, harness = excluded.harness, details = excluded.details,
+    tier = excluded.tier, missing = excluded.missing, toolchains = excluded.toolchains,
+    modes = excluded.modes, quarantine = excluded.quarantine,
     registered_at = excluded.registered_at;
 
--- name: history_of_submission
--- An event of the submission itself.
-insert into history (seq, submission, type, at, note)
-values (%(seq)s, %(submission)s, %(type)s, %(at)s, %(note)s);
+-- name: agent_key_changed
+-- What an agent signs with from here on.
+insert into agent_key (agent, seq, sign_key) values (%(id)s, %(seq)s, %(sign_key)s);
 
--- name: history_of_job
--- An event of the submission's job.
-insert into history (seq, submission, type, at, note)
-select %(seq)s, id, %(type)s, %(at)s, %(note)s from submission where job = %(job)s;
+-- name: agent_enrolled
+-- Somebody answers for an agent.
+insert into agent_standing (id, owner, enrolled_at) values (%(id)s, %(owner)s, %(at)s)
+on conflict (id) do update
+set owner = excluded.owner, enrolled_at = excluded.enrolled_at, revoked = null;
 
--- name: history_of_run
--- An event of one of the submission's runs.
-insert into history (seq, submission, type, at, note)
-select %(seq)s, submission, %(type)s, %(at)s, %(note)s from run where id = %(run)s;
+-- name: agent_revoked
+-- An agent may work no more.
+insert into agent_standing (id, revoked) values (%(id)s, %(reason)s)
+on conflict (id) do update set revoked = excluded.revoked;
+
+-- name: agent_cordoned
+-- An agent takes canaries alone.
+insert into agent_standing (id, cordoned) values (%(id)s, %(reason)s)
+on conflict (id) do update set cordoned = excluded.cordoned;
+
+-- name: agent_drained
+-- An agent takes nothing more.
+insert into agent_standing (id, drained) values (%(id)s, %(reason)s)
+on conflict (id) do update set drained = excluded.drained;
+
+-- name: agent_quarantined
+-- An agent failed too often.
+insert into agent_standing (id, quarantined) values (%(id)s, %(reason)s)
+on conflict (id) do update set quarantined = excluded.quarantined;
+
+-- name: agent_released
+-- Cordon, drain and quarantine are over.
+update agent_standing set cordoned = null, drained = null, quarantined = null where id = %(id)s;
+
+-- name: pool_paused
+-- No job of a GPU type is given out.
+insert into pool (gpu, paused, paused_at) values (%(id)s, %(reason)s, %(at)s)
+on conflict (gpu) do update set paused = excluded.paused, paused_at = excluded.paused_at;
+
+-- name: pool_resumed
+-- Jobs of a GPU type are given out again.
+update pool set paused = null, paused_at = null where gpu = %(id)s;
+
+-- name: account_banned
+-- A participant stands on no leaderboard while it lasts; a later ban takes the place of an earlier.
+insert into ban (account, seq, reason, banned_at, until_at)
+values (%(id)s, %(seq)s, %(reason)s, %(at)s, %(until_at)s)
+on conflict (account) do update
+set seq = excluded.seq, reason = excluded.reason, banned_at = excluded.banned_at,
+    until_at = excluded.until_at;
+
+-- name: account_unbanned
+-- A ban is over before its time.
+delete from ban where account = %(id)s;
+
+-- name: submission_held
+-- Kept off its leaderboards until somebody looked.
+insert into moderation (submission, seq, is_held, excluded_seq, rule, reason, evidence, actor,
+                        decided_at)
+values (%(id)s, %(seq)s, true, %(seq)s, %(rule)s, %(reason)s, %(evidence)s, %(actor)s, %(at)s)
+on conflict (submission) do update
+set seq = excluded.seq, is_held = true,
+    excluded_seq = coalesce(moderation.excluded_seq, excluded.seq), rule = excluded.rule,
+    reason = excluded.reason, evidence = excluded.evidence, actor = excluded.actor,
+    decided_at = excluded.decided_at;
+
+-- name: submission_released
+-- It may be ranked, if nothing else keeps it off.
+insert into moderation (submission, seq, reason, actor, decided_at)
+values (%(id)s, %(seq)s, %(reason)s, %(actor)s, %(at)s)
+on conflict (submission) do update
+set seq = excluded.seq, is_held = false,
+    excluded_seq = case when moderation.is_disqualified then moderation.excluded_seq end,
+    reason = case when moderation.is_disqualified then moderation.reason
+                  else excluded.reason end,
+    actor = excluded.actor, decided_at = excluded.decided_at;
+
+-- name: submission_disqualified
+-- Off its leaderboards.
+insert into moderation (submission, seq, is_disqualified, excluded_seq, rule, reason, evidence,
+                        actor, decided_at)
+values (%(id)s, %(seq)s, true, %(seq)s, %(rule)s, %(reason)s, %(evidence)s, %(actor)s, %(at)s)
+on conflict (submission) do update
+set seq = excluded.seq, is_disqualified = true,
+    excluded_seq = coalesce(moderation.excluded_seq, excluded.seq), rule = excluded.rule,
+    reason = excluded.reason, evidence = excluded.evidence, actor = excluded.actor,
+    decided_at = excluded.decided_at;
+
+-- name: submission_restored
+-- It may be ranked again, if it is not held beside.
+insert into moderation (submission, seq, reason, actor, decided_at)
+values (%(id)s, %(seq)s, %(reason)s, %(actor)s, %(at)s)
+on conflict (submission) do update
+set seq = excluded.seq, is_disqualified = false,
+    excluded_seq = case when moderation.is_held then moderation.excluded_seq end,
+    reason = excluded.reason, actor = excluded.actor, decided_at = excluded.decided_at;
+
+-- name: appeal_filed
+-- A participant asks to look again.
+insert into moderation (submission, seq, appeal, appeal_text, appealed_at)
+values (%(id)s, %(seq)s, 'filed', %(text)s, %(at)s)
+on conflict (submission) do update
+set seq = excluded.seq, appeal = 'filed', appeal_text = excluded.appeal_text,
+    appeal_reason = null, appealed_at = excluded.appealed_at;
+
+-- name: appeal_decided
+-- An accepted appeal lifts all that keeps a submission off its leaderboards.
+insert into moderation (submission, seq, appeal, appeal_reason, actor, decided_at)
+values (%(id)s, %(seq)s, case when %(is_accepted)s then 'accepted' else 'rejected' end,
+        %(reason)s, %(actor)s, %(at)s)
+on conflict (submission) do update
+set seq = excluded.seq, appeal = excluded.appeal, appeal_reason = excluded.appeal_reason,
+    is_held = moderation.is_held and excluded.appeal = 'rejected',
+    is_disqualified = moderation.is_disqualified and excluded.appeal = 'rejected',
+    excluded_seq = case when excluded.appeal = 'rejected' then moderation.excluded_seq end,
+    actor = excluded.actor, decided_at = excluded.decided_at;
+
+-- name: rejudge_requested
+-- These submissions are to run again.
+insert into rejudge (id, seq, version, problem, from_number, to_number, select_, reason, actor,
+                     count, state, requested_at)
+values (%(id)s, %(seq)s, %(seq)s, %(problem)s, %(from_number)s, %(to_number)s, %(select)s,
+        %(reason)s, %(actor)s, %(count)s, 'running', %(at)s);
+
+-- name: rejudge_moved
+-- A draft came, or it is over.
+update rejudge
+set version = %(seq)s, state = %(state)s,
+    ended_at = case when %(state)s <> 'running' then %(at)s end,
+    end_actor = case when %(state)s <> 'running' then %(actor)s end,
+    end_reason = %(reason)s
+where id = %(id)s and state in ('running', 'previewed');
+
+-- name: rejudge_previewed
+-- All drafts are there, and what they would change.
+update rejudge
+set version = %(seq)s, state = 'previewed', diff = %(diff)s, changed_count = %(changed_count)s,
+    previewed_at = %(at)s
+where id = %(id)s and state = 'running';
+
+-- name: ranking_moved
+-- The history of a leaderboard's records grew.
+insert into ranking (problem, gpu, seq) values (%(problem)s, %(gpu)s, %(seq)s)
+on conflict (problem, gpu) do update set seq = excluded.seq;
+
+-- name: record_set
+-- One row a record.
+insert into record (seq, problem, gpu, problem_number, submission, run, account, score_us,
+                    previous_us, at)
+values (%(seq)s, %(problem)s, %(gpu)s, %(problem_number)s, %(submission)s, %(run)s, %(account)s,
+        %(score_us)s, %(previous_us)s, %(at)s);
+
+-- name: podium_changed
+-- Who stands on the first three places, as it was last said.
+insert into podium (problem, gpu, problem_number, accounts)
+values (%(problem)s, %(gpu)s, %(problem_number)s, %(accounts)s)
+on conflict (problem, gpu, problem_number) do update set accounts = excluded.accounts;
+
+-- name: park
+-- The event at which a projection stopped, and why.
+insert into parked (projection, seq, error) values (%(projection)s, %(seq)s, %(error)s)
+on conflict (projection, seq) do update set error = excluded.error;
+
+-- name: unpark
+-- An operator said to go on without it.
+delete from parked where projection = %(projection)s and seq <= %(seq)s;
 
 -- name: undecided
--- Runs with a verdict whose submission has no end yet.
+-- Runs with a verdict whose submission has no end yet, with the key that their agent signed with.
 select submission.id, submission.version, submission.mode, submission.job, run.id as run,
-       run.verdict, run.stage, run.reason, run.cases, run.level, run.tier, run.sigma_run,
-       run.tie_us, problem.ranking_by
+       run.agent, run.token, run.ended_seq, run.verdict, run.stage, run.reason, run.cases,
+       run.level, run.tier, run.sigma_run, run.tie_us, problem.ranking_by,
+       (select sign_key from agent_key
+        where agent_key.agent = run.agent and agent_key.seq < run.ended_seq
+        order by agent_key.seq desc limit 1) as sign_key
 from submission
 join run on run.id = submission.run
 join problem on problem.slug = submission.problem and problem.number = submission.problem_number
 where submission.state = 'ranking'
 order by submission.number
 limit 100;
+
+-- name: undecided_items
+-- Drafts that are due: verdicts without a result, and jobs that were given up.
+select item.rejudge, item.submission, item.state, item.reason as why, rejudge.version, item.job,
+       submission.mode, run.id as run, run.agent, run.token, run.ended_seq, run.verdict,
+       run.stage, run.reason, coalesce(run.cases, '[]') as cases, run.level, run.tier,
+       run.sigma_run, run.tie_us, problem.ranking_by,
+       (select sign_key from agent_key
+        where agent_key.agent = run.agent and agent_key.seq < run.ended_seq
+        order by agent_key.seq desc limit 1) as sign_key
+from rejudge_item as item
+join rejudge on rejudge.id = item.rejudge and rejudge.state = 'running'
+join submission on submission.id = item.submission
+join problem on problem.slug = rejudge.problem and problem.number = rejudge.to_number
+left join run on run.id = item.run
+where item.state in ('ranking', 'given_up')
+order by rejudge.seq, submission.number
+limit 100;
+
+-- name: unpreviewed
+-- Rejudges whose drafts are all there.
+select rejudge.id, rejudge.version, rejudge.problem, rejudge.from_number, rejudge.to_number
+from rejudge
+where rejudge.state = 'running' and not exists (
+    select 1 from rejudge_item as item
+    where item.rejudge = rejudge.id and item.state <> 'judged'
+)
+order by rejudge.seq
+limit 10;

@@ -15,29 +15,36 @@ limit 1000;
 -- Every (problem, GPU type) with an entry.
 select problem, problem_number, gpu, count(account) as entries_count, min(score_us) as best_us
 from entry
+where not exists (
+    select 1 from ban
+    where ban.account = entry.account and (ban.until_at is null or ban.until_at > %(at)s)
+)
 group by problem, problem_number, gpu
 order by problem, problem_number desc, gpu
 limit 1000;
 
 -- name: ladder
--- What ranks are made of: the fastest entries of one leaderboard.
+-- What ranks are made of: the fastest entries of one leaderboard, without who is banned then.
 select submission, account, number, source, runs, score_us, error, freedom, delta
 from entry
 where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+  and not exists (
+      select 1 from ban
+      where ban.account = entry.account and (ban.until_at is null or ban.until_at > %(at)s)
+  )
 order by score_us, number
 limit %(limit)s;
 
--- name: leaderboard
--- The entries of one leaderboard that have these numbers.
-select entry.account, participant.name as participant, entry.number, entry.score_us, entry.error,
-       entry.freedom, entry.delta, entry.runs, entry.received_at, run.tier, run.level,
-       submission.low_us, submission.high_us, submission.grade, submission.is_provisional
-from entry
-left join accounts.participant on participant.account = entry.account
-join submission on submission.id = entry.submission
-join run on run.id = submission.run
-where entry.problem = %(problem)s and entry.gpu = %(gpu)s
-  and entry.problem_number = %(problem_version)s and entry.number = any(%(numbers)s)
+-- name: shown
+-- What a leaderboard shows of some submissions under one problem version.
+select result.submission, result.account, participant.name as participant, result.number,
+       result.score_us as own_us, result.low_us, result.high_us, result.grade,
+       result.is_provisional, result.received_at, run.tier, run.level
+from result
+left join accounts.participant on participant.account = result.account
+left join run on run.id = result.run
+where result.submission = any(%(submissions)s::text[])
+  and result.problem_number = %(problem_number)s
 limit 1000;
 
 -- name: standings
@@ -51,64 +58,268 @@ limit 1000000;
 
 -- name: outcomes
 -- Every submission with its state, for comparing two projections.
-select number, id, version, state, outcome, verdict, code, is_eligible, is_held, score_us
+select number, id, version, state, state_at, job, run, agent, attempt, outcome, verdict, code,
+       reason, is_eligible, is_held, finished_at, json_array_length(timeline) as lines
 from submission
 order by number
 limit 1000000;
 
 -- name: submission
--- One submission with its newest run.
+-- One submission with its newest run, its result, and what was decided about it since.
 select submission.id, submission.number, submission.account, participant.name as participant,
        submission.problem, submission.problem_number, submission.gpu, submission.mode,
        submission.name, submission.source, submission.received_at, submission.deadline_at,
-       submission.state, submission.agent, submission.attempt, submission.outcome,
+       submission.state, submission.state_at as state_since, submission.lease_until_at,
+       submission.agent, submission.attempt, submission.outcome,
        submission.verdict, submission.code, submission.reason, submission.is_eligible,
-       submission.score_us, submission.low_us, submission.high_us, submission.process_us,
-       submission.error, submission.freedom, submission.delta, submission.grade,
-       submission.is_provisional, submission.is_held, submission.finished_at,
+       result.score_us, result.low_us, result.high_us,
+       coalesce(result.process_us, '{}') as process_us,
+       result.error, coalesce(result.freedom, 0) as freedom, coalesce(result.delta, 0) as delta,
+       coalesce(result.grade, '') as grade,
+       coalesce(result.is_provisional, false) as is_provisional,
+       submission.is_held, submission.finished_at, submission.timeline,
        run.id as run, run.started_at, run.ended_at, run.level, run.tier,
        coalesce(run.missing, '{}') as missing, run.stage, run.took_s,
-       coalesce(run.cases, '[]'::jsonb) as cases,
-       coalesce(run.environment, '{}'::jsonb) as environment,
+       coalesce(run.cases, '[]') as cases,
+       coalesce(run.environment, '{}') as environment,
        coalesce(run.log_head, '') as log_head, coalesce(run.log_tail, '') as log_tail,
-       coalesce(run.files, '[]'::jsonb) as files, coalesce(run.usage, '{}'::jsonb) as usage,
+       coalesce(run.files, '[]') as files, coalesce(run.usage, '{}') as usage,
        run.key_commit, run.key
 from submission
 left join accounts.participant on participant.account = submission.account
 left join run on run.id = submission.run
+left join result on result.submission = submission.id
+     and result.problem_number = submission.problem_number and result.rejudge = ''
 where submission.number = %(number)s
 limit 1;
+
+-- name: decided
+-- What was decided about a submission and its participant beside its end.
+select coalesce(moderation.is_held, false) as is_held,
+       coalesce(moderation.is_disqualified, false) as is_disqualified,
+       moderation.rule, moderation.reason, moderation.decided_at, moderation.appeal,
+       moderation.appeal_reason, moderation.appealed_at,
+       ban.reason as ban_reason, ban.banned_at, ban.until_at as ban_until_at
+from submission
+left join moderation on moderation.submission = submission.id
+left join ban on ban.account = submission.account
+     and (ban.until_at is null or ban.until_at > %(at)s)
+where submission.id = %(id)s
+limit 1;
+
+-- name: results
+-- What a submission scored under each problem version that it counts under.
+select problem_number, rejudge, verdict, is_eligible, code, reason, score_us, low_us, high_us,
+       run, at
+from result
+where submission = %(id)s
+order by problem_number
+limit 100;
 
 -- name: jobs_ahead
 -- How many jobs for the same GPU type wait in front of this one.
 select count(id) as ahead
 from submission
-where gpu = %(gpu)s and state in ('received', 'queued') and number < %(number)s;
-
--- name: history
--- What happened to a submission, in order.
-select seq, type, at, note from history where submission = %(id)s order by seq limit 1000;
+where gpu = %(gpu)s and state <> 'finished' and state in ('received', 'queued')
+  and number < %(number)s;
 
 -- name: submissions
 -- The newest submissions, of a problem or a participant if asked.
 select submission.number, submission.id, participant.name as participant, submission.problem,
        submission.problem_number, submission.gpu, submission.mode, submission.name,
-       submission.received_at, submission.state, submission.outcome, submission.verdict,
-       submission.code, submission.is_eligible, submission.score_us
+       submission.received_at, submission.state, submission.state_at as state_since,
+       submission.deadline_at, submission.lease_until_at, submission.outcome, submission.verdict,
+       submission.code, submission.is_eligible, result.score_us
 from submission
 left join accounts.participant on participant.account = submission.account
+left join result on result.submission = submission.id
+     and result.problem_number = submission.problem_number and result.rejudge = ''
 where (%(problem)s::text is null or submission.problem = %(problem)s)
-  and (%(participant)s::text is null or participant.name = %(participant)s)
+  and (%(participant)s::text is null or submission.account = (
+      select account from accounts.participant where name = %(participant)s limit 1
+  ))
   and (%(before)s::bigint is null or submission.number < %(before)s)
 order by submission.number desc
 limit %(limit)s;
 
+-- name: participant
+-- Whose name this is.
+select account, name from accounts.participant where name = %(name)s limit 1;
+
+-- name: personal
+-- Every ranked submission of a participant on a leaderboard, newest first, with its result there
+-- and whether it was the participant's fastest when it came.
+with mine as (
+    select submission.number, submission.id, submission.name, submission.received_at,
+           submission.finished_at, submission.outcome, submission.verdict, submission.code,
+           submission.reason, result.problem_number, result.is_eligible, result.score_us,
+           result.low_us, result.high_us, result.grade, result.is_provisional, result.seq,
+           result.pooled_us is not null as counts
+    from submission
+    left join result on result.submission = submission.id
+         and result.problem_number = %(problem_number)s
+    where submission.account = %(account)s and submission.problem = %(problem)s
+      and submission.gpu = %(gpu)s and submission.mode = 'ranked'
+      and submission.state = 'finished'
+      and (submission.problem_number = %(problem_number)s or result.submission is not null)
+    order by submission.number desc
+    limit 1000
+)
+select number, id, name, received_at, finished_at, outcome, verdict, code, reason,
+       problem_number, coalesce(is_eligible, false) as is_eligible, score_us, low_us, high_us,
+       coalesce(grade, '') as grade, coalesce(is_provisional, false) as is_provisional,
+       coalesce(counts, false) as counts,
+       coalesce(is_eligible and score_us < coalesce(
+           min(score_us) filter (where is_eligible) over (
+               order by seq, number rows between unbounded preceding and 1 preceding
+           ), 'infinity'), false) as was_best
+from mine
+order by number desc
+limit 1000;
+
+-- name: records
+-- The records of a leaderboard, newest first; `is_standing` if nothing took it away since.
+select record.seq, record.problem_number, record.submission, submission.number, record.account,
+       participant.name as participant, record.score_us, record.previous_us, record.at,
+       moderation.excluded_seq is null and ban.account is null as is_standing
+from record
+join submission on submission.id = record.submission
+left join accounts.participant on participant.account = record.account
+left join moderation on moderation.submission = record.submission
+left join ban on ban.account = record.account
+     and (ban.until_at is null or ban.until_at > %(at)s)
+where record.problem = %(problem)s and record.gpu = %(gpu)s
+  and record.problem_number = %(number)s
+order by record.seq desc
+limit %(limit)s;
+
+-- name: records_known
+-- The records that were announced, newest first, and the event that took one away.
+select record.submission, record.score_us,
+       least(moderation.excluded_seq, ban.seq) as gone_seq
+from record
+left join moderation on moderation.submission = record.submission
+left join ban on ban.account = record.account
+     and (ban.until_at is null or ban.until_at > %(at)s)
+where record.problem = %(problem)s and record.gpu = %(gpu)s
+  and record.problem_number = %(number)s
+order by record.seq desc
+limit 1000;
+
+-- name: announced
+-- The podium that was announced, and how far the leaderboard's history is known.
+select ranking.seq, podium.accounts
+from ranking
+left join podium on podium.problem = ranking.problem and podium.gpu = ranking.gpu
+     and podium.problem_number = %(number)s
+where ranking.problem = %(problem)s and ranking.gpu = %(gpu)s
+limit 1;
+
+-- name: leader
+-- The newest event of a source's score, and the run that it came from.
+select seq, coalesce(run, '') as run
+from result
+where account = %(account)s and problem = %(problem)s and gpu = %(gpu)s
+  and problem_number = %(number)s and source = %(source)s and pooled_us is not null
+order by seq desc
+limit 1;
+
+-- name: boards
+-- Every leaderboard that somebody stands, or was announced, on.
+select distinct problem, gpu, problem_number from entry
+union
+select problem, gpu, problem_number from podium
+limit 10000;
+
+-- name: boards_of_bans_over
+-- The leaderboards that participants whose ban just ended stand on.
+select distinct result.problem, result.gpu, result.problem_number
+from ban
+join result on result.account = ban.account and result.pooled_us is not null
+where ban.until_at > %(since)s and ban.until_at <= %(at)s
+limit 10000;
+
+-- name: results_before
+-- What submissions scored under a problem version.
+select submission, verdict, is_eligible, code, reason, score_us
+from result
+where submission = any(%(submissions)s::text[]) and problem_number = %(number)s
+limit 1000;
+
+-- name: moderation
+-- What was decided about submissions, or waits to be; newest first.
+select submission.number, submission.id, participant.name as participant, submission.problem,
+       submission.problem_number, submission.gpu, submission.outcome, submission.code,
+       submission.reason as end_reason, submission.is_held as is_held_by_rule,
+       coalesce(moderation.is_held, false) as is_held,
+       coalesce(moderation.is_disqualified, false) as is_disqualified, moderation.rule,
+       moderation.reason, moderation.actor, moderation.decided_at, moderation.evidence,
+       moderation.appeal, moderation.appeal_text, moderation.appeal_reason,
+       moderation.appealed_at
+from (
+    select submission as id from moderation
+    where not %(open)s or is_held or appeal = 'filed'
+    union
+    select id from submission
+    where is_held and not exists (
+        select 1 from moderation
+        where moderation.submission = submission.id and moderation.decided_at is not null
+    )
+) as listed
+join submission on submission.id = listed.id
+left join moderation on moderation.submission = listed.id
+left join accounts.participant on participant.account = submission.account
+order by submission.number desc
+limit %(limit)s;
+
+-- name: rejudges
+-- Rejudges, newest first, and how many drafts are there; never the drafts.
+select rejudge.id, rejudge.problem, rejudge.from_number, rejudge.to_number,
+       rejudge.select_ as "select", rejudge.reason, rejudge.actor, rejudge.count, rejudge.state,
+       rejudge.changed_count, rejudge.diff, rejudge.requested_at, rejudge.previewed_at,
+       rejudge.ended_at, rejudge.end_reason, rejudge.end_actor,
+       (select count(submission) from rejudge_item as item
+        where item.rejudge = rejudge.id and item.state = 'judged') as judged
+from rejudge
+where %(id)s::text is null or rejudge.id = %(id)s
+order by rejudge.seq desc
+limit %(limit)s;
+
+-- name: best_items
+-- What a leaderboard's participants stand with, to be run again.
+select submission.id as submission, submission.account, submission.gpu, submission.name,
+       submission.source, submission.source_bytes, submission.source_media
+from entry
+join submission on submission.id = entry.submission
+where entry.problem = %(problem)s and entry.problem_number = %(number)s
+  and (%(gpu)s::text is null or entry.gpu = %(gpu)s)
+order by submission.number
+limit %(limit)s;
+
+-- name: all_items
+-- All ranked submissions of a problem version that had a verdict, to be run again.
+select submission.id as submission, submission.account, submission.gpu, submission.name,
+       submission.source, submission.source_bytes, submission.source_media
+from submission
+where submission.problem = %(problem)s and submission.problem_number = %(number)s
+  and (%(gpu)s::text is null or submission.gpu = %(gpu)s)
+  and submission.mode = 'ranked' and submission.verdict is not null
+order by submission.number
+limit %(limit)s;
+
 -- name: agents
--- Every agent that ever registered.
-select id, gpu, count, fingerprint, level, harness, details, tier, missing, toolchains, modes,
-       quarantine, registered_at
+-- Every agent that ever registered or was enrolled, and what was decided about it.
+select coalesce(agent.id, standing.id) as id, coalesce(agent.gpu, '') as gpu,
+       coalesce(agent.count, 0) as count, agent.fingerprint, coalesce(agent.level, '') as level,
+       agent.harness, coalesce(agent.details, '{}') as details, coalesce(agent.tier, '') as tier,
+       coalesce(agent.missing, '[]') as missing, coalesce(agent.toolchains, '{}') as toolchains,
+       coalesce(agent.modes, '{}') as modes, coalesce(agent.quarantine, '') as quarantine,
+       agent.registered_at, standing.owner, standing.enrolled_at, standing.cordoned,
+       standing.drained, standing.quarantined, standing.revoked,
+       standing.enrolled_at is not null and standing.revoked is null as is_enrolled
 from agent
-order by id
+full join agent_standing as standing on standing.id = agent.id
+order by 1
 limit 1000;
 
 -- name: waiting
@@ -119,3 +330,7 @@ where state <> 'finished'
 group by gpu, state
 order by gpu, state
 limit 1000;
+
+-- name: pools
+-- The GPU types whose jobs are not given out, and why.
+select gpu, paused, paused_at from pool order by gpu limit 1000;

@@ -1,0 +1,94 @@
+"""What participants did, and what people decided: histories, moderation, rejudges."""
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import FastAPI, Query
+
+from ranker.http.boards import Limit, named
+from ranker.service import News, Reads
+from shared.blobs import Blobs, Missing
+from shared.errors import Failed, Refused
+from shared.events import Blob, RejudgeItem
+
+REJUDGE_ITEMS_MAX = 400
+SELECTS = {"best": "best_items", "all": "all_items"}
+
+Row = dict[str, Any]
+Selected = Annotated[str, Query(pattern="^(best|all)$")]
+
+
+def people(app: FastAPI, reader: Reads, news: News) -> None:
+    """The reads of participants' histories and of moderation."""
+
+    @app.get("/v1/participants/{name}/history")
+    async def history(
+        name: str, problem: str, gpu: str, version: int | None = None
+    ) -> dict[str, Any]:
+        """Every ranked submission of a participant on a leaderboard, newest first."""
+        known = await reader.rows("participant", name=name)
+        if not known:
+            raise Refused("unknown_participant", f"there is no participant {name!r}", "name")
+        _, board = await named(reader, problem, gpu, version)
+        rows = await reader.rows("personal", account=known[0]["account"], **board._asdict())
+        said = {"participant": known[0]["name"], "problem": board.problem, "gpu": board.gpu}
+        return {**said, "problem_version": board.problem_number, "items": rows, "as_of": news.seq}
+
+    @app.get("/v1/moderation")
+    async def moderation(open: bool = False, limit: Limit = 100) -> dict[str, Any]:  # noqa: A002  (the parameter's public name)
+        """What was decided about submissions; with `open`, what waits for somebody."""
+        items = await reader.rows("moderation", open=open, limit=limit)
+        return {"items": items, "as_of": news.seq}
+
+
+def rejudges(app: FastAPI, reader: Reads, blobs: Blobs, news: News) -> None:
+    """The reads of rejudges, and the one that ingest asks before it requests one."""
+
+    @app.get("/v1/rejudges")
+    async def every(limit: Limit = 50) -> dict[str, Any]:
+        """Rejudges, newest first."""
+        return {"items": await reader.rows("rejudges", id=None, limit=limit), "as_of": news.seq}
+
+    @app.get("/v1/rejudges/{id}")
+    async def one(id: str) -> Row:  # noqa: A002  (the path's public name)
+        """One rejudge, with what it would change or changed once that is known."""
+        rows = await reader.rows("rejudges", id=id, limit=1)
+        if not rows:
+            raise Refused("unknown_rejudge", f"there is no rejudge {id!r}", "id")
+        preview = await _preview(blobs, rows[0]["diff"])
+        return rows[0] | {"preview": preview, "as_of": news.seq}
+
+    @app.get("/internal/rejudge-items")
+    async def items(
+        problem: str, from_version: int, gpu: str | None = None, select: Selected = "best"
+    ) -> dict[str, Any]:
+        """What a rejudge would run again: one more than allowed says that there are too many."""
+        rows = await reader.rows(
+            SELECTS[select],
+            problem=problem,
+            number=from_version,
+            gpu=gpu,
+            limit=REJUDGE_ITEMS_MAX + 1,
+        )
+        found = [msgspec.to_builtins(_item(row)) for row in rows]
+        return {"items": found, "as_of": news.seq}
+
+
+async def _preview(blobs: Blobs, digest: str | None) -> Any:
+    if digest is None:
+        return None
+    try:
+        return msgspec.json.decode(await blobs.get(digest))
+    except Missing as missing:
+        raise Failed(f"the preview is not there: {missing}") from missing
+
+
+def _item(row: Row) -> RejudgeItem:
+    source = Blob(digest=row["source"], bytes=row["source_bytes"], media=row["source_media"])
+    return RejudgeItem(
+        submission=row["submission"],
+        account=row["account"],
+        gpu=row["gpu"],
+        source=source,
+        name=row["name"],
+    )

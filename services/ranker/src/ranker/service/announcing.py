@@ -1,0 +1,95 @@
+"""Records and podiums, announced as they happen: never while catching up, never twice."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from ranker.domain import records
+from ranker.domain.records import Known, Leader, Past
+from ranker.service.ports import Board, Reads
+from ranker.service.top import Placed, top
+from shared import subjects
+from shared.clock import now
+from shared.event_log import Conflict, EventLog, New
+from shared.events import Fact, RecordSet
+from shared.ids import derived
+from shared.wire import Stamp, seal
+
+log = logging.getLogger(__name__)
+
+ACTOR = "service:ranker"
+
+
+@dataclass
+class Announcements:
+    """Compares leaderboards with what was announced of them, and appends what is new."""
+
+    log: EventLog
+    reads: Reads
+    looked_at: datetime | None = None
+
+    async def of(self, boards: Iterable[Board] | None) -> set[Board]:
+        """Announce what is new of some leaderboards, or of all; which to look at again.
+
+        A ban that is over moves a leaderboard without an event: said with the next event of any.
+        Errors: Failed.
+        """
+        at = now()
+        wanted = await self._boards("boards") if boards is None else set(boards)
+        if self.looked_at is not None:
+            wanted |= await self._boards("boards_of_bans_over", since=self.looked_at, at=at)
+        again = {board for board in sorted(wanted) if not await self._announce(board, at)}
+        self.looked_at = at
+        return again
+
+    async def _boards(self, statement: str, **values: object) -> set[Board]:
+        return {Board(**row) for row in await self.reads.rows(statement, **values)}
+
+    async def _announce(self, board: Board, at: datetime) -> bool:
+        """Say what is new of a leaderboard; False if another moved its history meanwhile."""
+        placed = await top(self.reads, board, records.PODIUM, at)
+        found = await self.reads.rows("announced", **_named(board))
+        accounts = [(one.place, one.row["account"]) for one in placed]
+        known = Known(found[0]["accounts"] or () if found else (), await self._records(board, at))
+        leader = await self._leader(board, placed)
+        version = found[0]["seq"] if found else 0
+        for fact in records.news(board.problem_number, accounts, leader, known):
+            version = await self._say(board, fact, version)
+            if not version:
+                return False
+        return True
+
+    async def _records(self, board: Board, at: datetime) -> list[Past]:
+        rows = await self.reads.rows("records_known", at=at, **_named(board))
+        return [Past(**row) for row in rows]
+
+    async def _leader(self, board: Board, placed: list[Placed]) -> Leader | None:
+        if not placed or placed[0].place.is_tied:
+            return None
+        row = placed[0].row
+        made = await self.reads.rows(
+            "leader", account=row["account"], source=row["source"], **_named(board)
+        )
+        if not made:  # The leaderboard moved on; the batch that moved it comes here too.
+            return None
+        score_us = row["score_us"]
+        return Leader(row["submission"], made[0]["run"], row["account"], score_us, made[0]["seq"])
+
+    async def _say(self, board: Board, fact: Fact, version: int) -> int:
+        """Append to the history of a leaderboard; the new version, 0 if another was first."""
+        agg = subjects.ranking(board.problem, board.gpu)
+        cause = f"{agg}/{version}"
+        if isinstance(fact, RecordSet):
+            cause = f"{fact.submission}/{board.problem_number}"
+        kind = type(fact).__name__
+        stamp = Stamp(derived(cause, kind), now(), ACTOR, agg, cause)
+        try:
+            return await self.log.append(New(seal(fact, agg, stamp), version))
+        except Conflict:
+            log.info("%s moved on after %s", agg, version)
+            return 0
+
+
+def _named(board: Board) -> dict[str, object]:
+    return {"problem": board.problem, "gpu": board.gpu, "number": board.problem_number}

@@ -1,0 +1,107 @@
+"""What is due: the end of each submission with a verdict, and the drafts of rejudges."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from ranker.domain.conclusion import Verdict, conclude
+from ranker.domain.eligibility import Demand
+from ranker.service.ports import Deciding, Due, Metrics, Waiting
+from shared import signing, subjects
+from shared.blobs import Blobs
+from shared.clock import now
+from shared.errors import Failed
+from shared.event_log import Conflict, EventLog, New
+from shared.events import Fact, RejudgeJudged, RejudgePreviewed, SubmissionFinished
+from shared.ids import derived
+from shared.wire import Stamp, seal
+
+log = logging.getLogger(__name__)
+
+ACTOR = "service:ranker"
+DIFF_MEDIA = "application/json"
+
+
+@dataclass
+class Decisions:
+    """Decides what the read models say is due; a decision made twice is one event."""
+
+    log: EventLog
+    models: Deciding
+    blobs: Blobs
+    metrics: Metrics
+    wanted: Demand
+
+    async def all(self) -> None:
+        """Everything that is due now, at most 100 submissions and 100 drafts. Errors: Failed."""
+        await asyncio.gather(*(self._end(one) for one in await self.models.undecided()))
+        rejudges: dict[str, list[Waiting]] = {}
+        for one in await self.models.undecided_items():
+            rejudges.setdefault(one.rejudge, []).append(one)
+        await asyncio.gather(*(self._judge(items) for items in rejudges.values()))
+        for due in await self.models.unpreviewed():
+            await self._preview(due)
+
+    async def _end(self, waiting: Waiting) -> None:
+        end = conclude(await self._verified(waiting), self.wanted)
+        assert end.run is not None, "a conclusion names its run"
+        agg = subjects.submission(waiting.submission)
+        stamp = Stamp(
+            derived(end.run, "SubmissionFinished"), now(), ACTOR, waiting.submission, end.run
+        )
+        try:
+            await self.log.append(New(seal(end, agg, stamp), waiting.version))
+        except Conflict:
+            log.info("submission %s was ended by another", waiting.submission)
+        else:
+            self.metrics.decided(end)
+
+    async def _judge(self, items: Sequence[Waiting]) -> None:
+        """The drafts of one rejudge, one after the other, for each expects the one before."""
+        rejudge, version = items[0].rejudge, items[0].version
+        for item in items:
+            fact = RejudgeJudged(submission=item.submission, result=await self._draft(item))
+            effect = derived(f"{rejudge}/{item.submission}", "RejudgeJudged")
+            version = await self._say(rejudge, fact, effect, version)
+            if not version:
+                return
+
+    async def _draft(self, item: Waiting) -> SubmissionFinished:
+        if item.given_up is None:
+            return conclude(await self._verified(item), self.wanted)
+        return SubmissionFinished(
+            outcome="infra_failed", is_eligible=False, code="given_up", reason=item.given_up
+        )
+
+    async def _preview(self, due: Due) -> None:
+        said = await self.models.preview(due)
+        blob = await self.blobs.put(msgspec.json.encode(said, order="sorted"), DIFF_MEDIA)
+        fact = RejudgePreviewed(diff=blob, changed_count=said["changed_count"])
+        await self._say(due.id, fact, derived(due.id, "RejudgePreviewed"), due.version)
+
+    async def _say(self, rejudge: str, fact: Fact, effect: str, version: int) -> int:
+        """Append to a rejudge's history; the new version, 0 if another was first."""
+        stamp = Stamp(effect, now(), ACTOR, rejudge, rejudge)
+        try:
+            return await self.log.append(New(seal(fact, subjects.rejudge(rejudge), stamp), version))
+        except Conflict:
+            log.info("rejudge %s moved on after %s", rejudge, version)
+            return 0
+
+    async def _verified(self, waiting: Waiting) -> Verdict:
+        """The verdict, with what its signature is worth, checked against the log's own bytes."""
+        if waiting.sign_key is None:
+            return replace(waiting.verdict, signature="unknown")
+        assert waiting.verdict.run is not None
+        agg = subjects.run(waiting.agent, waiting.verdict.run)
+        found = await self.log.history(agg, waiting.ended_seq - 1)
+        if not found or found[0].seq != waiting.ended_seq:
+            raise Failed(f"event {waiting.ended_seq} of {agg} cannot be read yet")
+        envelope = found[0].envelope
+        is_good = envelope.sig is not None and signing.verify(
+            waiting.sign_key, agg, waiting.token, bytes(envelope.data), envelope.sig
+        )
+        return replace(waiting.verdict, signature="good" if is_good else "bad")

@@ -1,0 +1,139 @@
+"""What the loop needs of the world: read models, metrics, and what is said and not kept."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ranker.domain.conclusion import Verdict
+from shared.event_log import Recorded
+from shared.events import SubmissionFinished
+
+
+class Unfoldable(Exception):  # noqa: N818
+    """An event cannot be decoded or folded: a person has to look (`seq` is the event's)."""
+
+    def __init__(self, seq: int, reason: str) -> None:
+        super().__init__(f"event {seq} cannot be folded: {reason}")
+        self.seq = seq
+        self.reason = reason
+
+
+class Board(NamedTuple):
+    """A leaderboard: one problem version on one GPU type."""
+
+    problem: str
+    gpu: str
+    problem_number: int
+
+
+class Waiting(NamedTuple):
+    """A run that waits for its decision: of a submission, or of its place in a rejudge.
+
+    `version` is the last sequence of the history that the decision goes to; `token` fences the
+    run, `ended_seq` is its verdict's event. The `verdict` says nothing of the signature yet.
+    """
+
+    submission: str
+    version: int
+    verdict: Verdict
+    agent: str
+    token: int
+    ended_seq: int
+    sign_key: str | None
+    rejudge: str = ""
+    given_up: str | None = None
+
+
+class Due(NamedTuple):
+    """A rejudge whose drafts are all there."""
+
+    id: str
+    version: int
+    problem: str
+    from_number: int
+    to_number: int
+
+
+class Reads(Protocol):
+    """The read models, asked by the names of sql/read.sql."""
+
+    async def rows(self, statement: str, **values: object) -> list[dict[str, Any]]:
+        """The rows of one statement. Errors: Failed."""
+        ...
+
+
+class Models(Protocol):
+    """Where the read models are kept."""
+
+    async def checkpoint(self) -> int:
+        """The last sequence that is folded in."""
+        ...
+
+    async def write(self, after: int, batch: Sequence[Recorded]) -> set[Board]:
+        """Fold a batch in, all or nothing, and move the checkpoint with it.
+
+        It returns the leaderboards that may be others now. Errors: Fenced; Unfoldable for the
+        first event of a batch, which is then split by the caller.
+        """
+        ...
+
+    async def park(self, seq: int, reason: str) -> None:
+        """Keep the event at which the projection stopped."""
+        ...
+
+    async def skip(self, seq: int) -> None:
+        """Go on without an event. Errors: Fenced."""
+        ...
+
+
+class Deciding(Models, Reads, Protocol):
+    """Read models, and what is due in them."""
+
+    async def undecided(self) -> Sequence[Waiting]:
+        """The submissions that wait for a decision."""
+        ...
+
+    async def undecided_items(self) -> Sequence[Waiting]:
+        """The places in rejudges that wait for a decision."""
+        ...
+
+    async def unpreviewed(self) -> Sequence[Due]:
+        """The rejudges that wait for their preview."""
+        ...
+
+    async def preview(self, due: Due) -> dict[str, Any]:
+        """What a rejudge would change; nothing is changed."""
+        ...
+
+
+class Metrics(Protocol):
+    """What operators watch."""
+
+    def folded(self, batch: Sequence[Recorded], behind: int) -> None:
+        """A batch is in Postgres, and so many events still wait."""
+        ...
+
+    def parked(self, events: int) -> None:
+        """The projection stands before so many events that it cannot fold: one or none."""
+        ...
+
+    def decided(self, end: SubmissionFinished) -> None:
+        """A submission was ended."""
+        ...
+
+
+class Alive(Protocol):
+    """What is said and not kept."""
+
+    @property
+    def progress(self) -> Mapping[str, dict[str, Any]]:
+        """The newest word on each running submission."""
+        ...
+
+    @property
+    def queues(self) -> Mapping[str, dict[str, Any]]:
+        """The newest forecast of each GPU type's queue."""
+        ...
+
+    def alive(self) -> dict[str, dict[str, Any]]:
+        """The agents heard of lately, with what they offer."""
+        ...

@@ -1,0 +1,60 @@
+"""The top of a leaderboard with its ranks, in time that does not grow with its length."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ranker.domain.ties import Place, Standing, places
+from ranker.service.ports import Board, Reads
+
+RANKED_MAX = 10_000
+STEP = 64
+
+Row = dict[str, Any]
+
+
+class Placed(NamedTuple):
+    """An entry and its place."""
+
+    place: Place
+    row: Row
+
+
+async def top(reads: Reads, board: Board, limit: int, at: datetime) -> list[Placed]:
+    """The first `limit` places and all that share the rank of the last, at an instant.
+
+    Ranks are made from the top, and a group of ties is directly behind its leader: so it is
+    enough to read on until the group that the limit falls into is over.
+    """
+    asked = limit + STEP
+    while True:
+        ladder = await read_ladder(reads, board, asked, at)
+        placed = _placed(ladder)
+        is_whole = len(ladder) < asked or asked >= RANKED_MAX
+        if is_whole or placed[-1].place.rank > limit:
+            last = placed[:limit][-1].place.rank if placed else 0
+            return [one for one in placed if one.place.rank <= last]
+        asked = min(2 * asked, RANKED_MAX)
+
+
+async def read_ladder(reads: Reads, board: Board, limit: int, at: datetime) -> list[Row]:
+    """The fastest entries of a leaderboard."""
+    return await reads.rows(
+        "ladder",
+        problem=board.problem,
+        gpu=board.gpu,
+        number=board.problem_number,
+        limit=limit,
+        at=at,
+    )
+
+
+def _placed(ladder: Sequence[Row]) -> list[Placed]:
+    rows = {row["number"]: row for row in ladder}
+    return [Placed(place, rows[place.number]) for place in places(standings(ladder))]
+
+
+def standings(ladder: Sequence[Row]) -> list[Standing]:
+    """What ranks are made of."""
+    names = ("number", "score_us", "error", "freedom", "delta")
+    return [Standing(**{name: row[name] for name in names}) for row in ladder]

@@ -1,0 +1,62 @@
+"""A ranker that runs over a log in memory and read models in a real Postgres."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from ranker.domain.eligibility import Demand
+from ranker.postgres import ReadModels
+from ranker.service import Announcements, Decisions, News, Ranker
+from shared.event_log import EventLog
+from shared.memory import MemoryBlobs
+from shared.postgres import connect, migrate
+from tests.ranker.lives import NoMetrics
+
+SCHEMA = "rm_ranker_v3"
+LOOSE = Demand("none", ("C2",))
+
+
+def migrated(dsn: str, schema: str = SCHEMA) -> str:
+    """The same database, with read models in it."""
+    migrate(dsn, "shared", "accounts")
+    migrate(dsn, "ranker", schema)
+    return dsn
+
+
+def ranker_of(
+    log: EventLog,
+    models: ReadModels,
+    news: News | None = None,
+    blobs: MemoryBlobs | None = None,
+    wanted: Demand = LOOSE,
+) -> Ranker:
+    """A ranker that writes these read models."""
+    decisions = Decisions(log, models, blobs or MemoryBlobs(), NoMetrics(), wanted)
+    return Ranker(decisions, Announcements(log, models), news or News())
+
+
+@asynccontextmanager
+async def running(ranker: Ranker) -> AsyncIterator[asyncio.Task[None]]:
+    """Let it run meanwhile."""
+    task = asyncio.create_task(ranker.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def ranking(log: EventLog, dsn: str) -> AsyncIterator[ReadModels]:
+    """A ranker that runs; the models are another connection to what it writes."""
+    async with (
+        await connect(dsn, SCHEMA) as writing,
+        await connect(dsn, SCHEMA) as reading,
+        running(ranker_of(log, ReadModels(writing))),
+    ):
+        yield ReadModels(reading)
+
+
+async def is_folded(log: EventLog, models: ReadModels) -> bool:
+    """Whether the read models have come to the log's end."""
+    return await models.checkpoint() == await log.last()
