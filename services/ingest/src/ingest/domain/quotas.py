@@ -25,7 +25,6 @@ PARTS = (
     re.compile(r"\*|[A-Za-z0-9][A-Za-z0-9_-]{0,39}"),
     re.compile(r"\*|test|ranked"),
 )
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ def evolve(state: Quota, fact: Fact) -> Quota:
 limits = Decider[SetLimit, Quota, Fact](Quota(), decide, evolve)
 
 
-def folded(state: Quota, facts: Iterable[Fact], at: datetime = EPOCH) -> Quota:
+def folded(state: Quota, facts: Iterable[Fact], at: datetime | None = None) -> Quota:
     """The quotas after these events, without what was over at an instant: one copy for all."""
     own, taken = dict(state.limits), dict(state.taken)
     for fact in facts:
@@ -133,7 +132,7 @@ def folded(state: Quota, facts: Iterable[Fact], at: datetime = EPOCH) -> Quota:
                 taken[fact.submission] = Taken(fact.bucket, fact.cost, fact.window_until_at)
             case QuotaReturned():
                 taken.pop(fact.submission, None)
-    live = {name: one for name, one in taken.items() if one.until_at > at}
+    live = {name: one for name, one in taken.items() if at is None or one.until_at > at}
     return Quota(own, live)
 
 
@@ -191,8 +190,8 @@ def window_end(at: datetime, window_s: float) -> datetime:
     >>> window_end(datetime(2026, 1, 2, 23, tzinfo=UTC), 86400).isoformat()
     '2026-01-03T00:00:00+00:00'
     """
-    window = timedelta(seconds=window_s)
-    return EPOCH + ((at - EPOCH) // window + 1) * window
+    window, first = timedelta(seconds=window_s), datetime.fromtimestamp(0, UTC)
+    return first + ((at - first) // window + 1) * window
 
 
 def _fits(pattern: str, name: str) -> bool:
