@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import subprocess
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -9,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import httpx
 import nats.errors
 import pytest
 from nats.aio.client import Client
@@ -19,10 +22,13 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.servers import nats as binaries
-from shared.servers.cluster import NatsCluster
+from shared.servers.cluster import NatsCluster, free_ports
 from shared.subjects import STREAM
 from shared.testing import eventually
 from tests.contracts.samples import new
+from tests.system.people import Person, add_problem
+from tests.system.running import ROOT
+from warpboard.processes.services import PORTS, Place, Service, local_services
 
 pytestmark = [
     pytest.mark.server,
@@ -37,6 +43,17 @@ WRITERS = 3
 CHAINS = 4
 # More than a fail-over was ever seen to take, which is 6 s on a quiet machine.
 FAILOVER_S_MAX = 40
+STOP_S_MAX = 30
+# Its calls outlast the fail-over.
+SLOW = """
+import time
+
+
+def custom_kernel(data):
+    time.sleep(0.8)
+    data[-1].copy_(data[0])
+    return data[-1]
+"""
 
 
 @pytest.fixture
@@ -186,3 +203,77 @@ def assert_nothing_lost_or_doubled(written: Written, seen: list[Recorded]) -> No
     for agg, ones in written.acknowledged.items():
         befores = [0, *(seq for seq, _, _ in sorted(ones))]
         assert [expected for _, expected, _ in sorted(ones)] == befores[:-1], agg
+
+
+@asynccontextmanager
+async def platform(folder: Path, nats_url: str, dsn: str) -> AsyncIterator[str]:
+    """Every service as its own process, on servers that are there; the URL of ingest."""
+    ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+    place = Place(folder, nats_url, dsn, ports, "a-token-for-the-cluster")
+    running = [started(service, folder) for service in local_services(place)]
+    try:
+        yield f"http://{place.at('ingest')}"
+    finally:
+        for process in running:
+            process.terminate()
+        codes = [ended(process) for process in running]
+    assert codes == [0] * len(running), "a service ended badly, or not in time"
+
+
+def started(service: Service, folder: Path) -> "subprocess.Popen[bytes]":
+    """A service that keeps three replicas of everything."""
+    replicas = f"WARPBOARD_{service.name.upper().replace('-', '_')}_REPLICAS"
+    with (folder / f"{service.name}.log").open("wb") as log:
+        return subprocess.Popen(
+            service.command,
+            env=os.environ | service.environ | {replicas: str(REPLICAS)},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+
+
+def ended(process: "subprocess.Popen[bytes]") -> int:
+    """The exit code of a service that was asked to end, killed if it does not."""
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(STOP_S_MAX)
+    process.kill()
+    return process.wait(STOP_S_MAX)
+
+
+def free_agents(url: str) -> bool:
+    with suppress(httpx.HTTPError, KeyError, ValueError):
+        items = httpx.get(f"{url}/v1/agents", timeout=2).json()["items"]
+        return any(item["is_free"] for item in items)
+    return False
+
+
+async def test_a_submission_ends_once_when_the_leader_is_killed_under_it(
+    cluster: NatsCluster, tmp_path: Path, postgres_dsn: str
+) -> None:
+    folder = tmp_path / "platform"
+    folder.mkdir()
+    async with (
+        client(cluster, "operator") as nc,
+        platform(folder, cluster.url, postgres_dsn) as url,
+    ):
+        await eventually(partial(asyncio.to_thread, free_agents, url), FAILOVER_S_MAX)
+        await asyncio.to_thread(add_problem, url, ROOT / "problems" / "identity")
+        with Person(url, "ada") as ada:
+            number = await asyncio.to_thread(ada.submit, SLOW)
+            await eventually(partial(asyncio.to_thread, is_running, ada, number), FAILOVER_S_MAX)
+            name = await eventually(partial(leader, nc), FAILOVER_S_MAX)
+            assert name is not None
+            cluster.server(name).kill()
+            end = await asyncio.to_thread(ada.end, number)
+            cluster.server(name).start()
+        assert (end["outcome"], end["attempt"]) == ("passed", 1), end["reason"]
+        history = await NatsLog(nc).history(f"submission.{end['id']}")
+    ends = [event.envelope.type for event in history if type(event.fact).is_terminal]
+    assert ends == ["SubmissionFinished"]
+
+
+def is_running(ada: Person, number: int) -> bool:
+    found = ada.http.get(f"/v1/submissions/{number}", params={"wait_s": 1})
+    return found.status_code == 200 and found.json()["state"] == "running"

@@ -36,7 +36,7 @@ async def _run(settings: Settings, life: Life, found: Machine) -> None:
     wanted = settings.wanted()
     key = _key(settings)
     nc = await connect(settings.nats_url, "gpu-agent", closed=life.stopping.set)
-    await ensure(nc)
+    await ensure(nc, settings.replicas)
     blobs = NatsBlobs(nc)
     runs = HarnessRuns(blobs, settings.data, gpu.canary, wanted.level_min, wanted.device)
     runs.sweep()

@@ -12,7 +12,7 @@ from shared.settings import Listen, read
 class Settings:
     """Addresses, the agent's name, where it keeps problems and runs, what it demands of itself.
 
-    `device` is what it times: cpu, cuda or hip.
+    `device` is what it times: cpu, cuda or hip. `replicas` is 3 on a cluster of NATS servers.
     """
 
     nats_url: str
@@ -24,6 +24,7 @@ class Settings:
     level_min: str = "strong"
     tiers: str = "G1 G2 C1"
     device: str = "cpu"
+    replicas: int = 1
 
     @property
     def sign_key(self) -> Path:

@@ -6,8 +6,8 @@ import logging
 import sys
 from dataclasses import asdict
 
-from ranker.announce import announce
 from ranker import commands
+from ranker.announce import announce
 from ranker.archive.postgres import PACKAGE as ARCHIVE_PACKAGE
 from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
 from ranker.archive.postgres import Seals
@@ -75,10 +75,12 @@ async def _rank(settings: Settings, life: Life, log: NatsLog, news: News, blobs:
 
 async def _watch(life: Life, news: News) -> None:
     """Tell on /healthz while the projection stands before an event that it cannot fold."""
-    while True:
+    # Once the process is to end, `news` lets nobody wait.
+    while not news.is_over:
         parked = news.parked
         life.ail(PROJECTION, None if parked is None else f"event {parked.seq}: {parked.error}")
         await news.wait(WATCH_S)
+    await asyncio.Event().wait()
 
 
 def _sealing(settings: Settings) -> Sealing | None:

@@ -24,13 +24,17 @@ WRONG_LAST_SEQUENCE_IN_FLIGHT = 10164
 NO_MESSAGE = 10037
 NO_CONSUMER = 10014
 NOT_DELETED = 10057
+NO_CLUSTER = 10074
+NO_PEERS = 10005
 
 # 429 is too much at once, 5xx a server that starts, has no leader or no room.
 PASSING_FROM = 429
 # A server that was killed in the middle of an atomic batch knows only its end.
 BATCH_TORN = frozenset({10175, 10176})
-# That there is nothing to delete is a 500 too.
-FINAL = frozenset({NOT_DELETED})
+# While a cluster gathers, it has too few servers to place a stream on; that is a 400.
+PASSES = BATCH_TORN | {NO_PEERS}
+# That there is nothing to delete, or no cluster for replicas, is a 500, and stays so.
+FINAL = frozenset({NOT_DELETED, NO_CLUSTER})
 
 T = TypeVar("T")
 
@@ -119,7 +123,7 @@ def check(answer: bytes) -> int:
         return verdict.seq
     error = verdict.error
     is_passing = error.code >= PASSING_FROM and error.err_code not in FINAL
-    if is_passing or error.err_code in BATCH_TORN:
+    if is_passing or error.err_code in PASSES:
         raise Passing(error.description)
     raise Denied(error.err_code, error.description)
 

@@ -43,7 +43,7 @@ class NatsCluster:
     def _members(self) -> list[NatsServer]:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         password = secret.kept(self._folder / "password")
-        ports = _free_ports(SIZE)
+        ports = free_ports(SIZE)
         return [
             NatsServer(
                 self._folder / name,
@@ -54,7 +54,7 @@ class NatsCluster:
         ]
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports of loopback that nobody has now; a server must know the others' before they start."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
