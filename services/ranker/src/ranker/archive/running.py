@@ -13,10 +13,13 @@ from ranker.archive.postgres import archive
 from ranker.domain.seals import Rhythm
 from shared.errors import Failed
 from shared.event_log import EventLog
+from shared.postgres import Fenced
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+# Another instance writes: this one waits for it to go.
+STANDBY_S = 5.0
 
 
 class Ailing(Protocol):
@@ -44,7 +47,7 @@ class Archiving:
         self.metrics = ArchiveMetrics()
 
     async def keep(self) -> None:
-        """Copy for ever. Errors: Gap and Fenced stop the process."""
+        """Copy for ever. Errors: Gap stops the process."""
 
         async def once() -> None:
             async with archive(self.dsn) as kept:
@@ -77,3 +80,6 @@ class Archiving:
                 log.warning("%s: waiting: %s", part, failed)
                 self.life.ail(part, str(failed))
                 await asyncio.sleep(RETRY_S)
+            except Fenced as fenced:
+                log.warning("%s: standing by: %s", part, fenced)
+                await asyncio.sleep(STANDBY_S)

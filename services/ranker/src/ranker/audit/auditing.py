@@ -114,11 +114,11 @@ async def audit(question: Question, copy: Copy, verify: Verify, live: Live | Non
         rows=[Explained(row, one.trail.of(row, board)) for row in rows],
         findings=sorted(found),
         live_seq=live.seq if live else None,
-        differences=_differences(rows, live.entries) if live else [],
+        differences=differences(rows, live.entries) if live else [],
     )
 
 
-def _differences(rows: Iterable[Row], entries: Iterable[dict[str, Any]]) -> list[str]:
+def differences(rows: Iterable[Row], entries: Iterable[dict[str, Any]]) -> list[str]:
     """What readers see otherwise than the log says, a sentence an account."""
     made = {row.account: row for row in rows}
     shown = {entry["account"]: entry for entry in entries}
@@ -139,7 +139,16 @@ def _unequal(row: Row, entry: dict[str, Any]) -> list[str]:
     said = row._asdict()
     return [
         f"{row.account}: {name} is shown as {entry[name]}, the log gives {said[name]}"
-        for name in ("number", "source", "runs", "score_us", "error", "freedom", "delta")
+        for name in (
+            "submission",
+            "number",
+            "source",
+            "runs",
+            "score_us",
+            "error",
+            "freedom",
+            "delta",
+        )
         if not _is_equal(said[name], entry[name])
     ]
 

@@ -56,7 +56,7 @@ class Both(Protocol):
 class Filling(NamedTuple):
     """How a fresh schema is made and filled, and how far its source goes."""
 
-    make: Callable[[str], None]
+    make: Callable[[str], object]
     fill: Callable[[str, int], Awaitable[None]]
     last: Callable[[], Awaitable[int]]
 

@@ -1,0 +1,135 @@
+"""`python -m ranker COMMAND`: reads the arguments, runs one command, says its exit code.
+
+0 is well, 1 means that something differs or was touched, 2 that the request cannot be done as it
+is, 3 that a server could not be reached.
+"""
+
+import asyncio
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ranker.commands.auditing import audit_file, audit_live
+from ranker.commands.copying import export, import_
+from ranker.commands.replaying import PROJECTIONS, SOURCES, replay
+from ranker.domain.scrutiny import Published
+from ranker.settings import load
+from shared.errors import Failed, Refused
+
+OK, DIFFERS, REFUSED, FAILED = range(4)
+
+
+def main(arguments: Sequence[str], schema: str) -> int:
+    """Run one command; `schema` is that of the live read models."""
+    asked = _parser().parse_args(arguments)
+    try:
+        return asyncio.run(_run(asked, schema))
+    except Refused as refused:
+        sys.stderr.write(f"{refused.reason}\n")
+        return REFUSED
+    except Failed as failed:
+        sys.stderr.write(f"{failed}\n")
+        return FAILED
+
+
+async def _run(asked: Namespace, schema: str) -> int:
+    match asked.command:
+        case "audit":
+            return await _audit(asked, schema)
+        case "export":
+            said = await export(load(), asked.file, asked.source, with_blobs=asked.blobs)
+        case "import":
+            said = await import_(load(), asked.file, asked.actor)
+        case _:
+            return await _replay(asked, schema)
+    _say_json(said)
+    return OK
+
+
+async def _audit(asked: Namespace, schema: str) -> int:
+    published = _published(asked.seals)
+    if asked.file is None:
+        report = await audit_live(load(), schema, asked, published)
+    else:
+        report = await audit_file(asked, published)
+    if asked.json:
+        _say_json(report.data())
+    else:
+        _say(report.lines())
+    return OK if report.is_clean else DIFFERS
+
+
+async def _replay(asked: Namespace, schema: str) -> int:
+    said = await replay(load(), schema, asked)
+    _say_json(said)
+    return OK if said["is_equal"] else DIFFERS
+
+
+def _say(lines: Iterable[str]) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def _say_json(said: dict[str, Any]) -> None:
+    _say([json.dumps(said, default=str)])
+
+
+def _published(path: Path | None) -> list[Published]:
+    """Seals that somebody kept, as GET /v1/audit/seals gives them. Errors: Refused."""
+    if path is None:
+        return []
+    try:
+        items = msgspec.json.decode(path.read_bytes())["items"]
+        return [Published(int(one["sealed_seq"]), str(one["chain"])) for one in items]
+    except (OSError, msgspec.DecodeError, LookupError, TypeError, ValueError) as error:
+        expected = "expected what GET /v1/audit/seals answers"
+        raise Refused("bad_seals", f"--seals {path}: {expected}: {error}", "seals") from error
+
+
+def _instant(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(text)
+    return found
+
+
+# What argparse calls it when it is wrong: "invalid instant value".
+_instant.__name__ = "instant (such as 2026-11-21T12:00:00Z)"
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="python -m ranker")
+    commands = parser.add_subparsers(dest="command", required=True)
+    _audit_arguments(commands.add_parser("audit", help="check a leaderboard and its log"))
+    again = commands.add_parser("replay", help="fold a projection anew beside the live one")
+    again.add_argument("--projection", choices=PROJECTIONS, default="ranker")
+    again.add_argument("--source", choices=SOURCES, default="stream")
+    again.add_argument("--file", type=Path, help="an exported log, for --source file")
+    again.add_argument("--switch", action="store_true", help="put it in the live one's place")
+    same = commands.add_parser("rebuild", help="replay ranker's read models, and only compare")
+    same.set_defaults(projection="ranker", source="stream", file=None, switch=False)
+    out = commands.add_parser("export", help="write the log into a file")
+    out.add_argument("file", type=Path)
+    out.add_argument("--source", choices=("stream", "archive"), default="stream")
+    out.add_argument("--blobs", action="store_true", help="and FILE.blobs.tar beside it")
+    back = commands.add_parser("import", help="fill an empty log from a file")
+    back.add_argument("file", type=Path)
+    back.add_argument("--actor", default="service:ranker", help="who wants it, for the record")
+    return parser
+
+
+def _audit_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("problem")
+    parser.add_argument("gpu")
+    parser.add_argument("--version", type=int, help="of the problem; the newest by default")
+    parser.add_argument("--as-of", type=_instant, help="the leaderboard at that instant")
+    parser.add_argument("--as-of-seq", type=int, help="the leaderboard after that event")
+    parser.add_argument("--file", type=Path, help="an exported log; no server is needed")
+    parser.add_argument("--key", action="append", default=[], help="a key of seals, base64")
+    parser.add_argument("--seals", type=Path, help="seals kept from GET /v1/audit/seals")
+    parser.add_argument("--json", action="store_true")

@@ -1,0 +1,197 @@
+"""Two ways to one leaderboard: whatever happens, SQL and the fold in memory agree."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from ranker.audit.auditing import differences
+from ranker.domain.standings import Board, Standings
+from ranker.postgres import ReadModels
+from ranker.service import News, project
+from shared import events, subjects
+from shared.clock import new_id
+from shared.event_log import New
+from shared.events import Blob, Fact, RejudgeItem, SubmissionFinished
+from shared.memory import MemoryLog
+from shared.postgres import connect, migrate
+from shared.wire import Stamp, seal
+from tests.ranker.lives import BLOB, T0, NoMetrics, publish
+
+pytestmark = pytest.mark.server
+SCHEMA = "rm_any"
+STAGES, STEPS = 3, 40
+ACCOUNTS = ("ada", "grace", "linus", "margaret")
+BOARDS = [Board("identity", number, gpu) for number in (1, 2) for gpu in ("CPU", "H200")]
+NOON = T0 + timedelta(hours=12)
+
+
+class Chaos:
+    """A history that is drawn event by event; all that is drawn may happen."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)
+        self.log = MemoryLog()
+        self.open: list[str] = []
+        self.over: list[str] = []
+        self.places: dict[str, tuple[str, str, str]] = {}
+        self.rejudges: dict[str, list[str]] = {}
+        self.requests = 0
+        self.clock = T0
+
+    async def say(self, agg: str, fact: Fact) -> None:
+        """The next event, some minutes later."""
+        self.clock += timedelta(minutes=self.chance.randrange(10))
+        stamp = Stamp(new_id(), self.clock, "service:test", "", "")
+        await self.log.append(New(seal(fact, agg, stamp), None))
+
+    async def step(self) -> None:
+        """Something happens."""
+        moves: list[Callable[[], object]] = [self.receive, self.receive]
+        if self.open:
+            moves += [self.finish, self.finish]
+        if self.over:
+            moves += [self.moderate, self.ban, self.request]
+        if self.rejudges:
+            moves += [self.judge, self.judge, self.conclude]
+        await self.chance.choice(moves)()  # type: ignore[misc]  # Each of them is awaited.
+
+    def score(self) -> SubmissionFinished:
+        """A result: mostly one that may be ranked."""
+        draw = self.chance
+        score_us = draw.choice([None, *(draw.uniform(50, 500) for _ in range(9))])
+        count = draw.choice([0, 3, 5, 200])
+        processes = [] if score_us is None else [draw.gauss(score_us, 1) for _ in range(count)]
+        return SubmissionFinished(
+            outcome=draw.choice(["passed"] * 5 + ["infra_failed"]),
+            is_eligible=draw.random() < 0.9,
+            code="ranked",
+            reason="",
+            score_us=score_us,
+            process_us=processes,
+            error=draw.choice([None, 0.001, 0.05]),
+            freedom=draw.choice([0, 2, 22]),
+            sigma_run=draw.choice([0.0, 0.01]),
+            delta=draw.choice([None, 0.003, 0.02]),
+        )
+
+    async def receive(self) -> None:
+        """A submission comes in; some sources come in again and again."""
+        submission = f"s{len(self.places)}"
+        account, gpu = self.chance.choice(ACCOUNTS), self.chance.choice(["CPU", "H200"])
+        source = self.chance.choice([submission, "x", "y"]).rjust(64, "0")
+        self.places[submission] = account, gpu, source
+        self.open.append(submission)
+        fact = events.SubmissionReceived(
+            account=account,
+            problem="identity",
+            problem_number=self.chance.choice([1, 1, 2]),
+            problem_digest="d",
+            gpu=gpu,
+            mode="ranked",
+            source=Blob(digest=source, bytes=1),
+            name="k.py",
+            deadline_at=T0,
+            via="http",
+        )
+        await self.say(subjects.submission(submission), fact)
+
+    async def finish(self) -> None:
+        """A submission ends, seldom by a rejection."""
+        submission = self.open.pop(self.chance.randrange(len(self.open)))
+        self.over.append(submission)
+        rejected = events.SubmissionRejected(code="c", reason="r")
+        fact = self.chance.choice([self.score(), self.score(), self.score(), rejected])
+        await self.say(subjects.submission(submission), fact)
+
+    async def moderate(self) -> None:
+        """Somebody decides about a submission."""
+        facts: Sequence[Fact] = (
+            events.SubmissionHeld(rule="r", reason=""),
+            events.SubmissionReleased(reason=""),
+            events.SubmissionDisqualified(rule="r", reason=""),
+            events.SubmissionRestored(reason=""),
+            events.AppealFiled(text=BLOB),
+            events.AppealDecided(is_accepted=self.chance.random() < 0.5, reason=""),
+        )
+        about = self.chance.choice([*self.over, *self.open])
+        await self.say(subjects.moderation(about), self.chance.choice(facts))
+
+    async def ban(self) -> None:
+        """A participant is kept off, or let back."""
+        until_at = self.chance.choice([None, T0 + timedelta(hours=self.chance.randrange(24))])
+        facts = (
+            events.AccountBanned(reason="", until_at=until_at),
+            events.AccountUnbanned(reason=""),
+        )
+        await self.say(subjects.account(self.chance.choice(ACCOUNTS)), self.chance.choice(facts))
+
+    async def request(self) -> None:
+        """Some submissions are to run again, under the same version or the next."""
+        some = self.chance.sample(self.over, min(len(self.over), self.chance.randrange(1, 6)))
+        self.requests += 1
+        rejudge = f"r{self.requests}"
+        self.rejudges[rejudge] = some
+        items = []
+        for submission in some:
+            account, gpu, source = self.places[submission]
+            blob = Blob(digest=source, bytes=1)
+            items.append(
+                RejudgeItem(submission=submission, account=account, gpu=gpu, source=blob, name="k")
+            )
+        fact = events.RejudgeRequested(
+            problem="identity",
+            from_number=1,
+            to_number=self.chance.choice([1, 2]),
+            to_digest="d",
+            select="all",
+            reason="",
+            items=items,
+        )
+        await self.say(subjects.rejudge(rejudge), fact)
+
+    async def judge(self) -> None:
+        """One of them has its result, perhaps again."""
+        rejudge, items = self.chance.choice(list(self.rejudges.items()))
+        fact = events.RejudgeJudged(submission=self.chance.choice(items), result=self.score())
+        await self.say(subjects.rejudge(rejudge), fact)
+
+    async def conclude(self) -> None:
+        """The results count, or never will."""
+        rejudge = self.chance.choice(list(self.rejudges))
+        del self.rejudges[rejudge]
+        fact = self.chance.choice(
+            [events.RejudgeApplied(reason=""), events.RejudgeDiscarded(reason="")]
+        )
+        await self.say(subjects.rejudge(rejudge), fact)
+
+
+async def shown(models: ReadModels, board: Board, at: datetime) -> list[dict[str, Any]]:
+    return await models.rows(
+        "ladder", problem=board.problem, gpu=board.gpu, number=board.number, limit=1000, at=at
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_any_history_makes_the_same_leaderboards(postgres_dsn: str, seed: int) -> None:
+    chaos, standings = Chaos(seed), Standings()
+    migrate(postgres_dsn, "shared", "accounts")
+    migrate(postgres_dsn, "ranker", SCHEMA)
+    await publish(chaos.log)
+    async with await connect(postgres_dsn, SCHEMA) as connection:
+        models = ReadModels(connection)
+        for _ in range(STAGES):
+            done = await models.checkpoint()
+            for _ in range(STEPS):
+                await chaos.step()
+            last = await chaos.log.last()
+            async for _ in project(chaos.log, models, News(), NoMetrics(), until=last):
+                pass
+            for event in chaos.log.since(done):
+                standings.fold(event)
+            for board in BOARDS:
+                for at in (T0, NOON, chaos.clock):
+                    shown_now = await shown(models, board, at)
+                    assert differences(standings.board(board, at), shown_now) == []
