@@ -2,9 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from scheduler.domain.board import Board, evolve, job_of
-from scheduler.domain.rules import Move, Offer, World, due
+import msgspec
+
+from scheduler.domain.board import Board, job_of
+from scheduler.domain.fair import Policy
+from scheduler.domain.fold import evolve
+from scheduler.domain.moves import Move, Offer, World
+from scheduler.domain.rules import USUAL, due
 from shared import events, subjects
 from shared.event_log import Recorded
 from shared.events import Blob, Fact
@@ -19,48 +25,82 @@ CPU = events.AgentRegistered(
 OFFER = Offer("a1", "session-1", is_free=True, registration=CPU)
 
 
-def received(account: str = "ada", gpu: str = "CPU") -> events.SubmissionReceived:
-    return events.SubmissionReceived(
-        account=account,
-        problem="identity",
-        problem_number=1,
-        problem_digest="d",
-        gpu=gpu,
-        mode="ranked",
-        source=Blob(digest="x", bytes=1),
-        name="kernel.py",
-        deadline_at=T0 + timedelta(hours=1),
-        via="http",
-    )
+RECEIVED = events.SubmissionReceived(
+    account="ada",
+    problem="identity",
+    problem_number=1,
+    problem_digest="d",
+    gpu="CPU",
+    mode="ranked",
+    source=Blob(digest="x", bytes=1),
+    name="kernel.py",
+    deadline_at=T0 + timedelta(hours=1),
+    via="http",
+)
+
+
+def received(account: str = "ada", **other: Any) -> events.SubmissionReceived:
+    return msgspec.structs.replace(RECEIVED, account=account, **other)
+
+
+def offering(agent: str = "a1", *, is_free: bool = True, **said: Any) -> Offer:
+    registration = msgspec.structs.replace(CPU, **said)
+    return Offer(agent, f"session of {agent}", is_free, registration)
+
+
+def started() -> events.RunStarted:
+    return events.RunStarted(fingerprint="f", harness="1", level="none", tier="C2", key_commit="k")
+
+
+def failed(code: str = "noisy") -> events.RunFailed:
+    return events.RunFailed(stage="", code=code, reason="it did not work")
 
 
 class History:
-    """A log in memory, folded as it grows."""
+    """A log in memory that keeps what a version expects, folded as it grows."""
 
-    def __init__(self) -> None:
+    def __init__(self, at: datetime = T0) -> None:
         self.board = Board()
+        self.at = at
         self.seq = 0
         self.facts: list[tuple[str, Fact]] = []
+        self.events: list[Recorded] = []
+        self.versions: dict[str, int] = {}
 
     def say(self, agg: str, fact: Fact) -> "History":
         self.seq += 1
-        stamp = Stamp(str(self.seq), T0, "service:test", "", "")
-        self.board = evolve(self.board, Recorded(self.seq, seal(fact, agg, stamp)))
+        stamp = Stamp(str(self.seq), self.at, "service:test", "", "")
+        event = Recorded(self.seq, seal(fact, agg, stamp))
+        self.board = evolve(self.board, event)
+        self.events.append(event)
         self.facts.append((agg, fact))
+        self.versions[agg] = self.seq
         return self
 
-    def settle(self, world: World) -> list[str]:
+    def move(self, move: Move) -> bool:
+        """Say all of a move or nothing, as the log does."""
+        if any(s.expected not in (None, self.versions.get(s.agg, 0)) for s in move):
+            return False
+        for one in move:
+            self.say(one.agg, one.fact)
+        return True
+
+    def settle(self, world: World, policy: Policy = USUAL) -> list[str]:
         """Say all that is due, round after round, until nothing is; the names said."""
         said: list[str] = []
-        for _ in range(20):
-            moves = list(due(self.board, world))
+        self.at = world.now
+        for _ in range(50):
+            moves = list(due(self.board, world, policy))
             if not moves:
                 return said
             for move in moves:
-                for one in move:
-                    self.say(one.agg, one.fact)
-                    said.append(type(one.fact).__name__)
+                if self.move(move):
+                    said += [type(one.fact).__name__ for one in move]
         raise AssertionError(f"the scheduler never came to rest: {said[-10:]}")
+
+    def of_type(self, name: str) -> list[tuple[str, Fact]]:
+        """What was said of one kind, in order."""
+        return [(agg, fact) for agg, fact in self.facts if type(fact).__name__ == name]
 
     def run_agg(self) -> str:
         return next(
@@ -82,16 +122,28 @@ def given_received(count: int = 1) -> History:
 def given_running() -> History:
     history = given_received()
     history.settle(world(OFFER))
-    started = events.RunStarted(
-        fingerprint="f", harness="1", level="none", tier="C2", key_commit="k"
-    )
-    return history.say(history.run_agg(), started)
+    return history.say(history.run_agg(), started())
 
 
-def completed(verdict: str = "passed") -> events.RunCompleted:
+def completed(verdict: str = "passed", time_us: float | None = None) -> events.RunCompleted:
+    timed = [events.CaseResult(name="c", stage="time", verdict="passed", time_us=time_us)]
     return events.RunCompleted(
-        verdict=verdict, stage="time", reason="", cases=[], took_s=1, key="k", environment={}
+        verdict=verdict,
+        stage="time",
+        reason="",
+        cases=timed if time_us else [],
+        took_s=1,
+        key="k",
+        environment={},
     )
+
+
+def ranked_end(**other: Any) -> events.SubmissionFinished:
+    """How ranker ends a submission."""
+    end = events.SubmissionFinished(
+        outcome="passed", is_eligible=True, code="ranked", reason="", verdict="passed"
+    )
+    return msgspec.structs.replace(end, **other)
 
 
 def names(moves: Sequence[Move]) -> list[str]:

@@ -1,11 +1,15 @@
 """Whatever happens, in whatever order."""
 
+from collections import Counter
+from datetime import timedelta
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.domain.rules import Offer
+from scheduler.domain.moves import Offer
 from shared import events, subjects
 from shared.events import Fact
+from shared.states import DECISION_GRACE_S
 from tests.scheduler.histories import (
     CPU,
     LATE,
@@ -46,24 +50,15 @@ def test_whatever_happens_no_job_has_two_open_runs_and_each_submission_one_end(
         running = [run.job for run in history.board.runs.values() if run.end is None]
         assert len(running) == len(set(running))
     history.settle(world(now=LATE))
-    ends = [
+    history.settle(world(now=LATE + timedelta(seconds=DECISION_GRACE_S)))
+    ends = Counter(
         agg
         for agg, fact in history.facts
         if type(fact).is_terminal and fact.aggregate == "submission"
-    ]
-    undecided = {
-        agg.partition(".")[2]
-        for agg, fact in history.facts
-        if isinstance(fact, events.SubmissionReceived)
-    }
-    finished = {agg.partition(".")[2] for agg in ends}
-    with_verdict = {
-        job.submission
-        for job in history.board.jobs.values()
-        if job.is_over and job.given_up is None
-    }
-    assert len(ends) == len(set(ends))
-    assert undecided - finished == with_verdict
+    )
+    assert set(ends) == {agg for agg, _ in history.of_type("SubmissionReceived")}
+    assert set(ends.values()) == {1}
+    assert history.board.submissions == {}
 
 
 def _happen(history: History, what: str, offers: list[tuple[str, str, bool]]) -> None:

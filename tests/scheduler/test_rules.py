@@ -3,14 +3,12 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
-from scheduler.domain.rules import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX, Offer, due
+from scheduler.domain.moves import Offer
+from scheduler.domain.rules import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX, due
 from shared import events, subjects
 from tests.scheduler.histories import (
     CPU,
     JOB,
-    LATE,
     OFFER,
     T0,
     completed,
@@ -53,14 +51,14 @@ def test_an_agent_of_another_gpu_type_gets_nothing() -> None:
     assert "JobAssigned" not in history.settle(world(h200))
 
 
-def offering(**said: object) -> Offer:
+def _offering(**said: object) -> Offer:
     fields = {name: getattr(CPU, name) for name in CPU.__struct_fields__}
     return replace(OFFER, registration=events.AgentRegistered(**fields | said))
 
 
 def test_a_ranked_job_waits_while_no_agent_offers_that_mode() -> None:
     history = given_received()
-    unfit = offering(modes=["test", "benchmark", "profile"])
+    unfit = _offering(modes=["test", "benchmark", "profile"])
     assert "JobAssigned" not in history.settle(world(unfit))
     assert "JobAssigned" in history.settle(world(OFFER))
 
@@ -68,18 +66,18 @@ def test_a_ranked_job_waits_while_no_agent_offers_that_mode() -> None:
 def test_a_job_passes_by_an_agent_that_may_not_take_it() -> None:
     history = given_received()
     fit = replace(OFFER, agent="a2", session="session-2")
-    history.settle(world(offering(modes=["test"]), fit))
+    history.settle(world(_offering(modes=["test"]), fit))
     assert history.run_agg().split(".")[1] == "a2"
 
 
 def test_an_agent_in_quarantine_gets_nothing() -> None:
     history = given_received()
-    assert "JobAssigned" not in history.settle(world(offering(quarantine="a process is left")))
+    assert "JobAssigned" not in history.settle(world(_offering(quarantine="a process is left")))
 
 
 def test_what_an_agent_lacks_is_written_down_once() -> None:
     history = given_received()
-    unfit = offering(modes=["test"], quarantine="a process is left")
+    unfit = _offering(modes=["test"], quarantine="a process is left")
     assert history.settle(world(OFFER)).count("AgentRegistered") == 1
     assert history.settle(world(unfit)).count("AgentRegistered") == 1
     assert history.settle(world(unfit)) == []
@@ -142,11 +140,42 @@ def test_a_failure_of_the_platform_is_repeated_three_times_at_most() -> None:
     said: list[str] = []
     for _ in range(ATTEMPTS_MAX):
         said += history.settle(world(OFFER))
-        failed = events.RunFailed(stage="", code="supervisor", reason="it died")
+        failed = events.RunFailed(stage="", code="noisy", reason="it was too loud")
         history.say(history.run_agg(), failed)
     said += history.settle(world(OFFER))
     assert said.count("JobAssigned") == ATTEMPTS_MAX
     assert said[-2:] == ["JobGivenUp", "SubmissionFinished"]
+
+
+def test_a_submission_that_took_two_agents_down_is_given_up() -> None:
+    history = given_received()
+    for _ in range(2):
+        history.settle(world(OFFER))
+        failed = events.RunFailed(stage="", code="supervisor", reason="it died")
+        history.say(history.run_agg(), failed)
+    assert history.settle(world(OFFER)) == ["JobGivenUp", "SubmissionFinished"]
+    end = history.facts[-1][1]
+    assert isinstance(end, events.SubmissionFinished)
+    assert end.reason.startswith("2 agents failed under it")
+
+
+def test_an_agent_that_failed_a_job_is_avoided_while_another_could_take_it() -> None:
+    history = given_received()
+    other = replace(OFFER, agent="a2", session="session-2", is_free=False)
+    history.settle(world(OFFER, other))
+    failed = events.RunFailed(stage="", code="noisy", reason="it was too loud")
+    history.say(history.run_agg(), failed)
+    assert history.settle(world(OFFER, other)) == ["JobRequeued"]
+    history.settle(world(OFFER, replace(other, is_free=True)))
+    assert history.run_agg().split(".")[1] == "a2"
+
+
+def test_an_agent_that_failed_a_job_gets_it_again_if_it_is_the_only_one() -> None:
+    history = given_received()
+    history.settle(world(OFFER))
+    failed = events.RunFailed(stage="", code="noisy", reason="it was too loud")
+    history.say(history.run_agg(), failed)
+    assert "JobAssigned" in history.settle(world(OFFER))
 
 
 def test_the_authors_mistake_is_not_repeated() -> None:
@@ -157,13 +186,6 @@ def test_the_authors_mistake_is_not_repeated() -> None:
     end = history.facts[-1][1]
     assert isinstance(end, events.SubmissionFinished)
     assert end.code == "problem_fault"
-
-
-@pytest.mark.parametrize("is_running", [True, False])
-def test_an_overdue_submission_ends(is_running: bool) -> None:
-    history = given_running() if is_running else given_received()
-    said = history.settle(world(OFFER, now=LATE)) if is_running else history.settle(world(now=LATE))
-    assert said[-2:] == ["JobGivenUp", "SubmissionFinished"]
 
 
 def test_too_many_open_submissions_of_one_account_are_rejected() -> None:

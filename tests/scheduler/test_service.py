@@ -9,14 +9,14 @@ from datetime import timedelta
 import msgspec
 
 from scheduler.domain.board import Board
-from scheduler.domain.rules import Move, World
+from scheduler.domain.moves import Move, World
 from scheduler.presence import Heartbeat, Presence
 from scheduler.service import Scheduler
 from shared import events, subjects
 from shared.clock import new_id, now
 from shared.event_log import New, Recorded
 from shared.events import Blob, Fact
-from shared.memory import MemoryBus, MemoryLog
+from shared.memory import MemoryBus, MemoryLog, MemorySnapshots
 from shared.testing import eventually
 from shared.wire import Stamp, seal
 from tests.scheduler.histories import CPU, completed
@@ -36,10 +36,13 @@ class NoMetrics:
 
 
 @asynccontextmanager
-async def scheduling(log: MemoryLog, bus: MemoryBus) -> AsyncIterator[Scheduler]:
+async def scheduling(
+    log: MemoryLog, bus: MemoryBus, snapshots: MemorySnapshots | None = None, code: str = "1"
+) -> AsyncIterator[Scheduler]:
     """A scheduler at work."""
     presence = Presence(silent_s_max=1.0)
-    scheduler = Scheduler(log, presence, NoMetrics(), tick_s=0.02)
+    kept = snapshots or MemorySnapshots()
+    scheduler = Scheduler(log, presence, NoMetrics(), bus, kept, code, tick_s=0.02)
     tasks = [asyncio.create_task(presence.watch(bus)), asyncio.create_task(scheduler.run())]
     try:
         yield scheduler

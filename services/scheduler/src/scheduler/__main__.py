@@ -1,26 +1,65 @@
 """Wires scheduler together and runs it until SIGTERM."""
 
+import asyncio
+import contextlib
+import hashlib
 import sys
+from functools import partial
+from pathlib import Path
 
-from scheduler.metrics import SchedulerMetrics
+from scheduler import domain
+from scheduler.metrics import BusMetrics, SchedulerMetrics
 from scheduler.presence import Presence
 from scheduler.service import Scheduler
 from scheduler.settings import Settings, load
 from shared import lifecycle
+from shared.errors import Failed
 from shared.lifecycle import Life, until_first
+from shared.metrics import LogMetrics
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.nats.snapshots import NatsSnapshots
 from shared.nats.streams import ensure
+from shared.nats.vitals import vitals
+
+KEEP_S_MAX = 5.0
 
 
 async def _run(settings: Settings, life: Life) -> None:
     nc = await connect(settings.nats_url, "scheduler", closed=life.stopping.set)
-    await ensure(nc)
-    presence = Presence(settings.silent_s_max)
-    scheduler = Scheduler(NatsLog(nc), presence, SchedulerMetrics(), settings.tick_s)
-    await until_first(life.stopping.wait(), presence.watch(NatsBus(nc)), scheduler.run())
+    await ensure(nc, settings.replicas)
+    log = NatsLog(nc)
+    LogMetrics("scheduler", log)
+    bus, presence = NatsBus(nc), Presence(settings.silent_s_max)
+    scheduler = Scheduler(
+        log=log,
+        agents=presence,
+        metrics=SchedulerMetrics(),
+        words=bus,
+        snapshots=NatsSnapshots(nc),
+        code=_code(),
+        policy=settings.policy(),
+        tick_s=settings.tick_s,
+        snapshot_events=settings.snapshot_events,
+    )
+    await until_first(
+        life.stopping.wait(),
+        presence.watch(bus),
+        scheduler.run(),
+        BusMetrics().watch(partial(vitals, nc)),
+    )
+    # Where the bus is gone too, the next start folds from an older snapshot.
+    with contextlib.suppress(Failed, TimeoutError):
+        async with asyncio.timeout(KEEP_S_MAX):
+            await scheduler.keep()
     await nc.close()
+
+
+def _code() -> str:
+    """The name of the fold: the digest of its own text, so no change of it can be forgotten."""
+    files = sorted(Path(domain.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 if __name__ == "__main__":

@@ -1,49 +1,230 @@
-"""What operators watch of scheduler."""
+"""What operators watch of scheduler: the queues, the agents, what was decided, and the bus."""
 
+import asyncio
 from collections import Counter as Count
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Histogram
 
-from scheduler.domain.board import Board
-from scheduler.domain.rules import Move, World
+from scheduler.domain.board import Agent, Board, Job
+from scheduler.domain.moves import Move, Say, World
+from shared.clock import now
+from shared.errors import Failed
+from shared.events import CanaryJudged, JobLeased
+from shared.nats.vitals import Vitals
+from shared.subjects import last_token
+
+START = "warpboard_scheduler"
+LOOK_S = 1.0
+WATCH_S = 5.0
+# From an idle pool to a queue of a whole evening.
+WAIT_S = (0.1, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
+STATES = ("free", "busy", "cordoned", "drained", "quarantined", "silent")
 
 
 class SchedulerMetrics:
-    """The queue, the agents and what was decided."""
+    """The board as numbers, taken once a second, and what was said about it.
+
+    Labels are GPU types, and agents for as long as they are not revoked: never a submission or a
+    participant, of which there is no end.
+    """
 
     def __init__(self) -> None:
-        self.depth = Gauge("warpboard_scheduler_queue_depth_jobs", "Jobs waiting", ["gpu"])
-        self.running = Gauge("warpboard_scheduler_running_jobs", "Jobs on an agent", ["gpu"])
-        self.agents = Gauge("warpboard_scheduler_agents", "Agents alive", ["state"])
-        self.open = Gauge("warpboard_scheduler_open_submissions", "Submissions not over")
-        self.overdue = Gauge("warpboard_scheduler_overdue_submissions", "Open past the deadline")
-        self.lag = Gauge("warpboard_scheduler_lag_events", "Events not yet folded")
-        self.events = Counter("warpboard_scheduler_events", "Events said", ["type"])
-        self.conflicts = Counter("warpboard_scheduler_append_conflicts", "Appends lost to another")
-        self.gpus: set[str] = set()
+        self.queues = QueueMetrics()
+        self.machines = MachineMetrics()
+        self.open = Gauge(f"{START}_open_submissions", "Submissions not over")
+        self.overdue = Gauge(f"{START}_overdue_submissions", "Open past their deadline")
+        self.lag = Gauge(f"{START}_lag_events", "Events not yet folded")
+        self.events = Counter(f"{START}_events", "Events said", ["type"])
+        self.forestalled = Counter(f"{START}_decisions_forestalled", "Said first by another")
+        self.board = Board()
+        self.looked_at: datetime | None = None
 
     def looked(self, board: Board, world: World, behind: int) -> None:
         """The board and the world were looked at."""
-        jobs = [job for job in board.jobs.values() if not job.is_over]
-        waiting = Count(job.gpu for job in jobs if job.run is None)
-        running = Count(job.gpu for job in jobs if job.run is not None)
-        self.gpus |= waiting.keys() | running.keys()
-        for gpu in self.gpus:
-            self.depth.labels(gpu).set(waiting[gpu])
-            self.running.labels(gpu).set(running[gpu])
-        free = sum(offer.is_free for offer in world.offers.values())
-        self.agents.labels("free").set(free)
-        self.agents.labels("busy").set(len(world.offers) - free)
-        self.open.set(len(board.submissions))
-        late = sum(one.deadline_at < world.now for one in board.submissions.values())
-        self.overdue.set(late)
+        self.board = board
         self.lag.set(behind)
+        self.machines.heard(world)
+        if self.looked_at and world.now - self.looked_at < timedelta(seconds=LOOK_S):
+            return
+        self.looked_at = world.now
+        self.open.set(len(board.submissions))
+        self.overdue.set(sum(one.deadline_at < world.now for one in board.submissions.values()))
+        gpus = self.machines.look(board, world)
+        self.queues.look(board, world.now, gpus)
 
     def said(self, move: Move) -> None:
         """A move is in the log."""
         for say in move:
             self.events.labels(type(say.fact).__name__).inc()
+            if isinstance(say.fact, JobLeased):
+                self.queues.leased(self.board.jobs.get(last_token(say.agg)))
+            elif isinstance(say.fact, CanaryJudged):
+                self.machines.judged(say, say.fact)
 
     def conflicted(self) -> None:
         """Somebody else moved first."""
-        self.conflicts.inc()
+        self.forestalled.inc()
+
+
+class QueueMetrics:
+    """What waits and runs of each GPU type, and how long things waited."""
+
+    def __init__(self) -> None:
+        gpu = ["gpu"]
+        self.depth = Gauge(f"{START}_queue_depth_jobs", "Jobs waiting", gpu)
+        self.running = Gauge(f"{START}_running_jobs", "Jobs on an agent", gpu)
+        self.oldest = Gauge(f"{START}_oldest_queued_age_seconds", "Age of the first in line", gpu)
+        self.paused = Gauge(f"{START}_pool_paused", "1 while an operator holds a pool back", gpu)
+        self.wait = Histogram(
+            f"{START}_queue_wait_seconds", "From queued to leased", gpu, buckets=WAIT_S
+        )
+        self.gpus: set[str] = set()
+
+    def look(self, board: Board, at: datetime, gpus: set[str]) -> None:
+        """The queues of these GPU types, and of all that were ever seen."""
+        jobs = [job for job in board.jobs.values() if not job.is_over]
+        waiting = [job for job in jobs if job.run is None]
+        depth, running = _count(waiting), _count(job for job in jobs if job.run is not None)
+        oldest: dict[str, datetime] = {}
+        for job in waiting:
+            oldest[job.gpu] = min(job.queued_at, oldest.get(job.gpu, job.queued_at))
+        self.gpus |= gpus | depth.keys() | running.keys() | board.pools.keys()
+        for gpu in self.gpus:
+            pool = board.pools.get(gpu)
+            self.depth.labels(gpu).set(depth[gpu])
+            self.running.labels(gpu).set(running[gpu])
+            age_s = (at - oldest.get(gpu, at)).total_seconds()
+            self.oldest.labels(gpu).set(max(0.0, age_s))
+            self.paused.labels(gpu).set(pool is not None and pool.paused is not None)
+            self.wait.labels(gpu)
+
+    def leased(self, job: Job | None) -> None:
+        """A job was given to an agent."""
+        if job is not None:
+            wait_s = (now() - job.queued_at).total_seconds()
+            self.wait.labels(job.gpu).observe(max(0.0, wait_s))
+
+
+class MachineMetrics:
+    """How many agents are how, when each was heard last, and how its last canary ran."""
+
+    def __init__(self) -> None:
+        self.agents = Gauge(f"{START}_agents", "Agents that are not revoked", ["state"])
+        self.pool = Gauge(f"{START}_pool_agents", "Living agents that take jobs", ["gpu"])
+        self.seen = Gauge(
+            f"{START}_agent_last_seen_seconds", "Since an agent was last heard", ["agent"]
+        )
+        self.ratio = Gauge(
+            f"{START}_canary_time_ratio",
+            "An agent's last canary over the pool's usual time, 0 before its first",
+            ["agent"],
+        )
+        self.canaries = Counter(f"{START}_canaries", "Canaries by how they ran", ["outcome"])
+        for outcome in ("good", "bad"):
+            self.canaries.labels(outcome)
+        self.heard_at: dict[str, datetime] = {}
+        self.shown: set[str] = set()
+
+    def heard(self, world: World) -> None:
+        """These agents live."""
+        self.heard_at |= dict.fromkeys(world.offers, world.now)
+
+    def look(self, board: Board, world: World) -> set[str]:
+        """Every agent that is not revoked; the GPU types of them."""
+        known = {name: one for name, one in board.agents.items() if _is_shown(one)}
+        states = Count(state_of(name, one, world) for name, one in known.items())
+        for state in STATES:
+            self.agents.labels(state).set(states[state])
+        gpus = {one.registration.gpu for one in known.values() if one.registration}
+        able = Count(
+            one.registration.gpu
+            for name, one in known.items()
+            if one.registration and state_of(name, one, world) in ("free", "busy")
+        )
+        for gpu in gpus:
+            self.pool.labels(gpu).set(able[gpu])
+        self._show(set(known), world.now)
+        return gpus
+
+    def _show(self, names: set[str], at: datetime) -> None:
+        for gone in self.shown - names:
+            self.heard_at.pop(gone, None)
+            self.seen.remove(gone)
+            self.ratio.remove(gone)
+        for name in names:
+            # One that was not heard since our own start is silent from then on.
+            silent = at - self.heard_at.setdefault(name, at)
+            self.seen.labels(name).set(silent.total_seconds())
+            self.ratio.labels(name)
+        self.shown = names
+
+    def judged(self, say: Say, canary: CanaryJudged) -> None:
+        """A canary ran on an agent."""
+        self.canaries.labels("good" if canary.is_good else "bad").inc()
+        self.ratio.labels(last_token(say.agg)).set(canary.ratio)
+
+
+class BusMetrics:
+    """What NATS says of the log, of what was given up, and of everybody who reads with a name."""
+
+    def __init__(self) -> None:
+        name = ["consumer"]
+        self.log_events = Gauge(f"{START}_log_events", "The log's last sequence")
+        self.log_bytes = Gauge(f"{START}_log_bytes", "The log on disk")
+        self.dead = Counter(f"{START}_dead_letters", "Deliveries that were given up")
+        self.letters = Gauge(f"{START}_open_dead_letters", "Of these, what nobody redrove")
+        self.pending = Gauge(f"{START}_consumer_pending_events", "Not sent yet", name)
+        self.unacknowledged = Gauge(f"{START}_consumer_unacknowledged_events", "In hand", name)
+        self.redelivered = Gauge(f"{START}_consumer_redelivered_events", "Sent again", name)
+        self.acknowledged = Gauge(f"{START}_consumer_acknowledged_events", "Done with", name)
+        self.connected = Gauge(f"{START}_bus_up", "1 while NATS answers")
+        self.dead_seen = 0
+
+    def told(self, vitals: Vitals) -> None:
+        """NATS answered; a consumer that it has no more loses its series."""
+        self.connected.set(1)
+        self.log_events.set(vitals.events)
+        self.log_bytes.set(vitals.log_bytes)
+        self.dead.inc(max(0, vitals.dead_letters - self.dead_seen))
+        self.letters.set(vitals.open_letters)
+        self.dead_seen = max(self.dead_seen, vitals.dead_letters)
+        for gauge in (self.pending, self.unacknowledged, self.redelivered, self.acknowledged):
+            gauge.clear()
+        for reader in vitals.readers:
+            self.pending.labels(reader.name).set(reader.pending)
+            self.unacknowledged.labels(reader.name).set(reader.unacknowledged)
+            self.redelivered.labels(reader.name).set(reader.redelivered)
+            self.acknowledged.labels(reader.name).set(reader.acknowledged)
+
+    async def watch(self, look: Callable[[], Awaitable[Vitals]]) -> None:
+        """Ask NATS how it is, for ever."""
+        while True:
+            try:
+                self.told(await look())
+            except Failed:
+                self.connected.set(0)
+            await asyncio.sleep(WATCH_S)
+
+
+def _count(jobs: Iterable[Job]) -> Count[str]:
+    return Count(job.gpu for job in jobs)
+
+
+def _is_shown(agent: Agent) -> bool:
+    return agent.registration is not None and not agent.revoked
+
+
+def state_of(name: str, agent: Agent, world: World) -> str:
+    """The one word for how an agent is."""
+    offer = world.offers.get(name)
+    if offer is None:
+        return "silent"
+    held = (
+        ("quarantined", agent.quarantine or offer.registration.quarantine),
+        ("drained", agent.drain),
+        ("cordoned", agent.cordon),
+    )
+    found = next((word for word, reason in held if reason), "")
+    return found or ("free" if offer.is_free else "busy")

@@ -1,11 +1,12 @@
 """Who is alive, from the heartbeats in the bucket LEASES."""
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 
 import msgspec
 
-from scheduler.domain.rules import Offer
+from scheduler.domain.moves import Offer
 from shared.bus import Bus
 from shared.events import AgentRegistered
 
@@ -29,16 +30,20 @@ class Presence:
     silent_s_max: float
     began: float = field(default_factory=time.monotonic)
     heard: dict[str, Offer] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def watch(self, bus: Bus) -> None:
         """Hear heartbeats for ever."""
         async for beat in bus.beats():
             if beat.value is None:
                 self.heard.pop(beat.agent, None)
-            else:
-                said = msgspec.json.decode(beat.value, type=Heartbeat)
-                offer = Offer(beat.agent, said.session, said.is_free, said.registration)
+                self.changed.set()
+                continue
+            said = msgspec.json.decode(beat.value, type=Heartbeat)
+            offer = Offer(beat.agent, said.session, said.is_free, said.registration)
+            if self.heard.get(beat.agent) != offer:
                 self.heard[beat.agent] = offer
+                self.changed.set()
 
     def offers(self) -> dict[str, Offer]:
         """The agents that are alive."""
@@ -47,3 +52,8 @@ class Presence:
     def is_settled(self) -> bool:
         """Whether an agent that is missing is gone, not merely unheard."""
         return time.monotonic() - self.began > self.silent_s_max
+
+    async def news(self) -> None:
+        """Return as soon as an agent came, went or said something else than before."""
+        await self.changed.wait()
+        self.changed.clear()

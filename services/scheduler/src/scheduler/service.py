@@ -3,18 +3,32 @@
 import asyncio
 import contextlib
 import logging
+import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from scheduler.domain.board import Board, evolve
-from scheduler.domain.rules import Move, Offer, World, due
+import msgspec
+
+from scheduler.domain.board import Board
+from scheduler.domain.fair import Policy
+from scheduler.domain.fold import evolve
+from scheduler.domain.forecast import Forecast, forecast
+from scheduler.domain.match import candidates
+from scheduler.domain.moves import Move, Offer, World
+from scheduler.domain.rules import due
 from shared.clock import now
+from shared.errors import Failed
 from shared.event_log import Conflict, EventLog, Feed, New
 from shared.wire import Stamp, seal
 
 log = logging.getLogger(__name__)
 
 ACTOR = "service:scheduler"
+SNAPSHOT = "scheduler"
+AT_ONCE_MAX = 256
+TELL_S = 1.0
+REPEAT_S = 10.0
+FORECAST_BYTES_MAX = 60 * 1024
 
 
 class Agents(Protocol):
@@ -26,6 +40,30 @@ class Agents(Protocol):
 
     def is_settled(self) -> bool:
         """Whether an agent that is missing is gone, not merely unheard."""
+        ...
+
+    async def news(self) -> None:
+        """Return as soon as an agent came, went or said something else than before."""
+        ...
+
+
+class Words(Protocol):
+    """What is said and not kept."""
+
+    async def tell(self, topic: str, data: bytes) -> None:
+        """Say something to whoever listens now."""
+        ...
+
+
+class Snapshots(Protocol):
+    """Bytes by name, the newest alone."""
+
+    async def load(self, name: str) -> bytes | None:
+        """What was kept last, whole, or None. Errors: Failed."""
+        ...
+
+    async def save(self, name: str, data: bytes) -> None:
+        """Keep this instead, whole or not at all. Errors: Failed."""
         ...
 
 
@@ -45,15 +83,44 @@ class Metrics(Protocol):
         ...
 
 
+def freeze(board: Board, code: str) -> bytes:
+    """A snapshot of the board, for the same code alone."""
+    return msgspec.msgpack.encode((code, msgspec.Raw(msgspec.msgpack.encode(board))))
+
+
+def thaw(data: bytes | None, code: str) -> Board | None:
+    """The board of a snapshot; None if it is damaged or was made by other code."""
+    if data is None:
+        return None
+    try:
+        maker, board = msgspec.msgpack.decode(data, type=tuple[str, msgspec.Raw])
+        return msgspec.msgpack.decode(board, type=Board) if maker == code else None
+    except msgspec.DecodeError as error:
+        log.warning("the snapshot cannot be read, starting from the first event: %s", error)
+        return None
+
+
 @dataclass
 class Scheduler:
-    """Follows the log, and appends what is due; it may be killed at any point and started again."""
+    """Follows the log, and appends what is due; it may be killed at any point and started again.
+
+    `code` names the fold: a snapshot of another code is not read. With several at once each
+    decides for itself, and the log keeps the first of what excludes each other.
+    """
 
     log: EventLog
     agents: Agents
     metrics: Metrics
+    words: Words
+    snapshots: Snapshots
+    code: str
+    policy: Policy = field(default_factory=Policy)
     tick_s: float = 0.5
+    snapshot_events: int = 20_000
     board: Board = field(default_factory=Board)
+    kept_seq: int = 0
+    told_at: float = 0.0
+    told: dict[str, tuple[float, bytes]] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Fold and decide for ever. Errors: Gap and UnknownEvent stop the process.
@@ -61,29 +128,76 @@ class Scheduler:
         While it catches up it decides nothing, and what it said itself must have come back
         through the feed before it looks again.
         """
-        feed = self.log.follow(0)
+        feed = await self._begin()
         awaited = await self.log.last()
         taking = asyncio.create_task(feed.take())
+        waking = asyncio.create_task(self.agents.news())
         try:
             while True:
-                await asyncio.wait({taking}, timeout=self.tick_s)
+                await asyncio.wait(
+                    {taking, waking}, timeout=self.tick_s, return_when=asyncio.FIRST_COMPLETED
+                )
                 if taking.done():
                     for event in taking.result():
                         self.board = evolve(self.board, event)
                     taking = asyncio.create_task(feed.take())
+                    await self._keep_now_and_then()
+                if waking.done():
+                    waking.result()
+                    waking = asyncio.create_task(self.agents.news())
                 if self.board.seq >= awaited:
                     awaited = max(awaited, await self._decide(feed))
         finally:
-            taking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await taking
+            for task in (taking, waking):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
             await feed.close()
 
+    async def keep(self) -> None:
+        """Write a snapshot, so that the next start folds new events alone. Errors: Failed."""
+        if self.board.seq > self.kept_seq:
+            seq = self.board.seq
+            await self.snapshots.save(SNAPSHOT, freeze(self.board, self.code))
+            self.kept_seq = seq
+
+    async def _keep_now_and_then(self) -> None:
+        if self.board.seq - self.kept_seq < self.snapshot_events:
+            return
+        try:
+            await self.keep()
+        except Failed as failed:
+            # Without one the next start only takes longer.
+            log.warning("no snapshot at event %s: %s", self.board.seq, failed)
+            self.kept_seq = self.board.seq
+
+    async def _begin(self) -> Feed:
+        """Start from the snapshot if it is one of this log, else from the first event."""
+        board = thaw(await self.snapshots.load(SNAPSHOT), self.code)
+        if board is None or not 0 < board.seq <= await self.log.last():
+            return self.log.follow(0)
+        feed = self.log.follow(board.seq - 1)
+        (newest,) = await feed.take(1)
+        if newest.envelope.id == board.last_id:
+            self.board, self.kept_seq = board, board.seq
+            return feed
+        log.warning("the snapshot is of another log, starting from the first event")
+        await feed.close()
+        return self.log.follow(0)
+
     async def _decide(self, feed: Feed) -> int:
-        """Say what is due; the sequence of the last event said, 0 for none."""
+        """Say what is due, all at once; the sequence of the last event said, 0 for none."""
         world = World(now(), self.agents.offers(), self.agents.is_settled())
         self.metrics.looked(self.board, world, feed.behind)
-        return max([await self._say(move) for move in list(due(self.board, world))], default=0)
+        moves = list(due(self.board, world, self.policy))
+        said = [
+            await asyncio.gather(*map(self._say, moves[at : at + AT_ONCE_MAX]))
+            for at in range(0, len(moves), AT_ONCE_MAX)
+        ]
+        if time.monotonic() - self.told_at >= TELL_S:
+            self.told_at = time.monotonic()
+            await self._tell(world)
+        return max((seq for seqs in said for seq in seqs), default=0)
 
     async def _say(self, move: Move) -> int:
         """The sequence of the move's last event, 0 if somebody else moved first."""
@@ -100,3 +214,24 @@ class Scheduler:
             return 0
         self.metrics.said(move)
         return seq
+
+    async def _tell(self, world: World) -> None:
+        """The forecast of each pool, when it changed and now and then."""
+        alive = candidates(self.board, world)
+        for gpu in sorted(self.board.pools.keys() | alive.keys()):
+            told = forecast(self.board, gpu, alive.get(gpu, []), world, self.policy)
+            since, before = self.told.get(gpu, (0.0, b""))
+            news = msgspec.json.encode((told.paused, told.free, told.busy, told.run_s, told.jobs))
+            if news == before and time.monotonic() - since < REPEAT_S:
+                continue
+            self.told[gpu] = time.monotonic(), news
+            await self.words.tell(f"queue.{gpu}", packed(told))
+
+
+def packed(told: Forecast) -> bytes:
+    """A forecast as it is told, cut from behind until it fits."""
+    data = msgspec.json.encode(told)
+    while len(data) > FORECAST_BYTES_MAX:
+        told = msgspec.structs.replace(told, jobs=told.jobs[: len(told.jobs) * 3 // 4])
+        data = msgspec.json.encode(told)
+    return data

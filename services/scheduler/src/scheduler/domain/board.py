@@ -1,20 +1,19 @@
-"""What the log says is under way: open submissions, jobs and runs, and who the agents are."""
+"""What the log says is under way: the words of the fold, all that a snapshot keeps."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+
+import msgspec
 
 from shared import events
-from shared.event_log import Recorded
-from shared.events import Blob
+from shared.events import Blob, RejudgeItem, Requires
 from shared.ids import derived
-from shared.subjects import last_token
+
+# Jobs that end no submission.
+SIDE_CLASSES = ("canary", "rejudge")
 
 
-@dataclass
-class Submission:
-    """A submission without its terminal event."""
+class Submission(msgspec.Struct):
+    """A submission without its terminal event; `cancel` is why somebody wants it to end."""
 
     id: str
     version: int
@@ -26,56 +25,199 @@ class Submission:
     source: Blob
     name: str
     deadline_at: datetime
+    class_: str = "practice"
+    requires: Requires = Requires()
+    bucket: str = ""
+    cost: int = 0
     job: str | None = None
+    cancel: str | None = None
 
 
-@dataclass
-class Job:
-    """The work a submission gives; it waits while `run` is None and `ended` is not set."""
+class Job(msgspec.Struct):
+    """The work a submission gives; it waits while `run` is None and it is not over.
+
+    `agents` hold its lease, `avoid` failed it before, and `took_down` counts those that died of
+    it; `charge_s` is what its participant was charged for the run at hand.
+    """
 
     id: str
     version: int
     submission: str
+    account: str
+    problem: str
+    problem_digest: str
     gpu: str
+    mode: str
+    class_: str
+    requires: Requires
+    source: Blob
+    name: str
     deadline_at: datetime
     attempts_max: int
     queued_seq: int
+    queued_at: datetime
+    agent: str = ""
+    rejudge: str = ""
     attempt: int = 0
     run: str | None = None
-    given_up: str | None = None
+    agents: list[str] = []
+    avoid: list[str] = []
+    took_down: int = 0
+    charge_s: float = 0.0
+    cancel: str = ""
     is_over: bool = False
+    over_at: datetime | None = None
+
+    @property
+    def is_side(self) -> bool:
+        """Whether its end ends no submission."""
+        return self.class_ in SIDE_CLASSES
+
+    @property
+    def lane(self) -> str:
+        """Where it waits among its likes."""
+        return f"{self.class_}/{self.mode}"
 
 
-@dataclass
-class Run:
-    """One attempt by one process of an agent; `end` is its terminal event's type, if any."""
+class Run(msgspec.Struct):
+    """One attempt by one process of an agent; `end` is its terminal event's type, if any.
+
+    `leader` is the run of the first of a gang, of a single agent its own.
+    """
 
     id: str
     agent: str
     job: str
     version: int
     session: str
+    leader: str
+    assigned_at: datetime
     lease_until_at: datetime
     has_begun: bool = False
     end: str | None = None
     code: str = ""
     reason: str = ""
     verdict: str = ""
+    time_us: float = 0.0
+
+    @property
+    def is_member(self) -> bool:
+        """Whether its agent only keeps itself free for the leader of its gang."""
+        return self.leader != self.id
 
 
-@dataclass
-class Board:
-    """All that is open; the fold owns it and changes it in place, for a long log's sake."""
+class Agent(msgspec.Struct):
+    """An agent: what it offers, what operators and we think of it, and what it has in hand.
+
+    `failures` counts the platform's failures in a row; `run` is open, `last_run` was its newest.
+    """
+
+    version: int = 0
+    registration: events.AgentRegistered | None = None
+    cordon: str = ""
+    drain: str = ""
+    quarantine: str = ""
+    revoked: str = ""
+    failures: int = 0
+    run: str = ""
+    last_run: str = ""
+    canaries: int = 0
+    canary_at: datetime | None = None
+    canary_job: str = ""
+
+    @property
+    def out_of_service(self) -> str:
+        """Why it takes nothing at all, "" if it may."""
+        for word, reason in (
+            ("revoked", self.revoked),
+            ("in quarantine", self.quarantine),
+            ("drained", self.drain),
+        ):
+            if reason:
+                return f"{word}: {reason}"
+        return ""
+
+
+class Lane(msgspec.Struct):
+    """The waiting jobs of one class and mode, by participant, the oldest first.
+
+    `used_s` is what each was charged, in GPU-seconds, counted from `floor_s`, where whoever comes
+    anew begins; `passed` counts the leases that went to other lanes since its own last.
+    """
+
+    waiting: dict[str, list[tuple[int, str]]] = {}
+    used_s: dict[str, float] = {}
+    floor_s: float = 0.0
+    passed: int = 0
+
+
+class Canary(msgspec.Struct):
+    """What a pool runs again and again; `times_us` are the newest good ones."""
+
+    seq: int
+    chosen: events.CanaryChosen
+    times_us: list[float] = []
+
+
+class Pool(msgspec.Struct):
+    """The agents of one GPU type: what waits for them, and how long such things took lately.
+
+    `gangs` are the waiting jobs of several GPUs, each with how many `leases` there were when it
+    came; `gang_at` is how many there were when the last of them was leased.
+    """
+
+    paused: str | None = None
+    canary: Canary | None = None
+    lanes: dict[str, Lane] = {}
+    leases: int = 0
+    gangs: dict[str, int] = {}
+    gang_at: int = 0
+    recent_s: dict[str, list[float]] = {}
+
+
+class Rejudge(msgspec.Struct):
+    """A rejudge with submissions that are not queued yet."""
+
+    problem: str
+    to_digest: str
+    items: list[RejudgeItem]
+
+
+class Refund(msgspec.Struct):
+    """What a submission took of a quota and is to get back."""
+
+    bucket: str
+    cost: int
+    reason: str
+
+
+class Board(msgspec.Struct):
+    """All that is open, and what must be known of the past; the fold changes it in place.
+
+    `quotas` are the versions of the accounts that have something open, `open_count` how much that
+    is, `refunds` what is owed to them; `requires` is by problem digest, where it is not the usual.
+    """
 
     seq: int = 0
-    submissions: dict[str, Submission] = field(default_factory=dict)
-    jobs: dict[str, Job] = field(default_factory=dict)
-    runs: dict[str, Run] = field(default_factory=dict)
-    agents: dict[str, tuple[int, events.AgentRegistered]] = field(default_factory=dict)
+    last_id: str = ""
+    submissions: dict[str, Submission] = {}
+    jobs: dict[str, Job] = {}
+    runs: dict[str, Run] = {}
+    agents: dict[str, Agent] = {}
+    pools: dict[str, Pool] = {}
+    rejudges: dict[str, Rejudge] = {}
+    quotas: dict[str, int] = {}
+    open_count: dict[str, int] = {}
+    refunds: dict[str, dict[str, Refund]] = {}
+    requires: dict[str, Requires] = {}
 
-    def open_of(self, account: str) -> int:
-        """How many submissions of an account are not over."""
-        return sum(1 for one in self.submissions.values() if one.account == account)
+    def agent(self, name: str) -> Agent:
+        """What is known of an agent, perhaps nothing yet."""
+        return self.agents.get(name) or self.agents.setdefault(name, Agent())
+
+    def pool(self, gpu: str) -> Pool:
+        """The pool of a GPU type, perhaps an empty one."""
+        return self.pools.get(gpu) or self.pools.setdefault(gpu, Pool())
 
 
 def job_of(submission: str) -> str:
@@ -83,123 +225,19 @@ def job_of(submission: str) -> str:
     return derived(submission, "job")
 
 
-def evolve(board: Board, event: Recorded) -> Board:
-    """The board after one more event. Errors: UnknownEvent."""
-    board.seq = event.seq
-    change = _CHANGES.get(event.envelope.type)
-    if change is not None:
-        change(board, event, event.fact, last_token(event.envelope.agg))
-    return board
+def rejudge_job(rejudge: str, submission: str) -> str:
+    """The id of a submission's job in a rejudge."""
+    return derived(rejudge, f"job/{submission}")
 
 
-def _received(board: Board, event: Recorded, fact: events.SubmissionReceived, id_: str) -> None:
-    board.submissions[id_] = Submission(
-        id=id_,
-        version=event.seq,
-        account=fact.account,
-        problem=fact.problem,
-        problem_digest=fact.problem_digest,
-        gpu=fact.gpu,
-        mode=fact.mode,
-        source=fact.source,
-        name=fact.name,
-        deadline_at=fact.deadline_at,
-    )
+def canary_job(agent: str, count: int) -> str:
+    """The id of an agent's next canary, after so many."""
+    return derived(agent, f"canary/{count}")
 
 
-def _submission_over(board: Board, _event: Recorded, _fact: events.Fact, id_: str) -> None:
-    board.submissions.pop(id_, None)
-    job = board.jobs.get(job_of(id_))
-    if job is not None:
-        _forget(board, job)
+def next_run(agent: str, last_run: str) -> str:
+    """The id of an agent's next run, after its last.
 
-
-def _forget(board: Board, job: Job) -> None:
-    """A job leaves the board when it and its submission are over."""
-    if not job.is_over or job.submission in board.submissions:
-        return
-    del board.jobs[job.id]
-    if job.run is not None:
-        board.runs.pop(job.run, None)
-
-
-def _queued(board: Board, event: Recorded, fact: events.JobQueued, id_: str) -> None:
-    board.jobs[id_] = Job(
-        id=id_,
-        version=event.seq,
-        submission=fact.submission,
-        gpu=fact.gpu,
-        deadline_at=fact.deadline_at,
-        attempts_max=fact.attempts_max,
-        queued_seq=event.seq,
-    )
-    if fact.submission in board.submissions:
-        board.submissions[fact.submission].job = id_
-
-
-def _leased(board: Board, event: Recorded, fact: events.JobLeased, id_: str) -> None:
-    job = board.jobs[id_]
-    job.version, job.run, job.attempt = event.seq, fact.run, fact.attempt
-
-
-def _requeued(board: Board, event: Recorded, fact: events.JobRequeued, id_: str) -> None:
-    job = board.jobs[id_]
-    job.version, job.run = event.seq, None
-    board.runs.pop(fact.run, None)
-
-
-def _job_over(board: Board, event: Recorded, fact: events.Fact, id_: str) -> None:
-    job = board.jobs[id_]
-    job.version, job.is_over = event.seq, True
-    if isinstance(fact, events.JobGivenUp):
-        job.given_up = fact.reason
-    _forget(board, job)
-
-
-def _assigned(board: Board, event: Recorded, fact: events.JobAssigned, id_: str) -> None:
-    agent = event.envelope.agg.split(".")[1]
-    board.runs[id_] = Run(
-        id=id_,
-        agent=agent,
-        job=fact.job,
-        version=event.seq,
-        session=fact.session,
-        lease_until_at=fact.lease_until_at,
-    )
-
-
-def _run_moved(board: Board, event: Recorded, fact: Any, id_: str) -> None:
-    run = board.runs.get(id_)
-    if run is None or run.end is not None:
-        return
-    run.version = event.seq
-    if isinstance(fact, events.RunStarted):
-        run.has_begun = True
-    elif type(fact).is_terminal:
-        run.end = event.envelope.type
-        run.code = getattr(fact, "code", "")
-        run.reason = getattr(fact, "reason", "")
-        run.verdict = getattr(fact, "verdict", "")
-
-
-def _registered(board: Board, event: Recorded, fact: events.AgentRegistered, id_: str) -> None:
-    board.agents[id_] = event.seq, fact
-
-
-_CHANGES: dict[str, Callable[[Board, Recorded, Any, str], None]] = {
-    "SubmissionReceived": _received,
-    "SubmissionRejected": _submission_over,
-    "SubmissionFinished": _submission_over,
-    "JobQueued": _queued,
-    "JobLeased": _leased,
-    "JobRequeued": _requeued,
-    "JobFinished": _job_over,
-    "JobGivenUp": _job_over,
-    "JobAssigned": _assigned,
-    "RunStarted": _run_moved,
-    "RunStageFinished": _run_moved,
-    "RunCompleted": _run_moved,
-    "RunFailed": _run_moved,
-    "JobExpired": _run_moved,
-    "AgentRegistered": _registered,
-}
+    Whoever gives an agent its next order must give it under this name, so the log keeps one.
+    """
+    return derived(agent, f"run/{last_run}")

@@ -1,105 +1,84 @@
 """What is due: each rule looks at the board, the agents and the clock, and says facts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 
+from scheduler.domain import endings, sides
 from scheduler.domain.board import Board, Job, Run, Submission, job_of
+from scheduler.domain.fair import Policy
+from scheduler.domain.lease import assignments
+from scheduler.domain.match import candidates
+from scheduler.domain.moves import Move, Say, World, about_agent, about_job, about_run, give_up
 from shared import events, subjects
-from shared.events import Fact
-from shared.ids import derived
+from shared.states import STATES
 
 ATTEMPTS_MAX = 3
 OPEN_SUBMISSIONS_MAX = 100
-START_S_MAX = 30.0
+TAKEN_DOWN_MAX = 2
 # The author's mistake; another agent would find the same.
 FINAL_FAILURES = ("problem_fault",)
+# An operator took the agent away; what it ran is not to blame.
+REPEATED = ("agent_revoked",)
+USUAL = Policy()
 
 
-@dataclass(frozen=True)
-class Offer:
-    """What an agent's heartbeat says; `session` names its process."""
-
-    agent: str
-    session: str
-    is_free: bool
-    registration: events.AgentRegistered
-
-    def takes(self, gpu: str, mode: str) -> bool:
-        """Whether the agent says that it runs this mode on this GPU type.
-
-        What it demands of itself for `ranked` (isolation, timing tier) is behind its answer.
-        """
-        said = self.registration
-        return said.gpu == gpu and mode in said.modes and not said.quarantine
-
-
-@dataclass(frozen=True)
-class World:
-    """What is not in the log: the clock, who is alive, and who may be although not heard yet."""
-
-    now: datetime
-    offers: dict[str, Offer] = field(default_factory=dict)
-    is_settled: bool = True
-
-
-@dataclass(frozen=True)
-class Say:
-    """A fact to append: about what, after which version, because of what."""
-
-    agg: str
-    fact: Fact
-    expected: int
-    cause: str
-    corr: str
-
-    @property
-    def id(self) -> str:
-        """The same decision has the same id, however often it is made."""
-        return derived(f"{self.cause}/{self.expected}", type(self.fact).__name__)
-
-
-Move = tuple[Say, ...]
-
-
-def due(board: Board, world: World) -> Iterator[Move]:
+def due(board: Board, world: World, policy: Policy = USUAL) -> Iterator[Move]:
     """Everything that should be said now; the facts of one move are stored together or not."""
+    alive = candidates(board, world)
     yield from _registrations(board, world)
+    yield from _quarantines(board, policy)
+    yield from endings.refunds(board)
     for submission in board.submissions.values():
-        if submission.job is None:
-            yield (_open_job(board, submission),)
+        yield from _submission(board, submission, world)
     for job in board.jobs.values():
-        if job.is_over:
-            yield from _close(board, job)
-        elif job.run is not None:
-            yield from _look_after(board, job, world)
-        elif world.now >= job.deadline_at:
-            yield (_give_up(job, "no agent took it before its deadline"),)
-    yield from _assignments(board, world)
+        if not job.is_over:
+            yield from _job(board, job, world)
+    yield from endings.releases(board)
+    yield from sides.rejudges(board, world)
+    yield from sides.canaries(board, world, alive)
+    yield from assignments(board, world, policy, alive)
 
 
 def _registrations(board: Board, world: World) -> Iterator[Move]:
     for name, offer in world.offers.items():
-        version, known = board.agents.get(name, (0, None))
-        if known != offer.registration:
+        known = board.agents.get(name)
+        if known is None or known.registration != offer.registration:
+            version = known.version if known else 0
             yield (Say(subjects.agent(name), offer.registration, version, name, name),)
 
 
+def _quarantines(board: Board, policy: Policy) -> Iterator[Move]:
+    for name, agent in board.agents.items():
+        is_done = agent.quarantine or agent.revoked
+        if agent.failures < policy.quarantine_after or is_done:
+            continue
+        quarantined = events.AgentQuarantined(
+            reason=f"{agent.failures} failures of the platform in a row", failures=agent.failures
+        )
+        yield (about_agent(board, name, quarantined),)
+
+
+def _submission(board: Board, submission: Submission, world: World) -> Iterator[Move]:
+    """What is due of a submission itself; of its work its job's rules say it."""
+    job = board.jobs.get(submission.job or "")
+    if submission.cancel is not None:
+        yield endings.cancel(board, submission, job)
+    elif job is None and submission.job is None:
+        overdue = endings.overdue_received(board, submission, world.now)
+        yield overdue or (_open_job(board, submission),)
+    elif job is not None and job.is_over and world.is_settled:
+        yield from endings.overdue_ranking(board, submission, job, world.now)
+
+
 def _open_job(board: Board, submission: Submission) -> Say:
-    if board.open_of(submission.account) > OPEN_SUBMISSIONS_MAX:
+    id_ = submission.id
+    if board.open_count[submission.account] > OPEN_SUBMISSIONS_MAX:
         refused = events.SubmissionRejected(
             code="too_many_open",
             reason=f"more than {OPEN_SUBMISSIONS_MAX} of your submissions are not over yet",
         )
-        return Say(
-            subjects.submission(submission.id),
-            refused,
-            submission.version,
-            submission.id,
-            submission.id,
-        )
+        return Say(subjects.submission(id_), refused, submission.version, id_, id_)
     queued = events.JobQueued(
-        submission=submission.id,
+        submission=id_,
         account=submission.account,
         problem=submission.problem,
         problem_digest=submission.problem_digest,
@@ -107,27 +86,22 @@ def _open_job(board: Board, submission: Submission) -> Say:
         mode=submission.mode,
         deadline_at=submission.deadline_at,
         attempts_max=ATTEMPTS_MAX,
+        class_=submission.class_,
+        requires=submission.requires,
     )
-    return Say(subjects.job(job_of(submission.id)), queued, 0, submission.id, submission.id)
+    return Say(subjects.job(job_of(id_)), queued, 0, id_, id_)
 
 
-def _close(board: Board, job: Job) -> Iterator[Move]:
-    """A job that was given up ends its submission; a finished one is ranker's to end."""
-    submission = board.submissions.get(job.submission)
-    if submission is None or job.given_up is None:
-        return
-    run = board.runs.get(job.run) if job.run else None
-    code = run.code if run and run.code else "infra_failed"
-    finished = events.SubmissionFinished(
-        outcome="infra_failed",
-        is_eligible=False,
-        code=code,
-        reason=f"{job.given_up}; this is not your kernel's fault, submit it again",
-        job=job.id,
-        run=job.run,
-    )
-    agg = subjects.submission(submission.id)
-    yield (Say(agg, finished, submission.version, job.id, submission.id),)
+def _job(board: Board, job: Job, world: World) -> Iterator[Move]:
+    if job.run is not None:
+        yield from _look_after(board, job, world)
+    elif job.cancel:
+        yield (about_job(job, events.JobCancelled(reason=job.cancel)),)
+    elif not job.is_side and job.submission not in board.submissions:
+        yield (about_job(job, events.JobCancelled(reason="its submission is over")),)
+    elif world.now >= job.deadline_at:
+        code = STATES["queued"].overdue
+        yield give_up(board, job, code, "no agent took it before its deadline")
 
 
 def _look_after(board: Board, job: Job, world: World) -> Iterator[Move]:
@@ -135,83 +109,63 @@ def _look_after(board: Board, job: Job, world: World) -> Iterator[Move]:
     if run is None:  # the second half of the lease's batch is still on its way
         return
     if run.end == "RunCompleted":
-        finished = events.JobFinished(run=run.id, verdict=run.verdict)
-        yield (_about(job, finished),)
+        yield sides.judged(board, job, run) or _finished(job, run)
     elif run.end is not None:
-        yield (_after_failure(job, run, world),)
-    elif (reason := _lost(run, job, world)) is not None:
-        expired = events.JobExpired(reason=reason)
-        yield (Say(subjects.run(run.agent, run.id), expired, run.version, run.id, job.submission),)
+        yield _after_failure(board, job, run, world)
+    elif (lost := _lost(board, run, job, world)) is not None:
+        yield (about_run(run, lost, job.submission),)
+    else:
+        for member in _members(board, job, run):
+            if (lost := _lost(board, member, job, world)) is not None:
+                yield (about_run(member, lost, job.submission),)
 
 
-def _lost(run: Run, job: Job, world: World) -> str | None:
+def _finished(job: Job, run: Run) -> Move:
+    return (about_job(job, events.JobFinished(run=run.id, verdict=run.verdict)),)
+
+
+def _members(board: Board, job: Job, leader: Run) -> list[Run]:
+    runs = [board.runs.get(board.agents[name].run) for name in job.agents[1:]]
+    return [run for run in runs if run is not None and run.leader == leader.id]
+
+
+def _lost(board: Board, run: Run, job: Job, world: World) -> events.JobExpired | None:
     """Why the lease is over, or None while it holds."""
-    offer = world.offers.get(run.agent)
     if world.now >= job.deadline_at:
-        return "its deadline has passed"
+        state = STATES["running" if run.has_begun else "assigned"]
+        reason = f"its deadline passed while it was {state.name}, the matter of {state.owner}"
+        return events.JobExpired(reason=reason, code=state.overdue)
+    if run.reason:
+        return events.JobExpired(reason=run.reason, code="gang_broken")
+    return _agent_lost(board, run, world)
+
+
+def _agent_lost(board: Board, run: Run, world: World) -> events.JobExpired | None:
+    offer, name = world.offers.get(run.agent), run.agent
+    is_idle = not run.has_begun and not run.is_member
+    if board.agents[name].revoked:
+        return events.JobExpired(reason=f"agent {name} was revoked", code="agent_revoked")
     if offer is None:
-        return f"agent {run.agent} fell silent" if world.is_settled else None
+        silent = events.JobExpired(reason=f"agent {name} fell silent", code="agent_silent")
+        return silent if world.is_settled else None
     if offer.session != run.session:
-        return f"agent {run.agent} was restarted in the middle of the run"
-    if not run.has_begun and world.now >= run.lease_until_at:
-        return f"agent {run.agent} did not start the run in time"
+        reason = f"agent {name} was restarted in the middle of the run"
+        return events.JobExpired(reason=reason, code="agent_restarted")
+    if is_idle and world.now >= run.lease_until_at:
+        reason = f"agent {name} did not start the run in time"
+        return events.JobExpired(reason=reason, code=STATES["assigned"].overdue)
     return None
 
 
-def _after_failure(job: Job, run: Run, world: World) -> Say:
+def _after_failure(board: Board, job: Job, run: Run, world: World) -> Move:
     """Again if no agent had begun, or if the agent itself says that it failed; else never."""
-    may_repeat = run.end == "RunFailed" or not run.has_begun
+    may_repeat = run.end == "RunFailed" or not run.has_begun or run.code in REPEATED
     is_final = run.code in FINAL_FAILURES or not may_repeat
+    code = run.code or "infra_failed"
+    if job.took_down >= TAKEN_DOWN_MAX:
+        reason = f"{job.took_down} agents failed under it, the last so: {run.reason}"
+        return give_up(board, job, code, reason)
     if is_final or job.attempt >= job.attempts_max or world.now >= job.deadline_at:
-        return _give_up(job, run.reason)
-    return _about(job, events.JobRequeued(run=run.id, reason=run.reason))
-
-
-def _give_up(job: Job, reason: str) -> Say:
-    return _about(job, events.JobGivenUp(attempts=job.attempt, reason=reason))
-
-
-def _about(job: Job, fact: Fact) -> Say:
-    return Say(subjects.job(job.id), fact, job.version, job.run or job.id, job.submission)
-
-
-def _assignments(board: Board, world: World) -> Iterator[Move]:
-    """The oldest jobs to the free agents of their GPU type that take their mode, one each."""
-    busy = {run.agent for run in board.runs.values() if run.end is None}
-    free = [o for o in world.offers.values() if o.is_free and o.agent not in busy]
-    waiting = [job for job in board.jobs.values() if job.run is None and not job.is_over]
-    for job in sorted(waiting, key=lambda job: job.queued_seq):
-        submission = board.submissions.get(job.submission)
-        if submission is None or world.now >= job.deadline_at:
-            continue
-        offer = next((o for o in free if o.takes(job.gpu, submission.mode)), None)
-        if offer is None:
-            continue
-        free.remove(offer)
-        yield _lease(job, submission, offer, world.now)
-
-
-def _lease(job: Job, submission: Submission, offer: Offer, now: datetime) -> Move:
-    """The job's lease and the agent's order, in one batch: two schedulers cannot both win."""
-    agent, attempt = offer.agent, job.attempt + 1
-    run = derived(job.id, f"run/{attempt}/{agent}")
-    until = now + timedelta(seconds=START_S_MAX)
-    leased = events.JobLeased(run=run, agent=agent, attempt=attempt, lease_until_at=until)
-    assigned = events.JobAssigned(
-        job=job.id,
-        submission=submission.id,
-        attempt=attempt,
-        problem=submission.problem,
-        problem_digest=submission.problem_digest,
-        source=submission.source,
-        name=submission.name,
-        gpu=job.gpu,
-        mode=submission.mode,
-        session=offer.session,
-        lease_until_at=until,
-        deadline_at=job.deadline_at,
-    )
-    return (
-        Say(subjects.job(job.id), leased, job.version, job.id, submission.id),
-        Say(subjects.run(agent, run), assigned, 0, run, submission.id),
-    )
+        return give_up(board, job, code, run.reason)
+    avoid = [*job.avoid, run.agent] if run.agent not in job.avoid else job.avoid
+    return (about_job(job, events.JobRequeued(run=run.id, reason=run.reason, avoid_agents=avoid)),)

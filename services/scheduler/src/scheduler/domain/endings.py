@@ -1,0 +1,94 @@
+"""How what is open ends otherwise than by a verdict: cancelled, overdue, released, paid back."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from scheduler.domain.board import Board, Job, Run, Submission
+from scheduler.domain.moves import Move, Say, about_job, about_run, infra_failed
+from shared import events, subjects
+from shared.states import STATES, state_deadline
+
+REFUNDS_MAX = 100
+
+
+def cancel(board: Board, submission: Submission, job: Job | None) -> Move:
+    """The end that somebody asked for, with that of its job and of all runs of it that are open.
+
+    With a verdict there it still ends as cancelled, but it names the verdict.
+    """
+    run = board.runs.get(job.run or "") if job else None
+    reason = submission.cancel or "cancelled"
+    finished = events.SubmissionFinished(
+        outcome="cancelled",
+        is_eligible=False,
+        code="cancelled",
+        reason=reason,
+        job=submission.job,
+        run=job.run if job else None,
+        verdict=run.verdict if run and run.end == "RunCompleted" else None,
+    )
+    agg = subjects.submission(submission.id)
+    says = [Say(agg, finished, submission.version, submission.id, submission.id)]
+    if job is not None and not job.is_over and not finished.verdict:
+        says.append(about_job(job, events.JobCancelled(reason=reason)))
+        says += [
+            about_run(one, events.RunCancelled(reason=reason), submission.id)
+            for one in _open_runs(board, job)
+        ]
+    return tuple(says)
+
+
+def _open_runs(board: Board, job: Job) -> list[Run]:
+    runs = [board.runs.get(board.agents[name].run) for name in job.agents]
+    return [run for run in runs if run is not None and run.job == job.id]
+
+
+def overdue_received(board: Board, submission: Submission, now: datetime) -> Move:
+    """The end of a submission that was never queued in time; nothing while there is time."""
+    state = STATES["received"]
+    if now < submission.deadline_at:
+        return ()
+    reason = f"its deadline passed while it was {state.name}, the matter of {state.owner}"
+    return tuple(infra_failed(board, submission.id, state.overdue, reason))
+
+
+def overdue_ranking(
+    board: Board, submission: Submission, job: Job, now: datetime
+) -> Iterator[Move]:
+    """The end of a submission whose verdict nobody decided on, once the grace is over."""
+    state, since_at = STATES["ranking"], job.over_at or submission.deadline_at
+    if now >= state_deadline("ranking", submission.deadline_at, since_at):
+        reason = f"{state.owner} did not decide on its verdict in time"
+        yield tuple(infra_failed(board, submission.id, state.overdue, reason))
+
+
+def refunds(board: Board) -> Iterator[Move]:
+    """What each account is owed, all at once, after the version of its quota.
+
+    Whoever took or gave in between makes it wait for the next look, so nothing is paid twice.
+    """
+    for account, owed in board.refunds.items():
+        version = board.quotas.get(account, 0)
+        yield tuple(
+            Say(
+                subjects.quota(account),
+                events.QuotaReturned(
+                    submission=submission, bucket=one.bucket, cost=one.cost, reason=one.reason
+                ),
+                version if place == 0 else None,
+                submission,
+                submission,
+            )
+            for place, (submission, one) in enumerate(list(owed.items())[:REFUNDS_MAX])
+        )
+
+
+def releases(board: Board) -> Iterator[Move]:
+    """The members of a gang are free again when its leader's run is over."""
+    for run in board.runs.values():
+        if not run.is_member or run.end is not None:
+            continue
+        leader = board.runs.get(run.leader)
+        if leader is None or leader.end is not None:
+            released = events.RunReleased(reason="the run of its gang is over")
+            yield (about_run(run, released, run.job),)

@@ -1,0 +1,229 @@
+"""The fold: what each event changes of submissions, jobs, quotas and rejudges on the board."""
+
+from collections.abc import Callable
+from typing import Any
+
+from scheduler.domain import fair, machines
+from scheduler.domain.board import Board, Job, Refund, Rejudge, Submission
+from shared import events
+from shared.event_log import Recorded
+from shared.events import Requires
+from shared.subjects import last_token
+
+# A queue of many versions of a problem is none; the oldest demands are forgotten past this.
+REQUIRES_MAX = 4096
+
+
+def evolve(board: Board, event: Recorded) -> Board:
+    """The board after one more event; one that it saw changes nothing. Errors: UnknownEvent."""
+    if event.seq <= board.seq:
+        return board
+    board.seq, board.last_id = event.seq, event.envelope.id
+    change = _CHANGES.get(event.envelope.type) or machines.CHANGES.get(event.envelope.type)
+    if change is not None:
+        change(board, event, event.fact, last_token(event.envelope.agg))
+    return board
+
+
+def _received(board: Board, event: Recorded, fact: events.SubmissionReceived, id_: str) -> None:
+    board.open_count[fact.account] = board.open_count.get(fact.account, 0) + 1
+    board.submissions[id_] = Submission(
+        id=id_,
+        version=event.seq,
+        account=fact.account,
+        problem=fact.problem,
+        problem_digest=fact.problem_digest,
+        gpu=fact.gpu,
+        mode=fact.mode,
+        source=fact.source,
+        name=fact.name,
+        deadline_at=fact.deadline_at,
+        class_=fact.class_,
+        requires=fact.requires,
+        bucket=fact.bucket,
+        cost=fact.cost,
+    )
+
+
+def _cancel_requested(
+    board: Board, event: Recorded, fact: events.SubmissionCancelRequested, id_: str
+) -> None:
+    submission = board.submissions.get(id_)
+    if submission is not None:
+        submission.version, submission.cancel = event.seq, fact.reason
+
+
+def _rejected(board: Board, _event: Recorded, fact: events.SubmissionRejected, id_: str) -> None:
+    _submission_over(board, id_, fact.code)
+
+
+def _finished(board: Board, _event: Recorded, fact: events.SubmissionFinished, id_: str) -> None:
+    # A cancelled one that names a verdict was cancelled too late to get anything back.
+    is_in_time = fact.outcome == "cancelled" and fact.verdict is None
+    is_returned = fact.outcome == "infra_failed" or is_in_time
+    _submission_over(board, id_, fact.code if is_returned else "")
+
+
+def _submission_over(board: Board, id_: str, refund: str) -> None:
+    submission = board.submissions.pop(id_, None)
+    if submission is None:
+        return
+    account = submission.account
+    board.open_count[account] -= 1
+    if refund and submission.bucket and submission.cost:
+        owed = Refund(submission.bucket, submission.cost, refund)
+        board.refunds.setdefault(account, {})[id_] = owed
+    _close_account(board, account)
+    job = board.jobs.get(submission.job or "")
+    if job is not None:
+        _forget(board, job)
+
+
+def _close_account(board: Board, account: str) -> None:
+    """What is kept of a participant goes with the last that is open or owed."""
+    if board.open_count.get(account) == 0:
+        del board.open_count[account]
+    if account not in board.open_count and account not in board.refunds:
+        board.quotas.pop(account, None)
+
+
+def _forget(board: Board, job: Job) -> None:
+    """A job leaves the board when it and its submission are over."""
+    if not job.is_over or (not job.is_side and job.submission in board.submissions):
+        return
+    del board.jobs[job.id]
+    run = board.runs.get(job.run or "")
+    if run is not None and run.end is not None:
+        del board.runs[run.id]
+
+
+def _queued(board: Board, event: Recorded, fact: events.JobQueued, id_: str) -> None:
+    submission = board.submissions.get(fact.submission)
+    source = fact.source or (submission.source if submission else None)
+    if source is None:
+        # Its submission ended at the same moment; nobody will miss it.
+        return
+    job = board.jobs[id_] = Job(
+        id=id_,
+        version=event.seq,
+        submission=fact.submission,
+        account=fact.account,
+        problem=fact.problem,
+        problem_digest=fact.problem_digest,
+        gpu=fact.gpu,
+        mode=fact.mode,
+        class_=fact.class_,
+        requires=fact.requires,
+        source=source,
+        name=fact.name or (submission.name if submission else ""),
+        deadline_at=fact.deadline_at,
+        attempts_max=fact.attempts_max,
+        queued_seq=event.seq,
+        queued_at=event.envelope.at,
+        agent=fact.agent,
+        rejudge=fact.rejudge,
+    )
+    fair.wait(board.pool(job.gpu), job)
+    if job.class_ == "canary":
+        machines.canary_queued(board, job)
+    elif job.rejudge:
+        _item_queued(board, job)
+    elif submission is not None:
+        submission.job = id_
+
+
+def _item_queued(board: Board, job: Job) -> None:
+    rejudge = board.rejudges.get(job.rejudge)
+    if rejudge is None:
+        job.cancel = "the rejudge is over"
+        return
+    rejudge.items = [item for item in rejudge.items if item.submission != job.submission]
+    if not rejudge.items:
+        del board.rejudges[job.rejudge]
+
+
+def _leased(board: Board, event: Recorded, fact: events.JobLeased, id_: str) -> None:
+    job = board.jobs.get(id_)
+    if job is None:
+        return
+    fair.lease(board.pool(job.gpu), job)
+    job.version, job.run, job.attempt = event.seq, fact.run, fact.attempt
+    job.agents = fact.agents or [fact.agent]
+
+
+def _requeued(board: Board, event: Recorded, fact: events.JobRequeued, id_: str) -> None:
+    job = board.jobs.get(id_)
+    if job is None:
+        return
+    job.version, job.run, job.agents, job.avoid = event.seq, None, [], fact.avoid_agents
+    board.runs.pop(fact.run, None)
+    fair.wait(board.pool(job.gpu), job)
+
+
+def _job_over(board: Board, event: Recorded, _fact: events.Fact, id_: str) -> None:
+    job = board.jobs.get(id_)
+    if job is None:
+        return
+    if job.run is None:
+        fair.leave(board.pool(job.gpu), job)
+    job.version, job.is_over, job.over_at = event.seq, True, event.envelope.at
+    machines.canary_over(board, job)
+    _forget(board, job)
+
+
+def _quota_taken(board: Board, event: Recorded, _fact: events.QuotaTaken, id_: str) -> None:
+    board.quotas[id_] = event.seq
+
+
+def _quota_limited(board: Board, event: Recorded, _fact: events.QuotaLimitSet, id_: str) -> None:
+    if id_ in board.quotas:
+        board.quotas[id_] = event.seq
+
+
+def _quota_returned(board: Board, event: Recorded, fact: events.QuotaReturned, id_: str) -> None:
+    board.quotas[id_] = event.seq
+    owed = board.refunds.get(id_, {})
+    owed.pop(fact.submission, None)
+    if not owed:
+        board.refunds.pop(id_, None)
+    _close_account(board, id_)
+
+
+def _published(board: Board, _event: Recorded, fact: events.ProblemPublished, _id: str) -> None:
+    if fact.requires != Requires():
+        board.requires[fact.digest] = fact.requires
+    if len(board.requires) > REQUIRES_MAX:
+        del board.requires[next(iter(board.requires))]
+
+
+def _rejudge_asked(board: Board, _event: Recorded, fact: events.RejudgeRequested, id_: str) -> None:
+    if fact.items:
+        board.rejudges[id_] = Rejudge(fact.problem, fact.to_digest, list(fact.items))
+
+
+def _rejudge_over(board: Board, _event: Recorded, _fact: events.Fact, id_: str) -> None:
+    board.rejudges.pop(id_, None)
+    for job in board.jobs.values():
+        if job.rejudge == id_:
+            job.cancel = "the rejudge is over"
+
+
+_CHANGES: dict[str, Callable[[Board, Recorded, Any, str], None]] = {
+    "SubmissionReceived": _received,
+    "SubmissionCancelRequested": _cancel_requested,
+    "SubmissionRejected": _rejected,
+    "SubmissionFinished": _finished,
+    "JobQueued": _queued,
+    "JobLeased": _leased,
+    "JobRequeued": _requeued,
+    "JobFinished": _job_over,
+    "JobGivenUp": _job_over,
+    "JobCancelled": _job_over,
+    "QuotaTaken": _quota_taken,
+    "QuotaLimitSet": _quota_limited,
+    "QuotaReturned": _quota_returned,
+    "ProblemPublished": _published,
+    "RejudgeRequested": _rejudge_asked,
+    "RejudgeApplied": _rejudge_over,
+    "RejudgeDiscarded": _rejudge_over,
+}

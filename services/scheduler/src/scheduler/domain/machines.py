@@ -1,0 +1,185 @@
+"""The fold's other half: what each event changes of runs, agents and pools on the board."""
+
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+from scheduler.domain import fair
+from scheduler.domain.board import Agent, Board, Canary, Job, Run
+from shared import events
+from shared.event_log import Recorded
+
+CANARY_TIMES_MAX = 50
+# How a run ends when what it ran took its agent or its harness down.
+DEADLY = ("supervisor", "sandbox", "device", "agent_silent", "agent_restarted")
+# Ends that say nothing against the agent.
+BLAMELESS = ("problem_fault", "drained", "overdue_running", "agent_revoked", "gang_broken")
+
+
+def canary_queued(board: Board, job: Job) -> None:
+    """An agent has its next canary."""
+    agent = board.agent(job.agent)
+    agent.canaries += 1
+    agent.canary_at, agent.canary_job = job.queued_at, job.id
+
+
+def canary_over(board: Board, job: Job) -> None:
+    """An agent's canary is over, if the job is one."""
+    agent = board.agents.get(job.agent)
+    if agent is not None and agent.canary_job == job.id:
+        agent.canary_job = ""
+
+
+def _assigned(board: Board, event: Recorded, fact: events.JobAssigned, id_: str) -> None:
+    name, job = event.envelope.agg.split(".")[1], board.jobs.get(fact.job)
+    # A run counts only if the lease of its job, which no agent can write, names its agent.
+    if job is None or job.run is None or name not in job.agents:
+        return
+    board.runs[id_] = Run(
+        id=id_,
+        agent=name,
+        job=fact.job,
+        version=event.seq,
+        session=fact.session,
+        leader=job.run,
+        assigned_at=event.envelope.at,
+        lease_until_at=fact.lease_until_at,
+    )
+    agent = board.agent(name)
+    agent.run = agent.last_run = id_
+
+
+def _run_moved(board: Board, event: Recorded, fact: Any, id_: str) -> None:
+    run = board.runs.get(id_)
+    if run is None or run.end is not None:
+        return
+    run.version = event.seq
+    if isinstance(fact, events.RunStarted):
+        run.has_begun = True
+    elif type(fact).is_terminal:
+        run.end = event.envelope.type
+        run.code = getattr(fact, "code", "")
+        run.reason = getattr(fact, "reason", "")
+        run.verdict = getattr(fact, "verdict", "")
+        _run_over(board, event, run, fact)
+
+
+def _run_over(board: Board, event: Recorded, run: Run, fact: events.Fact) -> None:
+    agent, job = board.agent(run.agent), board.jobs.get(run.job)
+    if agent.run == run.id:
+        agent.run = ""
+    _judge_agent(agent, run)
+    if run.is_member or job is None:
+        del board.runs[run.id]
+    if job is None:
+        return
+    if run.is_member:
+        _member_over(board, job, run)
+        return
+    took_s = max(0.0, (event.envelope.at - run.assigned_at).total_seconds())
+    fair.settle(board.pool(job.gpu), job, took_s)
+    job.took_down += run.code in DEADLY
+    if isinstance(fact, events.RunCompleted) and fact.verdict == "passed":
+        run.time_us = _time_us(fact)
+    if isinstance(fact, events.RunCompleted) and job.class_ != "canary":
+        fair.remember(board.pool(job.gpu), job, took_s)
+    if job.is_over:
+        # Its job was forgotten for all but this.
+        board.runs.pop(run.id, None)
+
+
+def _judge_agent(agent: Agent, run: Run) -> None:
+    if run.end == "RunCompleted":
+        agent.failures = 0
+    elif run.end in ("RunFailed", "JobExpired") and run.code not in BLAMELESS:
+        agent.failures += 1
+
+
+def _member_over(board: Board, job: Job, run: Run) -> None:
+    """A gang that lost a member is no gang: its leader's run is to expire."""
+    leader = board.runs.get(run.leader)
+    if leader is not None and leader.end is None and job.run == leader.id:
+        leader.reason = f"agent {run.agent} of its gang was lost: {run.reason}"
+
+
+def _time_us(fact: events.RunCompleted) -> float:
+    """The geometric mean over the timed cases, 0 if there is no time."""
+    times = [case.time_us for case in fact.cases if case.stage == "time" and case.time_us]
+    return statistics.geometric_mean(times) if times and min(times) > 0 else 0.0
+
+
+def _agent_said(board: Board, event: Recorded, fact: events.Fact, id_: str) -> None:
+    """Anything on an agent's aggregate moves its version."""
+    agent = board.agent(id_)
+    agent.version = event.seq
+    match fact:
+        case events.AgentRegistered():
+            agent.registration = fact
+        case events.AgentRevoked():
+            agent.revoked = fact.reason or "revoked"
+        case events.AgentCordoned():
+            agent.cordon = fact.reason or "cordoned"
+        case events.AgentDrained():
+            agent.drain = fact.reason or "drained"
+        case events.AgentQuarantined():
+            agent.quarantine = fact.reason or "quarantined"
+        case events.AgentReleased():
+            agent.cordon = agent.drain = agent.quarantine = ""
+            agent.failures = 0
+
+
+def _canary_judged(board: Board, event: Recorded, fact: events.CanaryJudged, id_: str) -> None:
+    board.agent(id_).version = event.seq
+    run = board.runs.get(fact.run)
+    job = run and board.jobs.get(run.job)
+    canary = job and board.pool(job.gpu).canary
+    if run and canary and fact.is_good:
+        canary.times_us = [*canary.times_us, run.time_us][-CANARY_TIMES_MAX:]
+
+
+def _pool_paused(board: Board, _event: Recorded, fact: events.PoolPaused, id_: str) -> None:
+    board.pool(id_).paused = fact.reason
+
+
+def _pool_resumed(board: Board, _event: Recorded, _fact: events.PoolResumed, id_: str) -> None:
+    board.pool(id_).paused = None
+
+
+def _canary_chosen(board: Board, event: Recorded, fact: events.CanaryChosen, id_: str) -> None:
+    _drop_canaries(board, id_)
+    board.pool(id_).canary = Canary(event.seq, fact)
+
+
+def _canary_removed(board: Board, _event: Recorded, _fact: events.CanaryRemoved, id_: str) -> None:
+    _drop_canaries(board, id_)
+    board.pool(id_).canary = None
+
+
+def _drop_canaries(board: Board, gpu: str) -> None:
+    for job in board.jobs.values():
+        if job.class_ == "canary" and job.gpu == gpu:
+            job.cancel = "the pool has another canary, or none"
+
+
+CHANGES: dict[str, Callable[[Board, Recorded, Any, str], None]] = {
+    "JobAssigned": _assigned,
+    "RunStarted": _run_moved,
+    "RunStageFinished": _run_moved,
+    "RunCompleted": _run_moved,
+    "RunFailed": _run_moved,
+    "JobExpired": _run_moved,
+    "RunCancelled": _run_moved,
+    "RunReleased": _run_moved,
+    "AgentRegistered": _agent_said,
+    "AgentEnrolled": _agent_said,
+    "AgentRevoked": _agent_said,
+    "AgentCordoned": _agent_said,
+    "AgentDrained": _agent_said,
+    "AgentQuarantined": _agent_said,
+    "AgentReleased": _agent_said,
+    "CanaryJudged": _canary_judged,
+    "PoolPaused": _pool_paused,
+    "PoolResumed": _pool_resumed,
+    "CanaryChosen": _canary_chosen,
+    "CanaryRemoved": _canary_removed,
+}

@@ -1,0 +1,146 @@
+"""Cordon, drain, quarantine, release, revoke and paused pools: kept in the log, told by it."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.domain.fair import Policy
+from shared import events, subjects
+from tests.scheduler.histories import (
+    OFFER,
+    History,
+    completed,
+    failed,
+    given_received,
+    given_running,
+    offering,
+    received,
+    started,
+    world,
+)
+
+AGENT = subjects.agent("a1")
+ORDERS: list[Any] = [
+    events.AgentCordoned(reason="a look at its fan"),
+    events.AgentDrained(reason="a new driver"),
+    events.AgentQuarantined(reason="it drifts", failures=0),
+    events.AgentRevoked(reason="sold"),
+]
+
+
+def given_known() -> History:
+    history = History()
+    history.settle(world(OFFER))
+    return history
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_an_agent_out_of_service_gets_no_job(order: events.Fact) -> None:
+    history = given_known().say(AGENT, order)
+    history.say(subjects.submission("s1"), received())
+    assert "JobAssigned" not in history.settle(world(OFFER))
+
+
+@pytest.mark.parametrize("order", ORDERS[:3])
+def test_a_released_agent_gets_jobs_again(order: events.Fact) -> None:
+    history = given_known().say(AGENT, order)
+    history.say(subjects.submission("s1"), received())
+    history.settle(world(OFFER))
+    history.say(AGENT, events.AgentReleased(reason="looked at"))
+    assert "JobAssigned" in history.settle(world(OFFER))
+
+
+def test_a_revoked_agent_stays_revoked() -> None:
+    history = given_known().say(AGENT, ORDERS[3])
+    history.say(AGENT, events.AgentReleased(reason="a mistake"))
+    history.say(subjects.submission("s1"), received())
+    assert "JobAssigned" not in history.settle(world(OFFER))
+
+
+@pytest.mark.parametrize("order", ORDERS[:3])
+def test_the_run_in_hand_of_an_agent_out_of_service_may_end(order: events.Fact) -> None:
+    history = given_running().say(AGENT, order)
+    assert history.settle(world(OFFER)) == []
+    history.say(history.run_agg(), completed())
+    assert history.settle(world(OFFER)) == ["JobFinished"]
+
+
+def test_the_run_of_a_revoked_agent_goes_to_another_even_when_begun() -> None:
+    history = given_running().say(AGENT, ORDERS[3])
+    said = history.settle(world(OFFER, offering("a2")))
+    assert said == ["AgentRegistered", "JobExpired", "JobRequeued", "JobLeased", "JobAssigned"]
+
+
+def fail(history: History, times: int, code: str = "noisy") -> list[str]:
+    """Let `a1` fail so many different submissions in a row."""
+    said: list[str] = []
+    for _ in range(times):
+        history.say(subjects.submission(f"s{history.seq}"), received(f"p{history.seq}"))
+        said += history.settle(world(OFFER))
+        history.say(history.run_agg(), failed(code))
+        said += history.settle(world())
+    return said
+
+
+def test_an_agent_that_fails_three_times_in_a_row_is_in_quarantine() -> None:
+    history = given_known()
+    assert "AgentQuarantined" not in fail(history, 2)
+    assert fail(history, 1).count("AgentQuarantined") == 1
+    history.say(subjects.submission("s"), received())
+    assert "JobAssigned" not in history.settle(world(OFFER))
+
+
+def test_a_verdict_in_between_begins_the_count_anew() -> None:
+    history = given_known()
+    fail(history, 2)
+    history.settle(world(OFFER))
+    history.say(history.run_agg(), started()).say(history.run_agg(), completed())
+    assert "AgentQuarantined" not in fail(history, 2)
+
+
+def test_a_release_begins_the_count_anew() -> None:
+    history = given_known()
+    fail(history, 3)
+    history.say(AGENT, events.AgentReleased(reason="mended"))
+    assert "AgentQuarantined" not in fail(history, 2)
+
+
+def test_the_authors_mistakes_are_not_counted_against_an_agent() -> None:
+    assert "AgentQuarantined" not in fail(given_known(), 5, "problem_fault")
+
+
+def test_how_many_failures_are_too_many_is_the_operators_matter() -> None:
+    history = given_received()
+    history.settle(world(OFFER))
+    history.say(history.run_agg(), failed())
+    said = history.settle(world(), Policy(quarantine_after=1))
+    assert "AgentQuarantined" in said
+
+
+def test_a_paused_pool_gives_out_nothing_until_it_is_resumed() -> None:
+    history = given_received()
+    history.say(subjects.pool("CPU"), events.PoolPaused(reason="a new driver"))
+    assert "JobAssigned" not in history.settle(world(OFFER))
+    history.say(subjects.pool("CPU"), events.PoolResumed(reason="it is in"))
+    assert "JobAssigned" in history.settle(world(OFFER))
+
+
+def test_a_run_goes_on_in_a_paused_pool() -> None:
+    history = given_running()
+    history.say(subjects.pool("CPU"), events.PoolPaused(reason="a new driver"))
+    assert history.settle(world(OFFER)) == []
+
+
+def test_a_paused_intake_holds_no_queued_job_back() -> None:
+    history = given_received()
+    history.say(subjects.audit("platform"), events.IntakePaused(reason="a new release"))
+    assert "JobAssigned" in history.settle(world(OFFER))
+
+
+def test_a_run_that_no_lease_names_is_nobodys() -> None:
+    history = given_running()
+    (_, order) = history.of_type("JobAssigned")[0]
+    assert isinstance(order, events.JobAssigned)
+    history.say(subjects.run("a9", "forged"), order)
+    history.say(subjects.run("a9", "forged"), completed())
+    assert history.settle(world(OFFER)) == []

@@ -1,0 +1,146 @@
+"""A cancel ends a submission wherever it is; what was taken of a quota comes back once."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.domain.rules import due
+from shared import events, subjects
+from tests.scheduler.histories import (
+    LATE,
+    OFFER,
+    T0,
+    History,
+    completed,
+    ranked_end,
+    received,
+    started,
+    world,
+)
+
+AGG = subjects.submission("s1")
+CANCEL = events.SubmissionCancelRequested(reason="I found a bug")
+
+
+def given_paid(**other: Any) -> History:
+    history = History()
+    taken = events.QuotaTaken(
+        submission="s1", bucket="identity.CPU.ranked", cost=1, window_until_at=T0
+    )
+    history.say(subjects.quota("ada"), taken)
+    return history.say(AGG, received(bucket="identity.CPU.ranked", cost=1, **other))
+
+
+def given(state: str) -> History:
+    history = given_paid()
+    if state != "received":
+        history.settle(world() if state == "queued" else world(OFFER))
+    if state in ("running", "ranking"):
+        history.say(history.run_agg(), started())
+    if state == "ranking":
+        history.say(history.run_agg(), completed())
+        history.settle(world(OFFER))
+    return history
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("received", ["SubmissionFinished"]),
+        ("queued", ["SubmissionFinished", "JobCancelled"]),
+        ("assigned", ["SubmissionFinished", "JobCancelled", "RunCancelled"]),
+        ("running", ["SubmissionFinished", "JobCancelled", "RunCancelled"]),
+    ],
+)
+def test_a_cancel_before_a_verdict_ends_all_that_is_open_and_pays_back(
+    state: str, said: list[str]
+) -> None:
+    history = given(state).say(AGG, CANCEL)
+    found = [name for name in history.settle(world(OFFER)) if name != "AgentRegistered"]
+    assert found == [*said, "QuotaReturned"]
+    (_, end), *others = history.of_type("SubmissionFinished")
+    assert isinstance(end, events.SubmissionFinished)
+    assert (end.outcome, end.code, end.reason) == ("cancelled", "cancelled", "I found a bug")
+    assert not others
+
+
+def test_a_cancel_after_the_verdict_ends_the_submission_and_pays_nothing_back() -> None:
+    history = given("ranking").say(AGG, CANCEL)
+    assert history.settle(world(OFFER)) == ["SubmissionFinished"]
+
+
+def test_a_cancel_that_meets_a_verdict_loses_to_it() -> None:
+    history = given("running").say(AGG, CANCEL)
+    (cancel,) = list(due(history.board, world(OFFER)))
+    history.say(history.run_agg(), completed())
+    assert not history.move(cancel)
+    assert history.settle(world(OFFER)) == ["SubmissionFinished", "JobFinished"]
+
+
+def test_a_cancelled_agent_is_free_for_the_next() -> None:
+    history = given("running")
+    history.say(subjects.submission("s2"), received("bob"))
+    history.settle(world(OFFER))
+    history.say(AGG, CANCEL)
+    assert "JobAssigned" in history.settle(world(OFFER))
+
+
+def test_a_job_that_was_queued_while_its_submission_was_cancelled_is_cancelled() -> None:
+    history = given("received")
+    (queued,) = list(due(history.board, world()))
+    history.say(AGG, CANCEL)
+    (cancel,) = list(due(history.board, world()))
+    assert history.move(queued)
+    assert history.move(cancel)
+    assert history.settle(world(OFFER)) == [
+        "AgentRegistered",
+        "QuotaReturned",
+        "JobCancelled",
+    ]
+    assert history.board.jobs == {}
+
+
+@pytest.mark.parametrize(
+    ("end", "is_returned"),
+    [
+        (ranked_end(), False),
+        (ranked_end(outcome="infra_failed", code="bad_signature", is_eligible=False), True),
+        (ranked_end(outcome="failed", is_eligible=False), False),
+        (events.SubmissionRejected(code="too_many_open", reason=""), True),
+    ],
+)
+def test_whoever_ends_it_the_platforms_failure_is_paid_back_exactly_once(
+    end: events.Fact, is_returned: bool
+) -> None:
+    history = given("ranking").say(AGG, end)
+    assert history.settle(world(OFFER)) == (["QuotaReturned"] if is_returned else [])
+    assert history.board.quotas == {}
+
+
+def test_two_refunds_of_one_account_are_one_batch_after_one_version() -> None:
+    history = given_paid()
+    history.say(subjects.submission("s2"), received(bucket="identity.CPU.ranked", cost=2))
+    for number in (1, 2):
+        history.say(subjects.submission(f"s{number}"), CANCEL)
+    history.settle(world())
+    facts = [fact for _, fact in history.of_type("QuotaReturned")]
+    assert sorted(getattr(fact, "cost", 0) for fact in facts) == [1, 2]
+
+
+def test_a_rival_that_paid_first_makes_a_refund_impossible() -> None:
+    history = given("received").say(AGG, CANCEL)
+    (end,) = list(due(history.board, world()))
+    history.move(end)
+    (refund,) = list(due(history.board, world()))
+    assert history.move(refund)
+    assert not history.move(refund)
+
+
+def test_an_overdue_submission_gets_its_quota_back() -> None:
+    history = given("queued")
+    assert history.settle(world(now=LATE))[-1] == "QuotaReturned"
+
+
+def test_a_submission_without_quota_gives_nothing_back() -> None:
+    history = History().say(AGG, received()).say(AGG, CANCEL)
+    assert history.settle(world()) == ["SubmissionFinished"]

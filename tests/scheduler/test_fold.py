@@ -1,0 +1,105 @@
+"""The fold: the same from every snapshot, the same twice, and as small as what is open."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.domain.board import Board
+from scheduler.domain.fold import evolve
+from scheduler.service import freeze, thaw
+from shared import events, subjects
+from shared.event_log import Recorded
+from tests.scheduler.histories import (
+    OFFER,
+    History,
+    completed,
+    offering,
+    ranked_end,
+    received,
+    started,
+    world,
+)
+from tests.scheduler.test_cancel import CANCEL
+from tests.scheduler.test_sides import given_canary, given_rejudge
+
+
+def folded(events_: list[Recorded], board: Board | None = None) -> Board:
+    board = Board() if board is None else board
+    for event in events_:
+        board = evolve(board, event)
+    return board
+
+
+def eventful(steps: list[int]) -> History:
+    """A history in which much of what can happen happens, in an order drawn."""
+    history = given_rejudge(2)
+    history.say(subjects.pool("CPU"), given_canary().facts[-1][1])
+    for place, step in enumerate(steps):
+        running = [run for run in history.board.runs.values() if run.end is None]
+        agg = subjects.run(running[0].agent, running[0].id) if running else ""
+        taken = events.QuotaTaken(
+            submission=f"s{place}", bucket="b", cost=1, window_until_at=received().deadline_at
+        )
+        match step:
+            case 0 | 1:
+                history.say(subjects.quota("ada"), taken)
+                one = received(bucket="b", cost=1, class_="contest" if step else "practice")
+                history.say(subjects.submission(f"s{place}"), one)
+            case 2 if running:
+                history.say(agg, started())
+            case 3 if running:
+                history.say(agg, completed(time_us=3.0))
+            case 4 if running:
+                history.say(agg, events.RunFailed(stage="", code="noisy", reason="loud"))
+            case 5 if history.board.submissions:
+                history.say(subjects.submission(next(iter(history.board.submissions))), CANCEL)
+            case 6:
+                history.settle(world(OFFER))
+            case _:
+                history.settle(world(OFFER, offering("a2")))
+    return history
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 7), max_size=30), st.data())
+def test_from_any_snapshot_the_board_is_that_of_the_whole_log(
+    steps: list[int], data: st.DataObject
+) -> None:
+    history = eventful(steps)
+    at = data.draw(st.integers(0, len(history.events)))
+    kept = thaw(freeze(folded(history.events[:at]), "1"), "1")
+    assert kept is not None
+    assert folded(history.events[at:], kept) == history.board
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 7), max_size=30))
+def test_folding_twice_gives_the_same_board(steps: list[int]) -> None:
+    history = eventful(steps)
+    twice = [event for event in history.events for _ in range(2)]
+    assert folded(twice) == folded(history.events) == history.board
+    assert folded(history.events, folded(history.events)) == history.board
+
+
+def test_a_snapshot_of_other_code_or_a_damaged_one_is_not_read() -> None:
+    board = eventful([0, 6, 2]).board
+    assert thaw(freeze(board, "1"), "2") is None
+    assert thaw(freeze(board, "1")[:-7], "1") is None
+    assert thaw(b"", "1") is None
+    assert thaw(None, "1") is None
+
+
+def test_the_board_does_not_grow_with_what_is_over() -> None:
+    history = History()
+    sizes = []
+    for number in range(60):
+        agg = subjects.submission(f"s{number}")
+        history.say(agg, received(f"p{number}"))
+        history.settle(world(OFFER))
+        history.say(history.run_agg(), completed(time_us=1.0))
+        history.settle(world(OFFER))
+        history.say(agg, ranked_end())
+        history.settle(world(OFFER))
+        sizes.append(len(freeze(history.board, "1")))
+    # All that grows is how long the newest runs took, up to a limit.
+    assert sizes[-1] - sizes[40] < 50
+    assert history.board.jobs == history.board.runs == history.board.open_count == {}

@@ -1,0 +1,146 @@
+"""A job of several GPUs: all at once on one host or not at all, and singles do not starve it."""
+
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.domain.fair import Policy
+from scheduler.domain.moves import Offer, World
+from shared import events, subjects
+from shared.events import Requires
+from tests.scheduler.histories import (
+    LATE,
+    History,
+    completed,
+    failed,
+    offering,
+    received,
+    started,
+    world,
+)
+
+FAR = LATE + timedelta(days=30)
+
+
+def host(name: str, count: int) -> list[Offer]:
+    return [offering(f"{name}{number}", host=name) for number in range(count)]
+
+
+def given_gang(count: int = 2) -> History:
+    history = History()
+    one = received(requires=Requires(count=count), deadline_at=FAR)
+    return history.say(subjects.submission("gang"), one)
+
+
+def orders(history: History) -> list[tuple[str, events.JobAssigned]]:
+    return [
+        (agg, fact)
+        for agg, fact in history.of_type("JobAssigned")
+        if isinstance(fact, events.JobAssigned)
+    ]
+
+
+def test_a_gang_gets_agents_of_one_host_at_once() -> None:
+    history = given_gang(2)
+    history.settle(world(*host("h", 1), *host("i", 2)))
+    (leader, first), (member, second) = orders(history)
+    assert first.gang == second.gang == ["i0", "i1"]
+    assert (leader.split(".")[1], member.split(".")[1]) == ("i0", "i1")
+    (_, leased) = history.of_type("JobLeased")[0]
+    assert isinstance(leased, events.JobLeased)
+    assert (leased.agent, leased.agents) == ("i0", ["i0", "i1"])
+    assert subjects.run("i0", leased.run) == leader
+
+
+def test_a_gang_is_never_spread_over_hosts() -> None:
+    history = given_gang(2)
+    assert "JobAssigned" not in history.settle(world(*host("h", 1), *host("i", 1), offering("x")))
+
+
+def test_the_members_are_released_when_the_leader_is_done() -> None:
+    history = given_gang(3)
+    alive = world(*host("h", 3))
+    history.settle(alive)
+    (leader, _), *_ = orders(history)
+    history.say(leader, started()).say(leader, completed())
+    assert sorted(history.settle(alive)) == ["JobFinished", "RunReleased", "RunReleased"]
+    assert all(not agent.run for agent in history.board.agents.values())
+
+
+def test_a_gang_that_loses_a_member_expires_whole() -> None:
+    history = given_gang(2)
+    history.settle(world(*host("h", 2)))
+    said = history.settle(world(*host("h", 1)))
+    assert said == ["JobExpired", "JobExpired", "JobRequeued"]
+    assert all(not agent.run for agent in history.board.agents.values())
+
+
+def test_a_begun_gang_that_loses_a_member_is_not_repeated() -> None:
+    history = given_gang(2)
+    history.settle(world(*host("h", 2)))
+    history.say(orders(history)[0][0], started())
+    said = history.settle(world(*host("h", 1)))
+    assert said == ["JobExpired", "JobExpired", "JobGivenUp", "SubmissionFinished"]
+
+
+def test_a_gang_whose_leader_dies_frees_its_members() -> None:
+    history = given_gang(2)
+    history.settle(world(*host("h", 2)))
+    said = history.settle(world(host("h", 2)[1]))
+    assert said == ["JobExpired", "JobRequeued", "RunReleased"]
+
+
+def test_a_member_that_turns_its_order_down_breaks_the_gang() -> None:
+    history = given_gang(2)
+    alive = world(*host("h", 2))
+    history.settle(alive)
+    history.say(orders(history)[1][0], failed("quarantine"))
+    assert history.settle(alive)[:2] == ["JobExpired", "JobRequeued"]
+
+
+def test_a_cancelled_gang_frees_every_agent() -> None:
+    history = given_gang(3)
+    alive = world(*host("h", 3))
+    history.settle(alive)
+    history.say(subjects.submission("gang"), events.SubmissionCancelRequested(reason="no"))
+    assert history.settle(alive).count("RunCancelled") == 3
+    assert all(not agent.run for agent in history.board.agents.values())
+
+
+def test_a_larger_gang_finds_the_host_that_a_smaller_one_left_whole() -> None:
+    history = given_gang(2)
+    four = received("bob", requires=Requires(count=4), deadline_at=FAR)
+    history.say(subjects.submission("four"), four)
+    history.settle(world(*host("h", 4), *host("i", 2)))
+    assert len(orders(history)) == 6
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(2, 4), st.integers(0, 6))
+def test_singles_that_never_end_coming_do_not_starve_a_gang(
+    random: "st.DataObject", size: int, passed_max: int
+) -> None:
+    """After `gang_passed_max` leases of its pool a host is kept; then its runs need only end."""
+    policy = Policy(gang_passed_max=passed_max)
+    history, offers = given_gang(size), host("h", size)
+    history.settle(world(*offers[:1]))
+    for number in range(4 * passed_max + 8 * size):
+        single = received(f"p{number}", mode="test", deadline_at=FAR)
+        history.say(subjects.submission(f"s{number}"), single)
+        history.settle(World(history.at, {one.agent: one for one in offers}), policy)
+        if any(order.gang for _, order in orders(history)):
+            return
+        runs = [run for run in history.board.runs.values() if run.end is None]
+        run = random.choice(runs)  # type: ignore[attr-defined]
+        history.say(subjects.run(run.agent, run.id), completed())
+    raise AssertionError("the gang never got its host")
+
+
+def test_a_gang_that_no_host_could_ever_take_keeps_none_idle() -> None:
+    history = given_gang(8)
+    alive = world(*host("h", 2))
+    for number in range(3):
+        history.say(subjects.submission(f"s{number}"), received(f"p{number}", mode="test"))
+    history.settle(alive, Policy(gang_passed_max=0))
+    assert len(orders(history)) == 2

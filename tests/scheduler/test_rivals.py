@@ -1,0 +1,133 @@
+"""Several schedulers, each with its own view of the log and of who is alive: the log decides."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.domain.board import Board
+from scheduler.domain.fold import evolve
+from scheduler.domain.moves import Move, Offer
+from scheduler.domain.rules import due
+from shared import events, subjects
+from shared.events import Requires
+from tests.scheduler.histories import (
+    LATE,
+    History,
+    completed,
+    failed,
+    offering,
+    received,
+    started,
+    world,
+)
+
+AGENTS = ("a1", "a2", "a3")
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["read", "look", "say", "say", "receive", "run", "fail", "cancel"]),
+        st.integers(0, 7),
+    ),
+    max_size=80,
+)
+
+
+@dataclass
+class Rival:
+    """A scheduler that has read so far, and may still have something to say."""
+
+    board: Board = field(default_factory=Board)
+    moves: list[Move] = field(default_factory=list)
+
+    def read(self, history: History, most: int) -> None:
+        for event in history.events[self.board.seq : self.board.seq + most]:
+            self.board = evolve(self.board, event)
+
+
+def offers(number: int) -> list[Offer]:
+    """Whom a rival hears: any of the agents, always said to be free."""
+    return [offering(name, host="h") for place, name in enumerate(AGENTS) if number >> place & 1]
+
+
+def leases_overlap(history: History) -> bool:
+    """Whether a job, or an agent, ever had two runs open at once."""
+    open_runs: dict[str, str] = {}
+    for agg, fact in history.facts:
+        if isinstance(fact, events.JobAssigned):
+            assert agg not in open_runs, "an order twice"
+            open_runs[agg] = fact.job
+            agents = Counter(one.split(".")[1] for one in open_runs)
+            leaders = Counter(job for one, job in open_runs.items() if _leads(one, history))
+            if max(agents.values()) > 1 or max(leaders.values(), default=0) > 1:
+                return True
+        elif type(fact).is_terminal:
+            open_runs.pop(agg, None)
+    return False
+
+
+def _leads(agg: str, history: History) -> bool:
+    leased = [fact for _, fact in history.of_type("JobLeased")]
+    return any(getattr(fact, "run", "") == agg.split(".")[2] for fact in leased)
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS)
+def test_no_job_and_no_agent_ever_has_two_leases_at_once(steps: list[tuple[str, int]]) -> None:
+    history, rivals = History(), [Rival(), Rival(), Rival()]
+    for place, (what, number) in enumerate(steps):
+        rival = rivals[number % 3]
+        if what == "read":
+            rival.read(history, number + 1)
+        elif what == "look":
+            rival.moves = list(due(rival.board, world(*offers(number))))
+        elif what == "say" and rival.moves:
+            history.move(rival.moves.pop(number % len(rival.moves)))
+        else:
+            _happen(history, what, number, f"s{place}")
+    assert not leases_overlap(history)
+    for _ in range(3):
+        for rival in rivals:
+            rival.read(history, len(history.events))
+            assert rival.board == history.board
+            for move in due(rival.board, world(*offers(7))):
+                history.move(move)
+    history.settle(world(now=LATE))
+    assert not leases_overlap(history)
+
+
+def _happen(history: History, what: str, number: int, name: str) -> None:
+    runs = [run for run in history.board.runs.values() if run.end is None and not run.is_member]
+    if what == "receive":
+        one = received(f"p{number}", requires=Requires(count=1 + number % 2))
+        history.say(subjects.submission(name), one)
+    elif what == "cancel" and history.board.submissions:
+        id_ = sorted(history.board.submissions)[number % len(history.board.submissions)]
+        history.say(subjects.submission(id_), events.SubmissionCancelRequested(reason="never mind"))
+    elif what in ("run", "fail") and runs:
+        run = runs[number % len(runs)]
+        agg = subjects.run(run.agent, run.id)
+        if not run.has_begun:
+            history.say(agg, started())
+        else:
+            history.say(agg, completed() if what == "run" else failed())
+
+
+def test_two_who_give_one_agent_different_jobs_cannot_both() -> None:
+    history = History()
+    for number in (1, 2):
+        history.say(subjects.submission(f"s{number}"), received(f"p{number}"))
+    history.settle(world())
+    only = world(offering("a1"))
+    moves = [move for move in due(history.board, only) if len(move) == 2]
+    (first,) = moves
+    other = History()
+    for event in history.events:
+        other.board = evolve(other.board, event)
+    # The rival never heard of the first job's submission being open, so it takes the second.
+    other.board.submissions.pop(first[0].corr)
+    (second,) = [move for move in due(other.board, only) if len(move) == 2]
+    assert first[0].agg != second[0].agg
+    assert first[1].agg == second[1].agg
+    assert history.move(first)
+    assert not history.move(second)
