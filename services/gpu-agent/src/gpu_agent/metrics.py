@@ -33,6 +33,7 @@ class AgentMetrics:
         self.temperature = Gauge(f"{gpu}_temperature_celsius", "Temperature", ["gpu"])
         self.clock = Gauge(f"{gpu}_clock_hertz", "Clock of the SMs between runs", ["gpu"])
         self.xids = Gauge(f"{gpu}_xids", "Xid errors in the kernel's log, -1 if it is not ours")
+        self.failures.labels("platform")
         for verdict in ("passed", "infra_failed", "lost"):
             self.runs.labels(verdict)
         self.took.labels("all")

@@ -1,0 +1,70 @@
+"""A platform at work, and a real Prometheus that looks at it."""
+
+import shutil
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from shared.errors import Failed
+from shared.servers import nats, postgresql
+from tests.observability.prometheus import Prometheus
+from tests.system.people import HONEST, Person, add_problem
+from tests.system.running import ROOT, Running
+
+SETTLE_S_MAX = 20
+# Two looks at everything, so that a rate has something to be made of.
+LOOKS = 'min(count_over_time(up{job=~"ingest|ranker|scheduler|gpu-agent"}[1m]))'
+
+
+@pytest.fixture(scope="package")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A platform with a problem, where Prometheus is installed to look at it."""
+    if shutil.which("prometheus") is None:
+        pytest.skip("NOT RUN: no prometheus here; apt-get install prometheus")
+    try:
+        nats.binary()
+        postgresql.binaries()
+    except Failed as failed:
+        pytest.skip(str(failed))
+    platform = Running(tmp_path_factory.mktemp("observed") / "home")
+    try:
+        yield platform.up()
+    finally:
+        if platform.process is not None and platform.process.poll() is None:
+            platform.stop()
+
+
+@pytest.fixture(scope="package")
+def prometheus(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """A Prometheus that saw a submission go by."""
+    ports = running.state["ports"]
+    targets = {
+        job: f"127.0.0.1:{ports[job.replace('-', '_') + '_ops']}"
+        for job in ("ingest", "ranker", "scheduler", "gpu-agent")
+    }
+    found = Prometheus(tmp_path_factory.mktemp("prometheus") / "home", targets)
+    try:
+        found.start()
+        _work(running)
+        _settle(found)
+        yield found
+    finally:
+        found.stop()
+
+
+def _work(running: Running) -> None:
+    add_problem(running.url, ROOT / "problems" / "identity")
+    with Person(running.url, "ada") as ada:
+        assert ada.end(ada.submit(HONEST))["outcome"] == "passed"
+
+
+def _settle(prometheus: Prometheus) -> None:
+    until = time.monotonic() + SETTLE_S_MAX
+    while True:
+        looks = prometheus.query(LOOKS)
+        seen = prometheus.query("warpboard_scheduler_log_events > 0")
+        if looks and float(looks[0]["value"][1]) >= 4 and seen:
+            return
+        assert time.monotonic() < until, f"Prometheus saw too little: {looks}"
+        time.sleep(0.1)

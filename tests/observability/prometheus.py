@@ -1,0 +1,168 @@
+"""A real Prometheus beside a platform, with our configuration and our alerts, only faster."""
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import yaml
+
+ROOT = Path(__file__).parent.parent.parent
+DEPLOY = ROOT / "deploy"
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
+DASHBOARD = DEPLOY / "grafana" / "dashboard.json"
+READY_S_MAX = 20
+STOP_S_MAX = 10
+# So that a test need not wait for what is patient in earnest.
+QUICK = {"scrape_interval": "1s", "scrape_timeout": "900ms", "evaluation_interval": "500ms"}
+METRIC = re.compile(r"\b(?:warpboard|process)_[a-z_]+|\bup\b")
+PATTERN = re.compile(r'__name__=~"([^"]+)"')
+
+
+class Alert(NamedTuple):
+    """A rule of alerts.yml."""
+
+    name: str
+    expr: str
+    page: str
+
+
+class Panel(NamedTuple):
+    """A line of a panel of the dashboard."""
+
+    title: str
+    expr: str
+
+
+def alerts() -> list[Alert]:
+    """Every alert there is."""
+    groups = yaml.safe_load(ALERTS.read_text())["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    return [Alert(rule["alert"], rule["expr"], rule["annotations"]["page"]) for rule in rules]
+
+
+def panels() -> list[Panel]:
+    """Every line of every panel, with Grafana's own interval filled in."""
+    found = json.loads(DASHBOARD.read_text())["panels"]
+    return [
+        Panel(panel["title"], target["expr"].replace("$__rate_interval", "30s"))
+        for panel in found
+        for target in panel.get("targets", [])
+    ]
+
+
+def selectors(expr: str) -> set[str]:
+    """What selects every metric that an expression names.
+
+    >>> sorted(selectors('max(warpboard_ranker_parked_events) > 0 and up{job="x"} == 1'))
+    ['up', 'warpboard_ranker_parked_events']
+    """
+    by_pattern = {f'{{__name__=~"{pattern}"}}' for pattern in PATTERN.findall(expr)}
+    return by_pattern | set(METRIC.findall(PATTERN.sub("", expr)))
+
+
+class Prometheus:
+    """A process of one's own, which measures these addresses by the names of their jobs."""
+
+    def __init__(self, folder: Path, targets: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{_free_port()}", timeout=10)
+        folder.mkdir()
+        (folder / "prometheus.yml").write_text(_configuration(targets))
+        (folder / "alerts.yml").write_text(_impatient())
+
+    def start(self) -> "Prometheus":
+        """Start it, and return when it answers."""
+        program = shutil.which("prometheus")
+        assert program is not None, "ask for it before"
+        with (self.folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    program,
+                    f"--config.file={self.folder}/prometheus.yml",
+                    f"--storage.tsdb.path={self.folder}/data",
+                    f"--web.listen-address={self.http.base_url.host}:{self.http.base_url.port}",
+                    "--log.level=warn",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        until = time.monotonic() + READY_S_MAX
+        while not self._is_ready():
+            assert self.process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < until, (self.folder / "log").read_text()
+            time.sleep(0.05)
+        return self
+
+    def stop(self) -> None:
+        """End it."""
+        self.http.close()
+        if self.process is not None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(STOP_S_MAX)
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.http.get("/-/ready").is_success
+        except httpx.TransportError:
+            return False
+
+    def query(self, expr: str) -> list[dict[str, Any]]:
+        """What an expression selects now; one that is wrong fails here."""
+        answer = self.http.post("/api/v1/query", data={"query": expr})
+        assert answer.is_success, f"{expr}: {answer.text}"
+        found: list[dict[str, Any]] = answer.json()["data"]["result"]
+        return found
+
+    def firing(self) -> set[tuple[str, str]]:
+        """The alerts that fire now, each with the job that it is about, if it is about one."""
+        found = self.http.get("/api/v1/alerts").json()["data"]["alerts"]
+        return {
+            (one["labels"]["alertname"], one["labels"].get("job", ""))
+            for one in found
+            if one["state"] == "firing"
+        }
+
+    def until_firing(self, *wanted: tuple[str, str], within_s: float = 25) -> None:
+        """Wait until these fire. Errors: AssertionError if they do not in that time."""
+        until = time.monotonic() + within_s
+        while not set(wanted) <= (found := self.firing()):
+            assert time.monotonic() < until, f"{wanted} do not fire after {within_s} s: {found}"
+            time.sleep(0.2)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def _configuration(targets: Mapping[str, str]) -> str:
+    """Ours, with other addresses and shorter times: the jobs are what the alerts name."""
+    ours = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    ours["global"] = QUICK
+    for job in ours["scrape_configs"]:
+        job["static_configs"] = [{"targets": [targets[job["job_name"]]]}]
+    return yaml.safe_dump(ours)
+
+
+def _impatient() -> str:
+    """Our alerts without their patience."""
+    ours = yaml.safe_load(ALERTS.read_text())
+    for rule in _rules(ours):
+        rule.pop("for", None)
+    return yaml.safe_dump(ours)
+
+
+def _rules(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for group in document["groups"]:
+        yield from group["rules"]

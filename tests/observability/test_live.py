@@ -1,0 +1,68 @@
+"""Every panel and every alert says something true of a platform that runs."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.observability.prometheus import Alert, Panel, Prometheus, alerts, panels, selectors
+from tests.system.people import HONEST, Person
+from tests.system.running import Running
+
+pytestmark = pytest.mark.server
+
+# What only a machine with an NVIDIA driver can fill.
+GPU_READINGS = (
+    "warpboard_gpu_agent_gpu_use_ratio",
+    "warpboard_gpu_agent_gpu_memory_used_bytes",
+    "warpboard_gpu_agent_gpu_temperature_celsius",
+    "warpboard_gpu_agent_gpu_clock_hertz",
+)
+
+
+@pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel.title)
+def test_every_panel_shows_something(prometheus: Prometheus, panel: Panel) -> None:
+    found = prometheus.query(panel.expr)
+    is_of_a_gpu = any(name in panel.expr for name in GPU_READINGS)
+    if is_of_a_gpu and not found and shutil.which("nvidia-smi") is None:
+        pytest.skip("NOT SHOWN: no NVIDIA driver here, so an agent has no GPU to read")
+    assert found, panel.expr
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert.name)
+def test_every_alert_looks_at_what_is_there(prometheus: Prometheus, alert: Alert) -> None:
+    prometheus.query(alert.expr)
+    looked_at = selectors(alert.expr)
+    assert looked_at or alert.name == "Watchdog"
+    assert [one for one in looked_at if not prometheus.query(f"count({one})")] == []
+
+
+def test_a_healthy_platform_wakes_nobody(prometheus: Prometheus) -> None:
+    prometheus.until_firing(("Watchdog", ""))
+    assert prometheus.firing() == {("Watchdog", "")}
+
+
+@contextmanager
+def stopped(pid: int | None) -> Iterator[None]:
+    """A process that is there and does nothing."""
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_alerts_fire_when_agents_and_services_fall_silent(
+    running: Running, prometheus: Prometheus
+) -> None:
+    with Person(running.url, "eve") as eve:
+        with stopped(running.pid("gpu-agent")):
+            eve.submit(HONEST)
+            prometheus.until_firing(("NoAgentForWaitingJobs", ""), ("ServiceDown", "gpu-agent"))
+            with stopped(running.pid("scheduler")):
+                prometheus.until_firing(("ServiceDown", "scheduler"))
+        assert eve.end(eve.submit(HONEST))["is_over"]
