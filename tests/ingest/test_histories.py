@@ -1,6 +1,8 @@
 """Folds in memory: read on, never out of date, and no more of them than allowed."""
 
+import asyncio
 from collections.abc import Iterable
+from functools import partial
 
 from ingest.domain.quotas import Quota, folded
 from ingest.service.histories import Histories
@@ -9,6 +11,7 @@ from shared.clock import new_id, now
 from shared.event_log import New, Recorded
 from shared.events import Fact, QuotaLimitSet
 from shared.memory import MemoryLog
+from shared.testing import eventually
 from shared.wire import Stamp, seal
 
 
@@ -21,6 +24,23 @@ class Counting(MemoryLog):
         """Those after a sequence, counted."""
         found = await super().history(agg, after)
         self.handed += len(found)
+        return found
+
+
+class Slow(MemoryLog):
+    """A log that answers when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = asyncio.Event()
+        self.readings = 0
+
+    async def history(self, agg: str, after: int = 0) -> list[Recorded]:
+        """What was there when it was asked."""
+        self.readings += 1
+        found = await super().history(agg, after)
+        async with asyncio.timeout(5):
+            await self.open.wait()
         return found
 
 
@@ -43,6 +63,37 @@ async def test_a_heavy_history_is_handed_over_once() -> None:
         assert found.state.limits["*.*.*"].limit == most
         assert found.seq == most + 1
     assert log.handed == 50
+
+
+async def test_those_who_ask_at_once_share_a_reading() -> None:
+    log = Slow()
+    histories = Histories(log)
+    await say(log, "a1", 1)
+
+    async def most() -> int:
+        found = await histories.load(subjects.quota("a1"), Quota(), fold)
+        return found.state.limits["*.*.*"].limit
+
+    early = [asyncio.create_task(most()) for _ in range(20)]
+    await eventually(lambda: log.readings)
+    await say(log, "a1", 2)
+    late = [asyncio.create_task(most()) for _ in range(20)]
+    log.open.set()
+    assert await asyncio.gather(*late) == [2] * 20
+    assert set(await asyncio.gather(*early)) <= {1, 2}
+    assert log.readings == 2
+
+
+async def test_a_reader_who_hangs_up_takes_nobody_along() -> None:
+    log = Slow()
+    histories = Histories(log)
+    await say(log, "a1", 1)
+    load = partial(histories.load, subjects.quota("a1"), Quota(), fold)
+    first, second = asyncio.create_task(load()), asyncio.create_task(load())
+    await eventually(lambda: log.readings)
+    first.cancel()
+    log.open.set()
+    assert (await second).seq == 1
 
 
 async def test_those_used_last_are_kept() -> None:

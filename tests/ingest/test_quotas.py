@@ -48,6 +48,12 @@ def test_the_last_unit_is_given_once() -> None:
     assert (refused.value.code, refused.value.retry_after_s) == ("quota_exceeded", 1.0)
 
 
+def test_a_limit_of_nothing_promises_nothing() -> None:
+    with pytest.raises(Refused, match="its limit is 0") as refused:
+        take({"s1": BUCKET}, NOTHING, of(limit(BUCKET, 0)), T0)
+    assert refused.value.retry_after_s is None
+
+
 def test_a_window_ends_at_midnight_in_utc() -> None:
     own = of(limit(BUCKET, 1))
     fact = taking(own, NOTHING, T0, "s1")
@@ -107,14 +113,22 @@ def test_a_lowered_limit_leaves_nothing_and_not_less() -> None:
     assert (left.used, left.remaining) == (2, 0)
 
 
-def test_what_was_over_is_forgotten_and_changes_nothing() -> None:
+def test_what_was_over_long_ago_is_forgotten_and_changes_nothing() -> None:
     own = of(limit(BUCKET, 2))
     facts = [taking(own, NOTHING, T0, "s1")]
     later = T0 + timedelta(days=2)
-    assert not folded(own, facts, later).taken
-    assert balance(BUCKET, folded(own, facts, later), NOTHING, later) == balance(
+    trimmed = folded(own, facts, later)
+    assert not trimmed.taken
+    assert balance(BUCKET, trimmed, NOTHING, later) == balance(
         BUCKET, folded(own, facts), NOTHING, later
     )
+
+
+def test_a_faster_clock_forgets_nothing_that_a_slower_one_counts() -> None:
+    own = of(limit(BUCKET, 1))
+    facts = [taking(own, NOTHING, T0, "s1")]
+    with pytest.raises(Refused):
+        take({"s2": BUCKET}, folded(own, facts, T0 + timedelta(minutes=5)), NOTHING, T0)
 
 
 def test_the_buckets_in_use_and_the_limits_are_listed() -> None:
@@ -164,7 +178,8 @@ def test_no_window_ever_holds_more_than_its_limit(
         if len(live) == most:
             with pytest.raises(Refused) as refused:
                 taking(own, NOTHING, at, f"s{index:03}")
-            assert 0 < (refused.value.retry_after_s or 0) <= window_s
+            assert (most == 0) == (refused.value.retry_after_s is None)
+            assert (refused.value.retry_after_s or 0) <= window_s
             continue
         fact = taking(own, NOTHING, at, f"s{index:03}")
         own = folded(own, [fact], at)

@@ -1,6 +1,6 @@
 """Participants' names, which are never in an event."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from psycopg import OperationalError
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -9,12 +9,15 @@ from shared.clock import new_id
 from shared.errors import Failed
 from shared.postgres import statements
 
+ACCOUNTS_MAX = 10_000
+
 
 @dataclass(frozen=True)
 class PostgresPeople:
-    """Participants in the table accounts.participant."""
+    """Participants in the table accounts.participant; a name keeps its account for ever."""
 
     pool: AsyncConnectionPool
+    _accounts: dict[str, str] = field(default_factory=dict)
 
     async def account(self, name: str) -> str:
         """The account of a participant's name, opened when it is new. Errors: Failed."""
@@ -27,8 +30,15 @@ class PostgresPeople:
 
     async def known(self, name: str) -> str | None:
         """The account of a participant's name, None if nobody has it. Errors: Failed."""
+        if name in self._accounts:
+            return self._accounts[name]
         row = await self._ask("account_of", {"name": name})
-        return None if row is None else str(row[0])
+        if row is None:
+            return None
+        if len(self._accounts) >= ACCOUNTS_MAX:
+            del self._accounts[next(iter(self._accounts))]
+        self._accounts[name] = str(row[0])
+        return self._accounts[name]
 
     async def is_well(self) -> bool:
         """Whether the database answers."""

@@ -19,6 +19,7 @@ CATEGORIES = {"test": "test", "benchmark": "test", "profile": "test", "ranked": 
 COST = 1
 UNLIMITED = -1
 LIMIT_MAX = 1_000_000
+KEPT_S = 600.0
 WINDOW_S_MIN, WINDOW_S_MAX = 1.0, 366 * 86400.0
 PARTS = (
     re.compile(r"\*|[a-z0-9][a-z0-9_-]{0,94}"),
@@ -87,7 +88,7 @@ def bucket(problem: str, gpu: str, mode: str) -> str:
     return f"{problem}.{gpu}.{CATEGORIES[mode]}"
 
 
-def decide(command: SetLimit, state: Quota) -> Sequence[Fact]:
+def decide(command: SetLimit, state: Mapping[str, Limit]) -> Sequence[Fact]:
     """The limit, unless it is so already. Errors: Refused for a bucket or numbers that are none."""
     parts = command.bucket.split(".")
     fits = len(parts) == len(PARTS) and all(
@@ -101,7 +102,7 @@ def decide(command: SetLimit, state: Quota) -> Sequence[Fact]:
     if not WINDOW_S_MIN <= command.window_s <= WINDOW_S_MAX:
         what = f"a window is {WINDOW_S_MIN:.0f} to {WINDOW_S_MAX:.0f} seconds long"
         raise Refused("invalid_request", what, "window_s")
-    if state.limits.get(command.bucket) == Limit(command.limit, command.window_s):
+    if state.get(command.bucket) == Limit(command.limit, command.window_s):
         return ()
     return (
         QuotaLimitSet(
@@ -113,16 +114,21 @@ def decide(command: SetLimit, state: Quota) -> Sequence[Fact]:
     )
 
 
-def evolve(state: Quota, fact: Fact) -> Quota:
-    """What an account's quotas are after one more event."""
-    return folded(state, (fact,))
+def evolve(state: Mapping[str, Limit], fact: Fact) -> Mapping[str, Limit]:
+    """What an account's limits are after one more event."""
+    if not isinstance(fact, QuotaLimitSet):
+        return state
+    return {**state, fact.bucket: Limit(fact.limit, fact.window_s)}
 
 
-limits = Decider[SetLimit, Quota, Fact](Quota(), decide, evolve)
+limits = Decider[SetLimit, Mapping[str, Limit], Fact]({}, decide, evolve)
 
 
 def folded(state: Quota, facts: Iterable[Fact], at: datetime | None = None) -> Quota:
-    """The quotas after these events, without what was over at an instant: one copy for all."""
+    """The quotas after these events, without what was over long before an instant.
+
+    Long enough for everybody who is deciding just now, on clocks that differ a little.
+    """
     own, taken = dict(state.limits), dict(state.taken)
     for fact in facts:
         match fact:
@@ -132,8 +138,10 @@ def folded(state: Quota, facts: Iterable[Fact], at: datetime | None = None) -> Q
                 taken[fact.submission] = Taken(fact.bucket, fact.cost, fact.window_until_at)
             case QuotaReturned():
                 taken.pop(fact.submission, None)
-    live = {name: one for name, one in taken.items() if at is None or one.until_at > at}
-    return Quota(own, live)
+    if at is not None:
+        since = at - timedelta(seconds=KEPT_S)
+        taken = {name: one for name, one in taken.items() if one.until_at > since}
+    return Quota(own, taken)
 
 
 def limit_for(name: str, own: Quota, everybody: Quota) -> Limit | None:
@@ -173,15 +181,20 @@ def take(
         if left is None:
             continue
         if left.remaining < COST:
-            wait_s = (left.reset_at - at).total_seconds()
-            what = f"{left.used} of {left.limit} are used of {name}"
-            when = f"the next one is free at {left.reset_at.isoformat(timespec='seconds')}"
-            raise Refused("quota_exceeded", f"{what}; {when}", "gpu", wait_s)
+            raise _exceeded(left, at)
         until = window_end(at, left.window_s)
         found.append(
             QuotaTaken(submission=submission, bucket=name, cost=COST, window_until_at=until)
         )
     return found
+
+
+def _exceeded(left: Balance, at: datetime) -> Refused:
+    if left.limit == 0:
+        return Refused("quota_exceeded", f"{left.bucket} takes nothing from you: its limit is 0")
+    when = left.reset_at.isoformat(timespec="seconds")
+    what = f"{left.used} of {left.limit} are used of {left.bucket}; the next one is free at {when}"
+    return Refused("quota_exceeded", what, retry_after_s=(left.reset_at - at).total_seconds())
 
 
 def window_end(at: datetime, window_s: float) -> datetime:

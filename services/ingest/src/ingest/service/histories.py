@@ -1,5 +1,6 @@
 """Folds kept in memory, so that what is read for every submission is read once."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -23,13 +24,16 @@ class Folded(NamedTuple, Generic[State]):
 class Histories:
     """Aggregates folded on from where each was last read; those used last are kept.
 
-    Nothing here is ever out of date: the log is asked each time for what came since.
+    Nothing here is ever out of date: the log is asked each time for what came since. Those who ask
+    for one aggregate at once share a reading that begins after the last of them asked.
     """
 
     def __init__(self, log: EventLog, kept_max: int = KEPT_MAX) -> None:
         self._log = log
         self._kept_max = kept_max
         self._kept: OrderedDict[str, Folded[Any]] = OrderedDict()
+        self._running: dict[str, asyncio.Task[Folded[Any]]] = {}
+        self._next: dict[str, asyncio.Task[Folded[Any]]] = {}
 
     def __len__(self) -> int:
         """How many are kept."""
@@ -39,12 +43,10 @@ class Histories:
         self, agg: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
     ) -> Folded[State]:
         """An aggregate as it is now; an aggregate is always to be folded in one way."""
-        kept: Folded[State] = self._kept.get(agg, Folded(start, 0))
-        events = await self._log.history(agg, kept.seq)
-        if events:
-            kept = Folded(fold(kept.state, [event.fact for event in events]), events[-1].seq)
-        self._keep(agg, kept)
-        return kept
+        if agg not in self._next:
+            self._next[agg] = asyncio.create_task(self._read(agg, start, fold))
+        # Whoever asked first may hang up; the others still want to know.
+        return await asyncio.shield(self._next[agg])
 
     async def state(self, agg: str, decider: Decider[Any, State, Fact]) -> State:
         """An aggregate as its decider sees it."""
@@ -56,10 +58,24 @@ class Histories:
 
         return (await self.load(agg, decider.initial, fold)).state
 
+    async def _read(
+        self, agg: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
+    ) -> Folded[State]:
+        if before := self._running.get(agg):
+            await asyncio.wait({before})
+        self._running[agg] = self._next.pop(agg)
+        try:
+            kept: Folded[State] = self._kept.get(agg, Folded(start, 0))
+            events = await self._log.history(agg, kept.seq)
+            if events:
+                kept = Folded(fold(kept.state, [event.fact for event in events]), events[-1].seq)
+            self._keep(agg, kept)
+            return kept
+        finally:
+            del self._running[agg]
+
     def _keep(self, agg: str, folded: Folded[Any]) -> None:
-        # A slower reader may come back with less than another has kept meanwhile.
-        if folded.seq >= self._kept.get(agg, folded).seq:
-            self._kept[agg] = folded
+        self._kept[agg] = folded
         self._kept.move_to_end(agg)
         if len(self._kept) > self._kept_max:
             self._kept.popitem(last=False)
