@@ -118,6 +118,13 @@ async def test_a_quota_is_its_participants_own(door: Door) -> None:
     assert (await door.submit()).json()["submissions"][0]["quota"]["remaining"] == 7
 
 
+async def test_a_limit_may_be_there_before_its_participant(door: Door) -> None:
+    await limit(door, 0, participant="grace")
+    grace = {"Warpboard-Participant": "grace"}
+    assert (await door.submit(headers=grace)).status_code == 429
+    assert (await door.submit()).status_code == 202
+
+
 async def test_an_own_limit_may_lift_everybodys(door: Door) -> None:
     await limit(door, 0)
     assert (await door.submit()).status_code == 429

@@ -41,7 +41,8 @@ class Moderators:
         """Limit what a participant may take, or everybody. Errors: Refused; Failed."""
         account = quotas.EVERYBODY
         if participant is not None:
-            account = await account_of(self.ports.people, participant)
+            # A limit may be there before its participant comes.
+            account = await self.ports.people.account(participant)
         by = By(operator, account)
         return await self.decisions.make(subjects.quota(account), quotas.limits, command, by)
 
