@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.domain.board import next_run
 from scheduler.domain.fair import Policy
 from shared import events, subjects
 from tests.scheduler.histories import (
@@ -144,3 +145,14 @@ def test_a_run_that_no_lease_names_is_nobodys() -> None:
     history.say(subjects.run("a9", "forged"), order)
     history.say(subjects.run("a9", "forged"), completed())
     assert history.settle(world(OFFER)) == []
+
+
+def test_an_agent_that_spoils_its_own_orders_holds_no_job_back_and_is_found_out() -> None:
+    history = given_known()
+    for _ in range(3):
+        last = history.board.agents["a1"].last_run
+        history.say(subjects.run("a1", next_run("a1", last)), started())
+    history.say(subjects.submission("s1"), received())
+    said = history.settle(world(OFFER))
+    assert "AgentQuarantined" in said
+    assert history.settle(world(OFFER, offering("a2")))[-1] == "JobAssigned"

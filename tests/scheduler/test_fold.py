@@ -102,4 +102,6 @@ def test_the_board_does_not_grow_with_what_is_over() -> None:
         sizes.append(len(freeze(history.board, "1")))
     # All that grows is how long the newest runs took, up to a limit.
     assert sizes[-1] - sizes[40] < 50
-    assert history.board.jobs == history.board.runs == history.board.open_count == {}
+    assert not history.board.jobs
+    assert not history.board.runs
+    assert not history.board.open_count

@@ -26,10 +26,11 @@ from tests.scheduler.histories import (
 AGENTS = ("a1", "a2", "a3")
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["read", "look", "say", "say", "receive", "run", "fail", "cancel"]),
+        st.sampled_from(["read", "catch up", "look", "look", "say", "run", "fail", "others"]),
         st.integers(0, 7),
     ),
-    max_size=80,
+    min_size=40,
+    max_size=100,
 )
 
 
@@ -43,6 +44,22 @@ class Rival:
     def read(self, history: History, most: int) -> None:
         for event in history.events[self.board.seq : self.board.seq + most]:
             self.board = evolve(self.board, event)
+
+    def say(self, history: History, most: int) -> None:
+        for move in self.moves[:most]:
+            history.move(move)
+        del self.moves[:most]
+
+
+def given_queued() -> History:
+    history = History()
+    for number in range(5):
+        one = received(f"p{number}", requires=Requires(count=1 + number // 4))
+        history.say(subjects.submission(f"queued{number}"), one)
+    history.settle(world())
+    for offer in offers(7):
+        history.say(subjects.agent(offer.agent), offer.registration)
+    return history
 
 
 def offers(number: int) -> list[Offer]:
@@ -71,18 +88,18 @@ def _leads(agg: str, history: History) -> bool:
     return any(getattr(fact, "run", "") == agg.split(".")[2] for fact in leased)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(STEPS)
 def test_no_job_and_no_agent_ever_has_two_leases_at_once(steps: list[tuple[str, int]]) -> None:
-    history, rivals = History(), [Rival(), Rival(), Rival()]
+    history, rivals = given_queued(), [Rival(), Rival(), Rival()]
     for place, (what, number) in enumerate(steps):
         rival = rivals[number % 3]
-        if what == "read":
-            rival.read(history, number + 1)
+        if what in ("read", "catch up"):
+            rival.read(history, number + 1 if what == "read" else len(history.events))
         elif what == "look":
-            rival.moves = list(due(rival.board, world(*offers(number))))
-        elif what == "say" and rival.moves:
-            history.move(rival.moves.pop(number % len(rival.moves)))
+            rival.moves = list(due(rival.board, world(*offers(place % 7 + 1))))
+        elif what == "say":
+            rival.say(history, number + 1)
         else:
             _happen(history, what, number, f"s{place}")
     assert not leases_overlap(history)
@@ -98,11 +115,11 @@ def test_no_job_and_no_agent_ever_has_two_leases_at_once(steps: list[tuple[str, 
 
 def _happen(history: History, what: str, number: int, name: str) -> None:
     runs = [run for run in history.board.runs.values() if run.end is None and not run.is_member]
-    if what == "receive":
+    if what == "others" and number % 2:
         one = received(f"p{number}", requires=Requires(count=1 + number % 2))
         history.say(subjects.submission(name), one)
-    elif what == "cancel" and history.board.submissions:
-        id_ = sorted(history.board.submissions)[number % len(history.board.submissions)]
+    elif what == "others" and number == 0 and history.board.submissions:
+        id_ = min(history.board.submissions)
         history.say(subjects.submission(id_), events.SubmissionCancelRequested(reason="never mind"))
     elif what in ("run", "fail") and runs:
         run = runs[number % len(runs)]

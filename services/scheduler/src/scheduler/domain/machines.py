@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scheduler.domain import fair
-from scheduler.domain.board import Agent, Board, Canary, Job, Run
+from scheduler.domain.board import Agent, Board, Canary, Job, Run, next_run
 from shared import events
 from shared.event_log import Recorded
 
@@ -34,6 +34,7 @@ def _assigned(board: Board, event: Recorded, fact: events.JobAssigned, id_: str)
     name, job = event.envelope.agg.split(".")[1], board.jobs.get(fact.job)
     # A run counts only if the lease of its job, which no agent can write, names its agent.
     if job is None or job.run is None or name not in job.agents:
+        _name_spoilt(board, event, id_)
         return
     board.runs[id_] = Run(
         id=id_,
@@ -51,6 +52,8 @@ def _assigned(board: Board, event: Recorded, fact: events.JobAssigned, id_: str)
 
 def _run_moved(board: Board, event: Recorded, fact: Any, id_: str) -> None:
     run = board.runs.get(id_)
+    if run is None:
+        _name_spoilt(board, event, id_)
     if run is None or run.end is not None:
         return
     run.version = event.seq
@@ -62,6 +65,14 @@ def _run_moved(board: Board, event: Recorded, fact: Any, id_: str) -> None:
         run.reason = getattr(fact, "reason", "")
         run.verdict = getattr(fact, "verdict", "")
         _run_over(board, event, run, fact)
+
+
+def _name_spoilt(board: Board, event: Recorded, id_: str) -> None:
+    """An agent that writes where its next order belongs gets it elsewhere, and a bad mark."""
+    agent = board.agents.get(event.envelope.agg.split(".")[1])
+    if agent is not None and id_ == next_run(event.envelope.agg.split(".")[1], agent.last_run):
+        agent.last_run = id_
+        agent.failures += 1
 
 
 def _run_over(board: Board, event: Recorded, run: Run, fact: events.Fact) -> None:
