@@ -1,0 +1,134 @@
+"""What is deployed is pinned, told what it understands, and holds no secret."""
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import gpu_agent.settings
+import ingest.settings
+import ranker.settings
+import scheduler.settings
+from shared.errors import Failed
+from shared.servers import nats
+from tests.observability.prometheus import DEPLOY
+
+COMPOSE = DEPLOY / "compose.yaml"
+SETTINGS = {
+    "ingest": ingest.settings.Settings,
+    "ranker": ranker.settings.Settings,
+    "scheduler": scheduler.settings.Settings,
+    "gpu-agent": gpu_agent.settings.Settings,
+}
+NEEDED = re.findall(r"\$\{([A-Z_]+):\?", COMPOSE.read_text(encoding="utf-8"))
+ENVIRON = dict.fromkeys(NEEDED, "stands-in")
+    re.findall(r"\$\{([A-Z_]+):\?", COMPOSE.read_text(encoding="utf-8")), "stands-in"
+)
+MEMBER = {
+    "WARPBOARD_NATS_PASSWORD": "stands-in",
+    "NATS_NAME": "one",
+    "NATS_PORT": "4231",
+    "NATS_MONITOR": "127.0.0.1:8231",
+    "NATS_ROUTE": "6231",
+}
+
+
+def services() -> dict[str, dict[str, Any]]:
+    """The services of compose.yaml."""
+    found: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE.read_text())["services"]
+    return found
+
+
+def compose() -> list[str]:
+    """A Compose, of either kind."""
+    if old := shutil.which("docker-compose"):
+        return [old]
+    docker = shutil.which("docker")
+    if docker is None or "compose" not in _said(docker, "compose", "version").stdout.lower():
+        pytest.skip("NOT RUN: no docker compose here; apt-get install docker-compose")
+    return [docker, "compose"]
+
+
+def _said(*command: str, **environ: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command,
+        env={"PATH": os.environ["PATH"]} | environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def config(**environ: str) -> "subprocess.CompletedProcess[str]":
+    """What Compose makes of the file; it need not reach a daemon for that."""
+    return _said(*compose(), "-f", str(COMPOSE), "config", **environ)
+
+
+@pytest.mark.parametrize("profiles", ["single", "cluster", "single,agent"])
+def test_compose_understands_the_file(profiles: str) -> None:
+    checked = config(**ENVIRON, COMPOSE_PROFILES=profiles)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_nothing_starts_without_its_secrets() -> None:
+    assert config(COMPOSE_PROFILES="single").returncode != 0
+
+
+def test_no_file_here_holds_a_secret() -> None:
+    files = (path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".md")
+    texts = {path: path.read_text() for path in files}
+    for path, text in texts.items():
+        found = re.findall(r"(?i)(?:password|token|secret)\w*[\"']?\s*[:=][ \t]*(\S+)", text)
+        plain = [word for word in found if not word.startswith(("$", "${"))]
+        assert plain == [], f"{path}: {plain}"
+
+
+def test_every_image_is_pinned() -> None:
+    images = [one["image"] for one in services().values() if "build" not in one]
+    froms = re.findall(r"^FROM (\S+:\S+)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert images
+    assert froms
+    for image in (*images, *froms):
+        assert re.search(r":v?\d+\.\d+", image), image
+    assert "-c constraints.txt" in (DEPLOY / "Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_service_is_told_what_it_understands(name: str) -> None:
+    prefix = f"WARPBOARD_{name.upper().replace('-', '_')}_"
+    told = services()[name]["environment"]
+    known = {f"{prefix}{field.name.upper()}": field for field in fields(SETTINGS[name])}
+    assert [one for one in told if one not in known] == []
+    needed = [one for one, field in known.items() if "MISSING" in repr(field.default)]
+    assert [one for one in needed if one not in told] == []
+
+
+def test_prometheus_looks_where_the_services_answer() -> None:
+    jobs = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    looked = {job["job_name"]: job["static_configs"][0]["targets"][0] for job in jobs}
+    answers = {
+        name: services()[name]["environment"][
+            f"WARPBOARD_{name.upper().replace('-', '_')}_OPS_LISTEN"
+        ]
+        for name in SETTINGS
+    }
+    assert looked == answers
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("path", sorted((DEPLOY / "nats").glob("*.conf")), ids=lambda p: p.name)
+def test_nats_understands_its_configuration(path: Path) -> None:
+    try:
+        program = nats.binary()
+    except Failed as failed:
+        pytest.skip(str(failed))
+    checked = _said(program, "-t", "-c", str(path), **MEMBER)
+    assert checked.returncode == 0, checked.stderr
+    assert "sync_interval: always" in path.read_text()
