@@ -28,8 +28,6 @@ SETTINGS = {
 }
 NEEDED = re.findall(r"\$\{([A-Z_]+):\?", COMPOSE.read_text(encoding="utf-8"))
 ENVIRON = dict.fromkeys(NEEDED, "stands-in")
-    re.findall(r"\$\{([A-Z_]+):\?", COMPOSE.read_text(encoding="utf-8")), "stands-in"
-)
 MEMBER = {
     "WARPBOARD_NATS_PASSWORD": "stands-in",
     "NATS_NAME": "one",
