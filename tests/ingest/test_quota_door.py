@@ -135,10 +135,26 @@ async def test_an_own_limit_may_lift_everybodys(door: Door) -> None:
 async def test_the_quota_of_one_leaderboard_can_be_asked(door: Door) -> None:
     await limit(door, 3)
     await limit(door, 1, "*.*.ranked")
-    assert await left(door, "?problem=copy&gpu=CPU") == {
+    assert await left(door, "?problem=Copy&gpu=cpu") == {
         "copy.CPU.test": (0, 3),
         "copy.CPU.ranked": (0, 1),
     }
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "code"),
+    [
+        ("problem=nope&gpu=CPU", 404, "unknown_leaderboard"),
+        ("problem=../x&gpu=CPU", 404, "unknown_leaderboard"),
+        ("problem=copy&gpu=TPU", 400, "unknown_gpu"),
+        ("problem=copy", 400, "unknown_gpu"),
+    ],
+)
+async def test_the_quota_of_no_leaderboard_is_refused(
+    door: Door, query: str, status: int, code: str
+) -> None:
+    answer = await door.http.get(f"/v1/quota?{query}", headers=ADA)
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
 async def test_tests_and_ranked_runs_are_counted_apart(door: Door) -> None:

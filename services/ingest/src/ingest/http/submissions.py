@@ -91,9 +91,11 @@ def _others(app: FastAPI, participants: Participants) -> None:
 
     @app.get("/v1/quota")
     async def quota(
-        who: Participant, problem: Annotated[str, Query()] = "", gpu: Annotated[str, Query()] = ""
+        who: Participant,
+        problem: Annotated[str, Query()] = "",
+        gpu: Annotated[str | None, Query()] = None,
     ) -> dict[str, Any]:
-        """What is left of one's quotas; of one leaderboard's with `problem` and `gpu`."""
+        """What is left of one's quotas; of one leaderboard's with `problem`, and `gpu`."""
         found = await participants.balances(who, problem.lower(), gpu)
         return {"items": [_balance(one) for one in found]}
 

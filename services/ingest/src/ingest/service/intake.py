@@ -97,7 +97,7 @@ class Intake:
         submissions.check_mode(upload.mode)
         intake, published = await asyncio.gather(
             self._histories.state(subjects.audit(PLATFORM), platform.intake),
-            self._published(slug),
+            self.published(slug),
         )
         platform.check_intake(intake)
         text = submissions.file_text(upload.name, upload.source, published)
@@ -126,7 +126,8 @@ class Intake:
         }
         return await self._take_in(Batch(account, at, key is not None, facts))
 
-    async def _published(self, slug: str) -> ProblemPublished:
+    async def published(self, slug: str) -> ProblemPublished:
+        """The newest version of a problem. Errors: Refused `unknown_leaderboard`; Failed."""
         try:
             agg = subjects.problem(slug)
         except ValueError:

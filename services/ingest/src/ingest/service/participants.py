@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, replace
 
-from ingest.domain import endings, moderation, quotas
+from ingest.domain import endings, moderation, quotas, submissions
 from ingest.domain.quotas import Balance
 from ingest.service.cases import Case, load_case, own_case
 from ingest.service.decisions import By, Decisions, Made
 from ingest.service.intake import Intake
 from ingest.service.ports import Ports
 from shared import subjects
+from shared.problems.directives import Directives
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,18 @@ class Participants:
         by = By(f"account:{case.account}", case.id)
         return await moderate(self.decisions, case, moderation.Appeal(blob), by)
 
-    async def balances(self, participant: str, problem: str = "", gpu: str = "") -> list[Balance]:
-        """What is left of every quota, or of those of one problem and GPU type."""
+    async def balances(self, participant: str, problem: str, gpu: str | None) -> list[Balance]:
+        """What is left of every quota, or of those of one leaderboard. Errors: Refused; Failed."""
         at = self.decisions.clock()
         account = await self.ports.people.known(participant)
         found = await self.intake.quotas(account or quotas.EVERYBODY, at)
-        if not (problem and gpu):
+        if not problem:
             return quotas.balances(found.own, found.everybody, at)
-        names = (f"{problem}.{gpu}.{category}" for category in ("test", "ranked"))
-        all_ = (quotas.balance(name, found.own, found.everybody, at) for name in names)
-        return [one for one in all_ if one is not None]
+        published = await self.intake.published(problem)
+        chosen = submissions.choose_gpu(gpu, Directives(), published)
+        names = [quotas.bucket(problem, chosen, mode) for mode in ("test", "ranked")]
+        limited = (quotas.balance(name, found.own, found.everybody, at) for name in names)
+        return [one for one in limited if one is not None]
 
     async def _cancel(self, case: Case, actor: str, reason: str) -> Made:
         agg = subjects.submission(case.id)
