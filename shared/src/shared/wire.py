@@ -12,7 +12,7 @@ EVENT_BYTES_MAX = 256 * 1024
 HEADERS_BYTES_MAX = 1024
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What every event says of itself; `data` stays raw until someone asks."""
 
     id: str

@@ -5,7 +5,8 @@ from typing import ClassVar
 import msgspec
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True):
+# A fact has no cycles; the collector need not look at the thousands of a replay.
+class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the data of an event is; its class name is the event's type."""
 
     aggregate: ClassVar[str] = ""

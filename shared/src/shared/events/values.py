@@ -22,7 +22,7 @@ def is_at_least(level: str, level_min: str) -> bool:
     return LEVELS.index(known) >= LEVELS.index(level_min)
 
 
-class Blob(msgspec.Struct, frozen=True, kw_only=True):
+class Blob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Bytes kept once, named by their SHA-256 in hex."""
 
     digest: str
@@ -38,7 +38,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     expected: str
 
 
-class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
+class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How one case of a run ended; times are of one call, in microseconds.
 
     `process_us` is the value of each fresh process; `error` is the standard error of ln(time_us)
