@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -22,7 +23,6 @@ from gpu_agent.service.lease import Reporter
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.events import CaseResult, Fact, JobAssigned
-from shared.lifecycle import until_first
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
@@ -160,7 +160,7 @@ def enrolment(name: str) -> dict[str, str]:
 
 
 async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
-    """All agents on one connection, until `stopping`; the end of one is the end of all."""
+    """All agents on one connection, until `stopping`; the failure of one is the end of all."""
     nc = await connect(settings.nats_url, settings.names, closed=stopping.set)
     await ensure(nc)
     log, blobs, bus = NatsLog(nc), NatsBlobs(nc), NatsBus(nc)
@@ -180,7 +180,7 @@ async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
                 heartbeat_s=settings.heartbeat_s,
             )
         )
-    await until_first(*(agent.serve(stopping) for agent in agents))
+    await asyncio.gather(*(agent.serve(stopping) for agent in agents))
     await nc.close()
 
 
@@ -188,7 +188,13 @@ async def _live(settings: Settings) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await _serve(settings, stopping)
+    try:
+        await _serve(settings, stopping)
+    finally:
+        if not stopping.is_set():
+            # The others may be in a request that does not let itself be cancelled.
+            traceback.print_exc()
+            os._exit(1)
 
 
 def main() -> int:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from bench.noop_agent import enrolment, names
 
 ROOT = Path(__file__).parent.parent
 UP_S_MAX = 90.0
@@ -80,17 +81,31 @@ class Platform:
         answer = httpx.post(url, data={"slug": slug}, files=files, headers=AUTHOR, timeout=30)
         answer.raise_for_status()
 
-    def agents(self, count: int, names: str, gpu: str) -> "subprocess.Popen[bytes]":
-        """A process of so many no-op agents."""
-        told = {"NATS_URL": self.nats_url, "COUNT": str(count), "NAMES": names, "GPU": gpu}
+    def agents(self, count: int, prefix: str, gpu: str) -> "subprocess.Popen[bytes]":
+        """A process of so many no-op agents, each enrolled."""
+        token = self.environ("ingest")["WARPBOARD_INGEST_OPERATOR_TOKEN"]
+        headers = {"Authorization": f"Bearer {token}", "Warpboard-Operator": "bench"}
+        with httpx.Client(base_url=f"{self.url}/v1/admin/agents", headers=headers) as http:
+            for name in names(prefix, count):
+                http.post(f"/{name}/enroll", json=enrolment(name)).raise_for_status()
+        told = {"NATS_URL": self.nats_url, "COUNT": str(count), "NAMES": prefix, "GPU": gpu}
         environ = os.environ | {f"WARPBOARD_NOOP_{key}": value for key, value in told.items()}
         command = [sys.executable, "-m", "bench.noop_agent"]
         return subprocess.Popen(command, env=environ, cwd=ROOT, start_new_session=True)
 
     def stop(self) -> None:
         """Stop it, and wait."""
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(DOWN_S_MAX)
+        stop(self.process)
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """Ask a process to end, and kill it when it does not."""
+    process.terminate()
+    try:
+        process.wait(DOWN_S_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(DOWN_S_MAX)
 
 
 def cpu_s(pid: int) -> float:

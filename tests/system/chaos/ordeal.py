@@ -24,7 +24,7 @@ from tests.system.chaos.town import Town
 from tests.system.people import add_problem
 from tests.system.running import ROOT, Running
 
-REST_S_MAX = 240.0
+REST_S_MIN, REST_S_MAX = 60.0, 240.0
 QUIET_S = 2.0
 REBUILD = "all projections equal a rebuild"
 FAULTLESS = "no answer was a fault of ours"
@@ -86,9 +86,9 @@ class Reader:
         elif event.envelope.type in ("SubmissionReceived", "JobQueued", "JobAssigned"):
             self.open.add(agg)
 
-    async def rest(self, accepted: int) -> None:
+    async def rest(self, accepted: int, within_s: float) -> None:
         """Until nothing is open and nothing more comes, or for as long as we wait."""
-        until = time.monotonic() + REST_S_MAX
+        until = time.monotonic() + within_s
         while time.monotonic() < until:
             is_quiet = time.monotonic() - self.last_at > QUIET_S
             if is_quiet and not self.open and len(self.received) >= accepted:
@@ -127,7 +127,8 @@ async def _endure(plan: Plan, running: Running) -> Report:
             await asyncio.gather(crowd.live(), suffering, operator.work(plan.acts))
             town.thaw()
             await operator.release_all()
-            await reader.rest(len(crowd.accepted))
+            rest_s = min(REST_S_MAX, REST_S_MIN + plan.seconds)
+            await reader.rest(len(crowd.accepted), rest_s)
             log = await reading.read(nc)
             return await _judge(plan, Seen(crowd, operator, town, log))
     finally:

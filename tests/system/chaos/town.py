@@ -70,7 +70,7 @@ class Town:
                 "HEARTBEAT_S": "0.5",
             }
             environ = {f"WARPBOARD_NOOP_{key}": value for key, value in told.items()}
-            self._add(name, "bench.noop_agent", os.environ | environ | {"PYTHONPATH": str(ROOT)})
+            self._add(name, "bench.noop_agent", os.environ | environ | _found_here())
         for extra in self.extras.values():
             extra.start()
         self._keeper = asyncio.create_task(self._keep())
@@ -159,6 +159,11 @@ def _send(pids: list[int], number: signal.Signals) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def _found_here() -> dict[str, str]:
+    """Where the program of the no-op agents lies, whatever the folder we were started in."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
 
 
 def _free_port() -> int:
