@@ -230,7 +230,7 @@ def test_what_may_be_asked_again_is_said_once(
 
 def test_an_accepted_appeal_lifts_the_decision() -> None:
     state = CASES.fold([OFF, FILED, AppealDecided(is_accepted=True, reason=R)])
-    assert state == moderation.Case(appeal="decided")
+    assert state == moderation.Moderated(appeal="decided")
 
 
 VERBS: list[moderation.ModerationCommand] = [

@@ -19,7 +19,6 @@ from shared.events import (
 )
 
 REJUDGED_MAX = 400
-SELECTS = ("best", "all")
 
 
 @dataclass(frozen=True)

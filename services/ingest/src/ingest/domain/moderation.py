@@ -19,7 +19,7 @@ from shared.events import (
 
 
 @dataclass(frozen=True)
-class Case:
+class Moderated:
     """A submission as its history, and then that of its moderation, tell it.
 
     `appeal` is "" before any, `open`, or `decided`: one appeal for each decision.
@@ -79,7 +79,7 @@ Judgement = Hold | Release | Disqualify | Restore
 ModerationCommand = Judgement | Appeal | DecideAppeal
 
 
-def decide(command: ModerationCommand, state: Case) -> Sequence[Fact]:
+def decide(command: ModerationCommand, state: Moderated) -> Sequence[Fact]:
     """What is decided. Errors: Refused for what is so already, or answers nothing."""
     match command:
         case Appeal(text):
@@ -91,28 +91,28 @@ def decide(command: ModerationCommand, state: Case) -> Sequence[Fact]:
     return (_judged(command, state),)
 
 
-def evolve(state: Case, fact: Fact) -> Case:
+def evolve(state: Moderated, fact: Fact) -> Moderated:
     """What a submission is after one more event, its own or its moderation's."""
     match fact:
         case SubmissionFinished():
             state = replace(state, is_held=state.is_held or fact.is_held)
         case SubmissionHeld():
-            state = Case(is_held=True)
+            state = Moderated(is_held=True)
         case SubmissionDisqualified():
-            state = Case(is_disqualified=True)
+            state = Moderated(is_disqualified=True)
         case SubmissionReleased() | SubmissionRestored():
-            state = Case()
+            state = Moderated()
         case AppealFiled():
             state = replace(state, appeal="open")
         case AppealDecided():
-            state = replace(Case() if fact.is_accepted else state, appeal="decided")
+            state = replace(Moderated() if fact.is_accepted else state, appeal="decided")
     return state
 
 
-moderation = Decider[ModerationCommand, Case, Fact](Case(), decide, evolve)
+moderation = Decider[ModerationCommand, Moderated, Fact](Moderated(), decide, evolve)
 
 
-def _judged(command: Judgement, state: Case) -> Fact:
+def _judged(command: Judgement, state: Moderated) -> Fact:
     match command:
         case Hold(rule, reason):
             _require(not state.is_disqualified, "this submission is disqualified: no need to hold")
@@ -128,7 +128,7 @@ def _judged(command: Judgement, state: Case) -> Fact:
     return SubmissionRestored(reason=command.reason)
 
 
-def _check_appeal(state: Case) -> None:
+def _check_appeal(state: Moderated) -> None:
     is_bad = state.is_held or state.is_disqualified
     _require(is_bad, "nothing was decided against this submission: it is not held or disqualified")
     _require(state.appeal != "open", "your appeal is filed already: it will be answered")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from ingest.domain import agents, pools
-from ingest.service.cases import load_case
 from ingest.service.decisions import By, Decisions, Made
+from ingest.service.numbered import by_number
 from ingest.service.ports import Ports
 from shared import subjects
 
@@ -28,6 +28,6 @@ class Machines:
 
     async def canary(self, number: int, wanted: pools.Canary, operator: str) -> Made:
         """Run a submission on every agent of a pool, again and again. Errors: Refused; Failed."""
-        case = await load_case(self.ports, number)
-        chosen = pools.canary(wanted, case.id, case.facts)
+        found = await by_number(self.ports, number)
+        chosen = pools.canary(wanted, found.id, found.facts)
         return await self.pool(wanted.gpu, pools.ChooseCanary(chosen), operator)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ingest.domain import accounts, moderation, quotas
-from ingest.service.cases import load_case
 from ingest.service.decisions import By, Decisions, Made
+from ingest.service.numbered import by_number
 from ingest.service.participants import moderate
 from ingest.service.ports import Ports, account_of
 from shared import subjects
@@ -22,8 +22,8 @@ class Moderators:
         self, number: int, command: moderation.ModerationCommand, operator: str
     ) -> Made:
         """Hold, release, disqualify or restore, or answer an appeal. Errors: Refused; Failed."""
-        case = await load_case(self.ports, number)
-        return await moderate(self.decisions, case, command, By(operator, case.id))
+        found = await by_number(self.ports, number)
+        return await moderate(self.decisions, found, command, By(operator, found.id))
 
     async def ban(
         self, participant: str, reason: str, until_at: datetime | None, operator: str

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 from ingest.domain import endings, moderation, quotas, submissions
 from ingest.domain.quotas import Balance
-from ingest.service.cases import Case, load_case, own_case
 from ingest.service.decisions import By, Decisions, Made
 from ingest.service.intake import Intake
+from ingest.service.numbered import Numbered, by_number, own_by_number
 from ingest.service.ports import Ports
 from shared import subjects
 from shared.problems.directives import Directives
@@ -22,19 +22,19 @@ class Participants:
 
     async def cancel(self, number: int, participant: str, reason: str) -> Made:
         """Let one's own submission end without a verdict. Errors: Refused; Failed."""
-        case = await own_case(self.ports, number, participant)
-        return await self._cancel(case, f"account:{case.account}", reason)
+        found = await own_by_number(self.ports, number, participant)
+        return await self._cancel(found, f"account:{found.account}", reason)
 
     async def cancel_for(self, operator: str, number: int, reason: str) -> Made:
         """The same for anybody's, by an operator. Errors: Refused; Failed."""
-        return await self._cancel(await load_case(self.ports, number), operator, reason)
+        return await self._cancel(await by_number(self.ports, number), operator, reason)
 
     async def appeal(self, number: int, participant: str, text: str) -> Made:
         """Ask to look again at what was decided about one's own. Errors: Refused; Failed."""
-        case = await own_case(self.ports, number, participant)
+        found = await own_by_number(self.ports, number, participant)
         blob = await self.ports.blobs.put(text.encode(), "text/plain")
-        by = By(f"account:{case.account}", case.id)
-        return await moderate(self.decisions, case, moderation.Appeal(blob), by)
+        by = By(f"account:{found.account}", found.id)
+        return await moderate(self.decisions, found, moderation.Appeal(blob), by)
 
     async def balances(self, participant: str, problem: str, gpu: str | None) -> list[Balance]:
         """What is left of every quota, or of those of one leaderboard. Errors: Refused; Failed."""
@@ -49,16 +49,16 @@ class Participants:
         limited = (quotas.balance(name, found.own, found.everybody, at) for name in names)
         return [one for one in limited if one is not None]
 
-    async def _cancel(self, case: Case, actor: str, reason: str) -> Made:
-        agg = subjects.submission(case.id)
-        command, by = endings.Cancel(reason), By(actor, case.id)
+    async def _cancel(self, found: Numbered, actor: str, reason: str) -> Made:
+        agg = subjects.submission(found.id)
+        command, by = endings.Cancel(reason), By(actor, found.id)
         return await self.decisions.make(agg, endings.submissions, command, by)
 
 
 async def moderate(
-    decisions: Decisions, case: Case, command: moderation.ModerationCommand, by: By
+    decisions: Decisions, found: Numbered, command: moderation.ModerationCommand, by: By
 ) -> Made:
     """A decision about a submission, on its own history and on that of its moderation."""
     decider = moderation.moderation
-    begun = replace(decider, initial=decider.fold(case.facts))
-    return await decisions.make(subjects.moderation(case.id), begun, command, by)
+    begun = replace(decider, initial=decider.fold(found.facts))
+    return await decisions.make(subjects.moderation(found.id), begun, command, by)

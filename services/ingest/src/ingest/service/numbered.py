@@ -9,7 +9,7 @@ from shared.errors import Failed, Refused
 from shared.events import Fact, SubmissionReceived
 
 
-class Case(NamedTuple):
+class Numbered(NamedTuple):
     """A submission that somebody decides about."""
 
     id: str
@@ -17,7 +17,7 @@ class Case(NamedTuple):
     facts: Sequence[Fact]
 
 
-async def load_case(ports: Ports, number: int) -> Case:
+async def by_number(ports: Ports, number: int) -> Numbered:
     """The submission with this number. Errors: Refused `unknown_submission`; Failed."""
     submission = await ports.lookups.submission(number)
     history = await ports.log.history(subjects.submission(submission))
@@ -25,12 +25,12 @@ async def load_case(ports: Ports, number: int) -> Case:
         raise Failed(f"the read models and the log do not agree on submission {number}; ask again")
     first = history[0].fact
     assert isinstance(first, SubmissionReceived), "a number is the sequence of the first event"
-    return Case(submission, first.account, [event.fact for event in history])
+    return Numbered(submission, first.account, [event.fact for event in history])
 
 
-async def own_case(ports: Ports, number: int, participant: str) -> Case:
+async def own_by_number(ports: Ports, number: int, participant: str) -> Numbered:
     """The participant's own submission. Errors: Refused, `not_yours` among them; Failed."""
-    case = await load_case(ports, number)
-    if case.account != await ports.people.known(participant):
+    found = await by_number(ports, number)
+    if found.account != await ports.people.known(participant):
         raise Refused("not_yours", f"submission {number} is another participant's", "number")
-    return case
+    return found
