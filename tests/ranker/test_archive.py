@@ -11,6 +11,7 @@ import pytest
 from ranker.archive.keeping import Sealer, keep
 from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, Seals, archive
 from ranker.archive.running import Archiving, Sealing
+from ranker.commands.replaying import Unwatched
 from ranker.domain.kept import kept
 from ranker.domain.seals import AGGREGATE, Rhythm, is_due
 from shared import chain
@@ -25,16 +26,6 @@ from tests.ranker.lives import T0, Life, live, publish
 
 pytestmark = pytest.mark.server
 OFTEN = Rhythm(events=3, s=3600)
-
-
-class NoMetrics:
-    """Nobody watches."""
-
-    def archived(self, seq: int, behind: int) -> None:
-        """Nothing to count."""
-
-    def sealed(self) -> None:
-        """Nothing to count."""
 
 
 class Well:
@@ -69,8 +60,8 @@ async def full() -> MemoryLog:
 
 async def test_every_byte_of_the_log_is_kept_and_chained(copy: Archive) -> None:
     log = await full()
-    await keep(log, copy, NoMetrics(), until=5)
-    await keep(log, copy, NoMetrics(), until=await log.last())
+    await keep(log, copy, Unwatched(), until=5)
+    await keep(log, copy, Unwatched(), until=await log.last())
     rows = await copy.page(0, 100)
     h = chain.START
     for row, event in zip(rows, log.since(0), strict=True):
@@ -91,9 +82,9 @@ async def test_a_second_archiver_is_fenced_and_writes_nothing(copy: Archive) -> 
 
 async def test_a_log_that_is_shorter_than_its_archive_is_refused(copy: Archive) -> None:
     log = await full()
-    await keep(log, copy, NoMetrics(), until=await log.last())
+    await keep(log, copy, Unwatched(), until=await log.last())
     with pytest.raises(Gap):
-        await keep(MemoryLog(), copy, NoMetrics())
+        await keep(MemoryLog(), copy, Unwatched())
 
 
 def sealed(seq: int, upto: int) -> Recorded:
@@ -123,11 +114,11 @@ async def test_a_seal_names_the_chain_and_its_signature_holds(
 ) -> None:
     log, key = await full(), load_key(tmp_path / "seal.key")
     last = await log.last()
-    await keep(log, copy, NoMetrics(), until=last)
-    sealer = Sealer(log, copy, key, OFTEN, NoMetrics())
+    await keep(log, copy, Unwatched(), until=last)
+    sealer = Sealer(log, copy, key, OFTEN, Unwatched())
     await sealer.look()
     await sealer.look()  # The archive has not seen the first one yet.
-    await keep(log, copy, NoMetrics(), until=last + 1)
+    await keep(log, copy, Unwatched(), until=last + 1)
     await sealer.look()
     (event,) = log.since(last)
     (row,) = await copy.page(last - 1, 1)
@@ -143,7 +134,7 @@ async def test_seals_are_read_newest_first(copy: Archive, dsn: str) -> None:
     await log.append(New(sealed(1, 1).envelope, 0))
     second = msgspec.structs.replace(sealed(2, 2).envelope, id="second")
     await log.append(New(second, 1))
-    await keep(log, copy, NoMetrics(), until=2)
+    await keep(log, copy, Unwatched(), until=2)
     async with pool(dsn, 1, 1) as connections:
         found = await Seals(connections).newest(10)
     assert [one.seq for one in found] == [2, 1]

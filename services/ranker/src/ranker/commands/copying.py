@@ -119,12 +119,8 @@ def _draft(one: Kept, seen: set[str]) -> tuple[str, str, bytes]:
 
 
 async def _record(log: EventLog, done: Restored, actor: str) -> int:
-    """Say where this log comes from; again is harmless."""
-    fact = LogImported(chain=done.chain, count=done.events)
-    agg, id_ = subjects.audit("import"), derived(done.chain, "LogImported")
+    """Say where this log comes from."""
+    fact, agg = LogImported(chain=done.chain, count=done.events), subjects.audit("import")
     history = await log.history(agg)
-    said = [one.seq for one in history if one.envelope.id == id_]
-    if said:
-        return said[0]
-    expected = history[-1].seq if history else 0
-    return await log.append(New(seal(fact, agg, Stamp(id_, now(), actor, "", "")), expected))
+    stamp = Stamp(derived(done.chain, "LogImported"), now(), actor, "", "")
+    return await log.append(New(seal(fact, agg, stamp), history[-1].seq if history else 0))

@@ -1,7 +1,7 @@
 """Wires a replay: which projection, from which source, and the record of a switch."""
 
 from argparse import Namespace
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 
 from ranker.archive import postgres as archives
 from ranker.archive.keeping import keep
-from ranker.archive.metrics import ArchiveMetrics
 from ranker.domain.kept import Damaged
 from ranker.export.file import Reader as FileReader
-from ranker.metrics import RankerMetrics
 from ranker.postgres import PROJECTION, read_models
 from ranker.replay import replaying
 from ranker.replay.postgres import schemas
@@ -23,8 +21,8 @@ from ranker.settings import Settings
 from shared import subjects
 from shared.clock import new_id, now
 from shared.errors import Refused
-from shared.event_log import EventLog, Gap, New
-from shared.events import ProjectionSwitched
+from shared.event_log import EventLog, Gap, New, Recorded
+from shared.events import ProjectionSwitched, SubmissionFinished
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.postgres import migrate
@@ -35,6 +33,25 @@ SOURCES = ("stream", "archive", "file")
 ACTOR = "service:ranker"
 
 Fill = Callable[[EventLog, str, str, int], Awaitable[None]]
+
+
+class Unwatched:
+    """Nobody scrapes a process that ends by itself."""
+
+    def folded(self, batch: Sequence[Recorded], behind: int) -> None:
+        """Nothing to count."""
+
+    def parked(self, events: int) -> None:
+        """Nothing to count."""
+
+    def decided(self, end: SubmissionFinished) -> None:
+        """Nothing to count."""
+
+    def archived(self, seq: int, behind: int) -> None:
+        """Nothing to count."""
+
+    def sealed(self) -> None:
+        """Nothing to count."""
 
 
 class _Projection(NamedTuple):
@@ -80,13 +97,13 @@ def _projection(name: str, schema: str) -> _Projection:
 
 async def _fill_models(source: EventLog, dsn: str, schema: str, until: int) -> None:
     async with read_models(dsn, schema) as models:
-        async for _ in project(source, models, News(), RankerMetrics(), until=until):
+        async for _ in project(source, models, News(), Unwatched(), until=until):
             pass
 
 
 async def _fill_archive(source: EventLog, dsn: str, schema: str, until: int) -> None:
     async with archives.archive(dsn, schema) as fresh:
-        await keep(source, fresh, ArchiveMetrics(), until=until)
+        await keep(source, fresh, Unwatched(), until=until)
 
 
 @asynccontextmanager

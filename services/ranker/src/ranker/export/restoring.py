@@ -71,7 +71,8 @@ async def _compare(reader: Reader, log: EventLog, have: int) -> None:
             break
         theirs, seq = chain.after(theirs, one.link), one.seq
     if (ours, have) != (theirs, seq):
-        raise Refused("log_not_empty", f"the log has {have} events that are not the file's")
+        what = f"the log has {have} events that are not the beginning of the file's"
+        raise Refused("log_not_empty", f"{what}: import into an empty one")
 
 
 async def _chain(log: EventLog, upto: int) -> bytes:

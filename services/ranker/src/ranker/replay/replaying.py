@@ -1,6 +1,6 @@
 """Blue and green: fill a fresh schema from event 1, compare it row by row, switch."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -93,7 +93,7 @@ async def _replay(both: Both, filling: Filling, *, switch: bool) -> Replayed:
         if is_live:
             await filling.fill(both.fresh, await both.checkpoint(both.live))
         seq, rows = await both.checkpoint(both.fresh), await both.tables()
-        found = [one for table in rows for one in await _differences(both, table)] * is_live
+        found = await _differences(both, rows) if is_live else []
         if switch:
             await both.switch()
     return Replayed(seq, rows, found[:DIFFERENCES_MAX], is_live, switch)
@@ -115,11 +115,12 @@ async def _rounds(both: Both, filling: Filling, *, is_live: bool) -> AsyncIterat
             return
 
 
-async def _differences(both: Both, table: str) -> list[dict[str, Any]]:
+async def _differences(both: Both, tables: Iterable[str]) -> list[dict[str, Any]]:
     """Rows that only one of the two has; a changed row is one of each."""
-    ours, theirs = both.live, both.fresh
-    live = await both.lacking(ours, theirs, table, DIFFERENCES_MAX)
-    fresh = await both.lacking(theirs, ours, table, DIFFERENCES_MAX)
-    return [{"kind": table, "live": row, "rebuilt": None} for row in live] + [
-        {"kind": table, "live": None, "rebuilt": row} for row in fresh
-    ]
+    found: list[dict[str, Any]] = []
+    for table in tables:
+        live = await both.lacking(both.live, both.fresh, table, DIFFERENCES_MAX)
+        fresh = await both.lacking(both.fresh, both.live, table, DIFFERENCES_MAX)
+        found += [{"kind": table, "live": row, "rebuilt": None} for row in live]
+        found += [{"kind": table, "live": None, "rebuilt": row} for row in fresh]
+    return found
