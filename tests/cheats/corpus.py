@@ -23,7 +23,8 @@ class Cheat:
     `size`, `seed`, `floor_us`, `level_min` and `key_reversed` say what is run; `runs` how often in
     a row, `at_once` in how many sandboxes at one time. What has to be in the log and in the report
     is `prints` and `says`; `never_prints` and `never_says` may not be there. `time_us_min` bounds
-    its times, and `check: no_gain` compares every call with the time that its work takes alone.
+    its times, most calls that take `slow_us` must count, and `check: no_gain` compares every call
+    with the time that its work takes alone.
     """
 
     path: Path

@@ -7,6 +7,8 @@ from .trials import SECRET, Ended
 
 # What the handshake may hide of a call, as a share of the time that its work alone takes.
 GAIN_MAX = 0.03
+# A machine may take the core away from a call for as long, now and then.
+_DROPPED_MAX = 0.3
 
 
 def faults(one: Cheat, runs: Sequence[Ended], alone: float) -> list[str]:
@@ -48,6 +50,15 @@ def _of_times(one: Cheat, ended: Ended, alone: float) -> Iterator[str]:
         yield f"{min(ended.times_us):.0f} us is less than {least_us:.0f}"
     if one.header.get("check") == "no_gain" and min(ended.samples_us) < (1 - GAIN_MAX) * alone:
         yield f"a call took {min(ended.samples_us):.0f} us, its work alone takes {alone:.0f}"
+    if (share := dropped_share(one, ended)) > _DROPPED_MAX:
+        yield f"{share:.0%} of its slow calls do not count"
+
+
+def dropped_share(one: Cheat, ended: Ended) -> float:
+    """Of the calls that take as long as the header says, the share that does not count."""
+    slow_us = one.number("slow_us", float("inf"))
+    slow = sum(time_us >= slow_us for time_us in ended.samples_us)
+    return sum(time_us >= slow_us for time_us in ended.dropped_us) / slow if slow else 0.0
 
 
 def _of_traces(_: Cheat, ended: Ended, __: float) -> Iterator[str]:

@@ -29,7 +29,10 @@ _SLEEP = "import time; time.sleep(3600)"
 
 @dataclass(frozen=True)
 class Ended:
-    """How one run of a cheat ended: its report and records, and the processes still there."""
+    """How one run of a cheat ended: its report and records, and the processes still there.
+
+    `dropped_us` are those of the samples that do not count.
+    """
 
     report: RunReport
     level: str
@@ -37,6 +40,7 @@ class Ended:
     log: str
     samples_us: list[float]
     left: Sequence[int] = ()
+    dropped_us: Sequence[float] = ()
 
     @property
     def times_us(self) -> list[float]:
@@ -162,6 +166,7 @@ class Trials:
             tier,
             log.read_text() if log.exists() else "",
             list(_samples(out / "samples.json.gz")),
+            dropped_us=list(_dropped(out / "samples.json.gz")),
         )
 
     async def _left(self) -> list[int]:
@@ -211,6 +216,18 @@ def _samples(path: Path) -> Iterator[float]:
             yield from process["warm_ups"]["time_us"]
             for block in process["blocks"]:
                 yield from block["time_us"]
+
+
+def _dropped(path: Path) -> Iterator[float]:
+    """The time of every call whose core was said to be taken away."""
+    if not path.exists():
+        return
+    for case in json.loads(gzip.decompress(path.read_bytes()))["cases"].values():
+        for process in case["processes"]:
+            for block in process["blocks"]:
+                for slot, flags in block["flags"].items():
+                    if "contaminated" in flags:
+                        yield block["time_us"][int(slot)]
 
 
 def alone_us(honest: Sequence[Ended]) -> float:

@@ -1,8 +1,8 @@
 # id: T26 slow_in_waits
 # expect: passed
 # mode: benchmark
-# time_us_min: 3500
-# budgets: benchmark=6
+# slow_us: 40000
+# budgets: benchmark=3
 # Works long in one call of ten, and naps in it, as if its core had been taken away.
 import itertools
 import time
