@@ -22,6 +22,7 @@ from shared.events import (
 class Moderated:
     """A submission as its history, and then that of its moderation, tell it.
 
+    A hold and a disqualification stand beside each other: each is lifted by itself.
     `appeal` is "" before any, `open`, or `decided`: one appeal for each decision.
     """
 
@@ -97,11 +98,13 @@ def evolve(state: Moderated, fact: Fact) -> Moderated:
         case SubmissionFinished():
             state = replace(state, is_held=state.is_held or fact.is_held)
         case SubmissionHeld():
-            state = Moderated(is_held=True)
+            state = replace(state, is_held=True, appeal="")
         case SubmissionDisqualified():
-            state = Moderated(is_disqualified=True)
-        case SubmissionReleased() | SubmissionRestored():
-            state = Moderated()
+            state = replace(state, is_disqualified=True, appeal="")
+        case SubmissionReleased():
+            state = _lifted(replace(state, is_held=False))
+        case SubmissionRestored():
+            state = _lifted(replace(state, is_disqualified=False))
         case AppealFiled():
             state = replace(state, appeal="open")
         case AppealDecided():
@@ -110,6 +113,11 @@ def evolve(state: Moderated, fact: Fact) -> Moderated:
 
 
 moderation = Decider[ModerationCommand, Moderated, Fact](Moderated(), decide, evolve)
+
+
+def _lifted(state: Moderated) -> Moderated:
+    """With nothing left against a submission, an appeal has nothing left to be about."""
+    return state if state.is_held or state.is_disqualified else Moderated()
 
 
 def _judged(command: Judgement, state: Moderated) -> Fact:
