@@ -26,7 +26,14 @@ async def test_several_services_may_ensure_the_streams_at_once(own_nats: NatsSer
     clients = [await connect(own_nats.url, f"s{number}") for number in range(4)]
     await asyncio.gather(*map(ensure, clients), ensure(clients[0]))
     names = (await api(clients[0], "STREAM.NAMES"))["streams"]
-    assert sorted(names) == ["BLOBS", "DEADLETTERS", "EVENTS", "KV_LEASES", "OBJ_LARGE", "SNAPSHOTS"]
+    assert sorted(names) == [
+        "BLOBS",
+        "DEADLETTERS",
+        "EVENTS",
+        "KV_LEASES",
+        "OBJ_LARGE",
+        "SNAPSHOTS",
+    ]
     for nc in clients:
         await nc.close()
 

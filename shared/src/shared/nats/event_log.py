@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from weakref import WeakSet
 
 from nats.aio.client import Client
 
@@ -35,12 +36,18 @@ class NatsLog:
     def __init__(self, nc: Client) -> None:
         self._nc = nc
         self._groups = Groups(nc)
+        self._feeds: WeakSet[NatsFeed] = WeakSet()
         self.counts = Counts()
 
     @property
     def reconnects(self) -> int:
         """How often the connection was lost and made anew."""
         return self._nc.stats["reconnects"]
+
+    @property
+    def silent_s(self) -> float:
+        """The longest silence of the server among all who follow the log here."""
+        return max((feed.silent_s for feed in self._feeds), default=0.0)
 
     async def append(self, event: New) -> int:
         """Store one event and return its sequence; see the port."""
@@ -63,7 +70,9 @@ class NatsLog:
 
     def follow(self, after: int) -> Feed:
         """Everything after a sequence; see the port."""
-        return NatsFeed(self._nc, after, counts=self.counts)
+        feed = NatsFeed(self._nc, after, counts=self.counts)
+        self._feeds.add(feed)
+        return feed
 
     async def _store(self, events: Sequence[New]) -> int:
         drafts, began = [_draft(event) for event in events], time.monotonic()

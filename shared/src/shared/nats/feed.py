@@ -36,6 +36,11 @@ class NatsFeed:
         return max(0, self._pull.begins - 1)
 
     @property
+    def silent_s(self) -> float:
+        """For how long nothing was heard from the server, not even that it lives."""
+        return self._pull.silent_s
+
+    @property
     def behind(self) -> int:
         """How many events are still to be taken, as the server told with the newest of them."""
         left = held_back(self._reply) if self._reply else self._held_back

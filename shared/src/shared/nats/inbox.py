@@ -25,6 +25,8 @@ ACK_WAIT_S = 30
 DELIVERIES_MAX = 5
 UNACKNOWLEDGED_MAX = 64
 REASON_CHARS_MAX = 400
+# How many answers are remembered, to be given again.
+DONE_MAX = 10_000
 PACE = Pace(batch=1, waiting_max=1, heartbeat_s=5.0)
 
 ACK, RETRY, IN_HAND, GIVE_UP = b"+ACK", b"-NAK", b"+WPI", b"+TERM"
@@ -141,17 +143,18 @@ class NatsInbox:
 
         A server that was killed may have forgotten that it sent the event, and then hears no
         answer to it; waiting for it to listen would keep the reader from what it sends instead.
+        It may even forget the answers of its last moments, for it does not sync those.
         """
         reply = self._replies.pop(place, None)
         if reply is None:
             return
         self._done[place] = word
+        if len(self._done) > DONE_MAX:
+            del self._done[next(iter(self._done))]
         self.given_up += word.startswith(GIVE_UP)
-        if not self._nc.is_connected:
-            return
-        with contextlib.suppress(TimeoutError, nats.errors.Error):
-            await self._nc.request(reply, word, ATTEMPT_S_MAX)
-            self._done.pop(place, None)
+        if self._nc.is_connected:
+            with contextlib.suppress(TimeoutError, nats.errors.Error):
+                await self._nc.request(reply, word, ATTEMPT_S_MAX)
 
     async def put_back(self, place: int, delay_s: float) -> None:
         """Have the server hand an event over again. Errors: Failed after 30 s."""

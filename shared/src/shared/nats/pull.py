@@ -57,7 +57,7 @@ class Pull:
         self._news = asyncio.Event()
         self._subscription: Subscription | None = None
         self._asked = 0
-        self._heard_at = 0.0
+        self._heard_at = time.monotonic()
         self._failing_since: float | None = None
         self._is_broken = True
         self._reconnects = 0
@@ -70,6 +70,11 @@ class Pull:
         """Whether the consumer at hand still serves us, as far as we know."""
         has_reconnected = self._nc.stats["reconnects"] != self._reconnects
         return self._nc.is_connected and not self._is_broken and not has_reconnected
+
+    @property
+    def silent_s(self) -> float:
+        """For how long the server has said nothing, though it owes us a word."""
+        return time.monotonic() - self._heard_at if self._asked or self._is_broken else 0.0
 
     async def turn(self, waiting: int, within_s: float = POLL_S) -> None:
         """Be whole, ask for more than the `waiting` messages, give them a moment to come.

@@ -1,0 +1,121 @@
+"""Group commit: what many append at once is stored as if each had come alone."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sized
+from functools import partial
+
+import pytest
+from nats.aio.client import Client
+
+from shared.event_log import Conflict, EventLog
+from shared.nats.event_log import NatsLog
+from shared.servers.nats import NatsServer
+from shared.testing import eventually
+from tests.contracts.samples import ids, new, seqs
+
+MANY = 120
+
+
+def has(found: Sized, least: int) -> bool:
+    return len(found) >= least
+
+
+async def test_many_appends_at_once_are_all_stored(log: EventLog) -> None:
+    events = [new(f"job.j{number}", 0) for number in range(MANY)]
+    stored = await asyncio.gather(*map(log.append, events))
+    assert sorted(stored) == list(range(1, MANY + 1))
+    for number, (event, seq) in enumerate(zip(events, stored, strict=True)):
+        (recorded,) = await log.history(f"job.j{number}")
+        assert (recorded.seq, recorded.envelope) == (seq, event.envelope)
+
+
+async def test_many_pairs_at_once_stay_together(log: EventLog) -> None:
+    pairs = [[new(f"job.j{n}", 0), new(f"run.a1.r{n}", 0)] for n in range(MANY)]
+    lasts = await asyncio.gather(*map(log.append_all, pairs))
+    assert sorted(lasts) == list(range(2, 2 * MANY + 1, 2))
+    for number, last in enumerate(lasts):
+        assert seqs(await log.history(f"job.j{number}")) == [last - 1]
+        assert seqs(await log.history(f"run.a1.r{number}")) == [last]
+
+
+async def test_one_conflict_among_many_is_the_matter_of_its_writer(log: EventLog) -> None:
+    await log.append(new("job.j7", 0))
+    events = [new(f"job.j{number}", 0) for number in range(MANY)]
+    done = await asyncio.gather(*map(log.append, events), return_exceptions=True)
+    assert [n for n, one in enumerate(done) if isinstance(one, BaseException)] == [7]
+    assert isinstance(done[7], Conflict)
+    assert await log.last() == MANY
+
+
+async def test_of_rivals_at_once_exactly_one_wins_each_time(log: EventLog) -> None:
+    events = [new(f"job.j{number % 10}", 0) for number in range(MANY)]
+    done = await asyncio.gather(*map(log.append, events), return_exceptions=True)
+    assert Counter(type(one).__name__ for one in done) == {"int": 10, "Conflict": MANY - 10}
+    assert await log.last() == 10
+
+
+async def test_what_is_repeated_among_many_is_stored_once(log: EventLog) -> None:
+    again = new("job.again", 0)
+    first = await log.append(again)
+    events = [again, again, *(new(f"job.j{number}", 0) for number in range(MANY))]
+    done = await asyncio.gather(*map(log.append, events))
+    assert done[:2] == [first, first]
+    assert await log.last() == MANY + 1
+
+
+async def test_events_without_expectation_go_together_too(log: EventLog) -> None:
+    notes = [new("run.a1.r1", None) for _ in range(MANY)]
+    await asyncio.gather(*map(log.append, notes))
+    assert sorted(ids(await log.history("run.a1.r1"))) == sorted(ids(notes))
+
+
+async def test_a_writer_that_leaves_does_not_hold_up_the_others(log: EventLog) -> None:
+    tasks = [asyncio.create_task(log.append(new(f"job.j{number}", 0))) for number in range(MANY)]
+    await asyncio.sleep(0)
+    for task in tasks[::3]:
+        task.cancel()
+    done = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+    stored = [one for one in done if isinstance(one, int)]
+    assert len(stored) >= MANY - len(tasks[::3])
+    assert len(set(stored)) == len(stored)
+
+
+@pytest.mark.server
+async def test_many_at_once_are_stored_in_groups(client: Client) -> None:
+    log = NatsLog(client)
+    await asyncio.gather(*(log.append(new(f"job.j{number}", 0)) for number in range(MANY)))
+    assert log.counts.grouped > MANY // 2
+    assert sum(log.counts.append.buckets) == MANY
+    with pytest.raises(Conflict):
+        await log.append(new("job.j1", 0))
+    assert log.counts.conflicts == 1
+
+
+# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
+@pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.server
+async def test_groups_lose_and_double_nothing_when_the_server_is_killed(
+    own_nats: NatsServer, client: Client
+) -> None:
+    log, stored = NatsLog(client), dict[str, int]()
+
+    async def write(name: int) -> None:
+        for number in range(40):
+            pair = [new(f"job.w{name}n{number}", 0), new(f"run.a1.w{name}n{number}", 0)]
+            last = await log.append_all(pair)
+            stored.update({pair[0].envelope.id: last - 1, pair[1].envelope.id: last})
+
+    writers = [asyncio.create_task(write(name)) for name in range(32)]
+    for kill_at in (400, 1200):
+        await eventually(partial(has, stored, kill_at), within_s=30)
+        own_nats.kill()
+        own_nats.start()
+    await asyncio.wait_for(asyncio.gather(*writers), 60)
+    assert log.counts.grouped > 0
+    feed, seen = log.follow(0), dict[str, int]()
+    while len(seen) < len(stored):
+        seen |= {one.envelope.id: one.seq for one in await asyncio.wait_for(feed.take(), 10)}
+    await feed.close()
+    assert seen == stored
+    assert sorted(seen.values()) == list(range(1, 32 * 40 * 2 + 1))

@@ -1,0 +1,121 @@
+"""Readers whose consumer falls silent, and durable ones whose server is killed again and again."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+from nats.aio.client import Client
+
+from shared.bus import Inbox
+from shared.nats.bus import NatsBus
+from shared.nats.event_log import NatsLog
+from shared.nats.feed import NatsFeed
+from shared.nats.inbox import NatsInbox, Reading
+from shared.nats.pull import Pace
+from shared.servers.nats import NatsServer
+from shared.testing import eventually
+from tests.contracts.samples import JOB, new, seqs
+
+# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
+]
+
+QUICK = Pace(heartbeat_s=0.3)
+FROZEN_S = 1.5
+NEWS = Reading("test-effects", ("ranking.>",), only_news=True)
+RECORD = "ranking.matmul.H200"
+
+
+async def test_a_feed_whose_consumer_falls_silent_is_rebuilt(client: Client) -> None:
+    log, feed = NatsLog(client), NatsFeed(client, 0, QUICK)
+    await log.append(new(JOB, 0))
+    assert seqs(await feed.take()) == [1]
+    subscription = feed._pull._subscription
+    assert subscription is not None
+    await subscription.unsubscribe()
+    await log.append(new(JOB, 1))
+    assert seqs(await asyncio.wait_for(feed.take(), 10)) == [2]
+    assert feed.restarts == 1
+    await feed.close()
+
+
+async def test_a_feed_outlasts_a_server_that_hangs(own_nats: NatsServer, client: Client) -> None:
+    log, feed = NatsLog(client), NatsFeed(client, 0, QUICK)
+    await log.append(new(JOB, 0))
+    assert seqs(await feed.take()) == [1]
+    taking = asyncio.create_task(feed.take())
+    assert own_nats.process is not None
+    os.kill(own_nats.process.pid, signal.SIGSTOP)
+    await eventually(lambda: feed.silent_s > FROZEN_S)
+    os.kill(own_nats.process.pid, signal.SIGCONT)
+    await log.append(new(JOB, 1))
+    assert seqs(await asyncio.wait_for(taking, 10)) == [2]
+    assert feed.restarts >= 1
+    await eventually(lambda: feed.silent_s < FROZEN_S)
+    await feed.close()
+
+
+async def test_a_log_counts_the_restarts_of_its_feeds(own_nats: NatsServer, client: Client) -> None:
+    log = NatsLog(client)
+    feed = log.follow(0)
+    await log.append(new(JOB, 0))
+    assert seqs(await feed.take()) == [1]
+    own_nats.kill()
+    own_nats.start()
+    await log.append(new(JOB, 1))
+    assert seqs(await asyncio.wait_for(feed.take(), 10)) == [2]
+    assert (log.counts.pump_restarts, log.reconnects) == (1, 1)
+    assert log.silent_s < FROZEN_S
+    await feed.close()
+
+
+async def taken(inbox: Inbox, most: int) -> list[int]:
+    """So many events, each acknowledged."""
+    found: list[int] = []
+    while len(found) < most:
+        delivery = await inbox.next(10)
+        assert delivery is not None, f"nothing came in 10 s after {found[-3:]}"
+        found.append(delivery.recorded.seq)
+        await delivery.ack()
+    return found
+
+
+@pytest.mark.parametrize("only_news", [True, False])
+async def test_a_durable_reading_misses_nothing_while_the_server_is_killed(
+    own_nats: NatsServer, client: Client, only_news: bool
+) -> None:
+    log = NatsLog(client)
+    inbox = NatsInbox(client, NEWS._replace(only_news=only_news), ack_wait_s=1)
+    assert await inbox.next(0.1) is None
+    await log.append_all([new(RECORD, 0), *(new(RECORD, None) for _ in range(299))])
+    found = await taken(inbox, 100)
+    for more in (100, 100):
+        own_nats.kill()
+        own_nats.start()
+        found += await taken(inbox, more)
+    # The server forgets acknowledgements of its last moments; this process does not.
+    assert found == list(range(1, 301))
+    assert inbox.restarts >= 2
+    await inbox.close()
+
+
+async def test_two_readers_of_one_name_share_its_events(client: Client) -> None:
+    log, bus = NatsLog(client), NatsBus(client)
+    readers = [await bus.news(NEWS.consumer, *NEWS.aggs) for _ in range(2)]
+    for reader in readers:
+        assert await reader.next(0.05) is None
+    await log.append_all([new(RECORD, 0), *(new(RECORD, None) for _ in range(19))])
+    found: list[int] = []
+
+    async def read(reader: Inbox) -> None:
+        while delivery := await reader.next(0.5):
+            found.append(delivery.recorded.seq)
+            await delivery.ack()
+
+    await asyncio.gather(*map(read, readers))
+    assert sorted(found) == list(range(1, 21))
+    for reader in readers:
+        await reader.close()
