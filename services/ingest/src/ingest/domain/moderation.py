@@ -98,13 +98,13 @@ def evolve(state: Moderated, fact: Fact) -> Moderated:
         case SubmissionFinished():
             state = replace(state, is_held=state.is_held or fact.is_held)
         case SubmissionHeld():
-            state = replace(state, is_held=True, appeal="")
+            state = _afresh(replace(state, is_held=True))
         case SubmissionDisqualified():
-            state = replace(state, is_disqualified=True, appeal="")
+            state = _afresh(replace(state, is_disqualified=True))
         case SubmissionReleased():
-            state = _lifted(replace(state, is_held=False))
+            state = replace(state, is_held=False)
         case SubmissionRestored():
-            state = _lifted(replace(state, is_disqualified=False))
+            state = replace(state, is_disqualified=False)
         case AppealFiled():
             state = replace(state, appeal="open")
         case AppealDecided():
@@ -115,9 +115,9 @@ def evolve(state: Moderated, fact: Fact) -> Moderated:
 moderation = Decider[ModerationCommand, Moderated, Fact](Moderated(), decide, evolve)
 
 
-def _lifted(state: Moderated) -> Moderated:
-    """With nothing left against a submission, an appeal has nothing left to be about."""
-    return state if state.is_held or state.is_disqualified else Moderated()
+def _afresh(state: Moderated) -> Moderated:
+    """Against a new decision there is a new appeal; an open one still waits for its answer."""
+    return state if state.appeal == "open" else replace(state, appeal="")
 
 
 def _judged(command: Judgement, state: Moderated) -> Fact:
