@@ -188,11 +188,12 @@ def test_the_authors_mistake_is_not_repeated() -> None:
     assert end.code == "problem_fault"
 
 
-def test_too_many_open_submissions_of_one_account_are_rejected() -> None:
-    history = given_received(OPEN_SUBMISSIONS_MAX + 1)
+def test_of_too_many_open_submissions_of_one_account_the_newest_are_rejected() -> None:
+    history = given_received(OPEN_SUBMISSIONS_MAX + 2)
     said = history.settle(world())
-    assert said.count("SubmissionRejected") >= 1
-    assert len(history.board.submissions) <= OPEN_SUBMISSIONS_MAX
+    assert said.count("SubmissionRejected") == 2
+    assert said.count("JobQueued") == OPEN_SUBMISSIONS_MAX
+    assert f"s{OPEN_SUBMISSIONS_MAX + 1}" not in history.board.submissions
 
 
 def test_a_decision_made_twice_has_one_id() -> None:

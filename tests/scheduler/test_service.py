@@ -7,11 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from scheduler.domain.board import Board
+from scheduler.domain.fold import evolve
 from scheduler.domain.moves import Move, World
 from scheduler.presence import Heartbeat, Presence
-from scheduler.service import Scheduler
+from scheduler.service import Scheduler, freeze, thaw
 from shared import events, subjects
 from shared.clock import new_id, now
 from shared.event_log import New, Recorded
@@ -152,3 +154,84 @@ async def test_an_agent_that_falls_silent_loses_its_run() -> None:
 
         await eventually(is_given_again, within_s=5)
     assert [event.envelope.type for event in log.since(0)].count("JobExpired") == 1
+
+
+async def test_a_restarted_scheduler_reads_what_is_new_alone() -> None:
+    log, snapshots = MemoryLog(), MemorySnapshots()
+    bus = MemoryBus(log)
+    async with scheduling(log, bus, snapshots) as first:
+        await beat(bus, "a1")
+        for number in range(3):
+            await receive(log, f"s{number}")
+        await work(log, 3)
+        await eventually(lambda: len(of_type(log, "JobFinished")) == 3)
+        await eventually(lambda: first.board.seq == len(log.since(0)))
+        await first.keep()
+    async with scheduling(log, bus, snapshots) as again:
+        await eventually(lambda: again.board.seq == first.board.seq)
+        assert again.kept_seq == first.board.seq
+        assert again.board == first.board
+        await receive(log, "s9")
+        await eventually(lambda: len(of_type(log, "JobAssigned")) == 4)
+
+
+async def test_a_snapshot_is_written_every_so_many_events() -> None:
+    log, snapshots = MemoryLog(), MemorySnapshots()
+    bus = MemoryBus(log)
+    async with scheduling(log, bus, snapshots) as scheduler:
+        scheduler.snapshot_events = 5
+        for number in range(6):
+            await receive(log, f"s{number}")
+        await eventually(lambda: scheduler.kept_seq >= 5)
+    kept = thaw(await snapshots.load("scheduler"), "1")
+    assert kept is not None
+    assert kept.seq == scheduler.kept_seq
+
+
+@pytest.mark.parametrize("spoil", ["other code", "other log", "shorter log", "damage"])
+async def test_a_snapshot_that_does_not_fit_is_not_believed(spoil: str) -> None:
+    log, snapshots = MemoryLog(), MemorySnapshots()
+    bus = MemoryBus(log)
+    await receive(log, "s1")
+    board = Board()
+    for event in log.since(0):
+        board = evolve(board, event)
+    board.submissions.clear()
+    if spoil == "other log":
+        board.last_id = "of another event"
+    if spoil == "shorter log":
+        board.seq = 99
+    data = freeze(board, "2" if spoil == "other code" else "1")
+    await snapshots.save("scheduler", data[:-9] if spoil == "damage" else data)
+    async with scheduling(log, bus, snapshots):
+        await eventually(lambda: of_type(log, "JobQueued"))
+
+
+async def test_whoever_waits_is_told_of_the_queue() -> None:
+    log = MemoryLog()
+    bus = MemoryBus(log)
+    heard: dict[str, bytes] = {}
+
+    async def listen() -> None:
+        async for topic, data in bus.hear("queue.>"):
+            heard[topic] = data
+
+    listening = asyncio.create_task(listen())
+    async with scheduling(log, bus):
+        await receive(log, "s1")
+        await eventually(lambda: b"no agent of CPU is alive" in heard.get("queue.CPU", b""))
+    listening.cancel()
+    told = msgspec.json.decode(heard["queue.CPU"])
+    assert told["jobs"] == [["s1", 1, None, None, "no agent of CPU is alive"]]
+    assert set(told) == {"gpu", "at", "paused", "free", "busy", "depth", "run_s", "jobs"}
+
+
+async def test_a_free_agent_is_given_work_at_once_not_at_the_next_tick() -> None:
+    log = MemoryLog()
+    bus = MemoryBus(log)
+    async with scheduling(log, bus) as scheduler:
+        scheduler.tick_s = 60.0
+        await receive(log, "s1")
+        await eventually(lambda: of_type(log, "JobQueued"))
+        await beat(bus, "a1")
+        await eventually(lambda: of_type(log, "JobAssigned"), within_s=2)

@@ -39,7 +39,7 @@ def cancel(board: Board, submission: Submission, job: Job | None) -> Move:
 
 
 def _open_runs(board: Board, job: Job) -> list[Run]:
-    runs = [board.runs.get(board.agents[name].run) for name in job.agents]
+    runs = [board.runs.get(board.agent(name).run) for name in job.agents]
     return [run for run in runs if run is not None and run.job == job.id]
 
 

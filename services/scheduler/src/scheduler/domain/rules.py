@@ -1,5 +1,6 @@
 """What is due: each rule looks at the board, the agents and the clock, and says facts."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from scheduler.domain import endings, sides
@@ -27,10 +28,17 @@ def due(board: Board, world: World, policy: Policy = USUAL) -> Iterator[Move]:
     yield from _registrations(board, world)
     yield from _quarantines(board, policy)
     yield from endings.refunds(board)
+    too_many = _too_many(board)
     for submission in board.submissions.values():
-        yield from _submission(board, submission, world)
+        job = board.jobs.get(submission.job or "")
+        if submission.id in too_many:
+            yield (_reject(submission),)
+        elif submission.cancel is not None or job is None or job.is_over:
+            yield from _submission(board, submission, job, world)
     for job in board.jobs.values():
-        if not job.is_over:
+        # Nearly all of a long queue just waits: this look at each is most of what a tick costs.
+        is_waiting = job.run is None and not job.cancel and world.now < job.deadline_at
+        if not is_waiting or (job.submission not in board.submissions and not job.is_side):
             yield from _job(board, job, world)
     yield from endings.releases(board)
     yield from sides.rejudges(board, world)
@@ -57,26 +65,42 @@ def _quarantines(board: Board, policy: Policy) -> Iterator[Move]:
         yield (about_agent(board, name, quarantined),)
 
 
-def _submission(board: Board, submission: Submission, world: World) -> Iterator[Move]:
+def _submission(
+    board: Board, submission: Submission, job: Job | None, world: World
+) -> Iterator[Move]:
     """What is due of a submission itself; of its work its job's rules say it."""
-    job = board.jobs.get(submission.job or "")
     if submission.cancel is not None:
         yield endings.cancel(board, submission, job)
     elif job is None and submission.job is None:
         overdue = endings.overdue_received(board, submission, world.now)
-        yield overdue or (_open_job(board, submission),)
+        yield overdue or (_open_job(submission),)
     elif job is not None and job.is_over and world.is_settled:
         yield from endings.overdue_ranking(board, submission, job, world.now)
 
 
-def _open_job(board: Board, submission: Submission) -> Say:
+def _too_many(board: Board) -> set[str]:
+    """Of whoever has too much open, the newest submissions that are not queued yet."""
+    crowded = {name for name, count in board.open_count.items() if count > OPEN_SUBMISSIONS_MAX}
+    found: set[str] = set()
+    seen = Counter[str]()
+    for submission in board.submissions.values() if crowded else ():
+        seen[submission.account] += 1
+        if seen[submission.account] > OPEN_SUBMISSIONS_MAX and submission.job is None:
+            found.add(submission.id)
+    return found
+
+
+def _reject(submission: Submission) -> Say:
+    refused = events.SubmissionRejected(
+        code="too_many_open",
+        reason=f"more than {OPEN_SUBMISSIONS_MAX} of your submissions are not over yet",
+    )
+    agg = subjects.submission(submission.id)
+    return Say(agg, refused, submission.version, submission.id, submission.id)
+
+
+def _open_job(submission: Submission) -> Say:
     id_ = submission.id
-    if board.open_count[submission.account] > OPEN_SUBMISSIONS_MAX:
-        refused = events.SubmissionRejected(
-            code="too_many_open",
-            reason=f"more than {OPEN_SUBMISSIONS_MAX} of your submissions are not over yet",
-        )
-        return Say(subjects.submission(id_), refused, submission.version, id_, id_)
     queued = events.JobQueued(
         submission=id_,
         account=submission.account,
@@ -93,6 +117,8 @@ def _open_job(board: Board, submission: Submission) -> Say:
 
 
 def _job(board: Board, job: Job, world: World) -> Iterator[Move]:
+    if job.is_over:
+        return
     if job.run is not None:
         yield from _look_after(board, job, world)
     elif job.cancel:
@@ -125,7 +151,7 @@ def _finished(job: Job, run: Run) -> Move:
 
 
 def _members(board: Board, job: Job, leader: Run) -> list[Run]:
-    runs = [board.runs.get(board.agents[name].run) for name in job.agents[1:]]
+    runs = [board.runs.get(board.agent(name).run) for name in job.agents[1:]]
     return [run for run in runs if run is not None and run.leader == leader.id]
 
 

@@ -1,0 +1,166 @@
+"""What somebody who waits is told: the place, the time until it begins, or why it cannot."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from scheduler.domain.fair import TYPICAL_S, Policy
+from scheduler.domain.forecast import Forecast, forecast
+from scheduler.domain.match import candidates
+from scheduler.domain.moves import Offer, World
+from scheduler.service import FORECAST_BYTES_MAX, packed
+from shared import events, subjects
+from shared.events import Requires
+from tests.scheduler.histories import (
+    OFFER,
+    T0,
+    History,
+    completed,
+    given_received,
+    offering,
+    received,
+    world,
+)
+
+
+def told(history: History, *offers: Offer, gpu: str = "CPU") -> Forecast:
+    seen = World(history.at, {one.agent: one for one in offers})
+    alive = candidates(history.board, seen).get(gpu, [])
+    return forecast(history.board, gpu, alive, seen, Policy())
+
+
+def given_waiting(count: int, **asked: Any) -> History:
+    history = History()
+    for number in range(count):
+        history.say(subjects.submission(f"s{number}"), received(f"p{number}", **asked))
+    history.settle(world())
+    return history
+
+
+def test_each_waits_for_those_before_it() -> None:
+    rows = told(given_waiting(3), offering("a1"), offering("a2")).jobs
+    assert [(row.submission, row.position, row.eta_s) for row in rows] == [
+        ("s0", 1, 0.0),
+        ("s1", 2, 0.0),
+        ("s2", 3, TYPICAL_S),
+    ]
+
+
+def test_the_time_comes_from_how_long_such_runs_took_lately() -> None:
+    history = given_waiting(4)
+    history.settle(world(OFFER))
+    history.at += timedelta(seconds=4)
+    history.say(history.run_agg(), completed())
+    history.settle(World(history.at, {}))
+    found = told(history, OFFER)
+    assert [row.eta_s for row in found.jobs] == [0.0, 4.0, 8.0]
+    assert found.run_s == {"p50": 4.0, "p90": 4.0}
+
+
+def test_a_run_under_way_is_waited_for_as_long_as_it_has_left() -> None:
+    history = given_waiting(2)
+    history.settle(world(OFFER))
+    history.at += timedelta(seconds=10)
+    (row,) = told(history, OFFER).jobs
+    assert row.eta_s == TYPICAL_S - 10
+    assert row.eta_p90_s is not None
+    assert row.eta_p90_s >= row.eta_s
+
+
+@pytest.mark.parametrize(
+    ("asked", "offer", "why"),
+    [
+        ({}, None, "no agent of CPU is alive"),
+        ({}, offering(gpu="H200"), "no agent of CPU is alive"),
+        ({}, offering(modes=["test"]), "no agent of CPU takes mode ranked"),
+        (
+            {"requires": Requires(toolchains=["nvcc"])},
+            offering(),
+            "no agent of CPU has toolchain nvcc",
+        ),
+        (
+            {"requires": Requires(memory_mib=9000)},
+            offering(memory_mib=8000),
+            "no agent of CPU has 9000 MiB of memory",
+        ),
+        (
+            {"requires": Requires(level="strong")},
+            offering(level="weak"),
+            "no agent of CPU isolates at level strong",
+        ),
+        (
+            {"requires": Requires(count=2)},
+            offering(host="h"),
+            "no host has 2 agents of CPU that fit",
+        ),
+        (
+            {},
+            offering(quarantine="a process is left"),
+            "no agent of CPU is in service: a1 is in quarantine: a process is left",
+        ),
+    ],
+)
+def test_who_cannot_run_is_told_why(asked: dict[str, Any], offer: Offer | None, why: str) -> None:
+    history = given_waiting(1, **asked)
+    (row,) = told(history, *([offer] if offer else [])).jobs
+    assert (row.position, row.eta_s, row.why) == (1, None, why)
+
+
+def test_a_drained_pool_says_who_is_drained() -> None:
+    history = given_waiting(1)
+    history.settle(world(offering(is_free=False)))
+    history.say(subjects.agent("a1"), events.AgentDrained(reason="a new driver"))
+    (row,) = told(history, OFFER).jobs
+    assert row.why == "no agent of CPU is in service: a1 is drained: a new driver"
+
+
+def test_a_paused_pool_says_so() -> None:
+    history = given_waiting(1).say(subjects.pool("CPU"), events.PoolPaused(reason="a new fan"))
+    found = told(history, OFFER)
+    assert found.paused == "a new fan"
+    assert found.jobs[0].why == "the pool is paused: a new fan"
+
+
+def test_agents_are_counted_free_and_busy() -> None:
+    history = given_received()
+    history.settle(world(OFFER))
+    found = told(history, offering(is_free=False), offering("a2"), offering("a3", quarantine="x"))
+    assert (found.free, found.busy, found.depth) == (1, 1, 0)
+
+
+def test_a_long_queue_is_told_in_part_and_within_bounds() -> None:
+    history = History()
+    for number in range(450):
+        id_ = f"0193a1b2-0000-7000-8000-{number:012d}"
+        one = received(f"p{number}", requires=Requires(toolchains=[f"a-tool-{'x' * 150}"]))
+        history.say(subjects.submission(id_), one)
+    history.settle(world())
+    found = told(history, offering())
+    assert (found.depth, len(found.jobs)) == (450, 300)
+    data = packed(found)
+    assert len(data) <= FORECAST_BYTES_MAX
+    cut = msgspec.json.decode(data)
+    assert (cut["gpu"], cut["depth"]) == ("CPU", 450)
+    assert 200 < len(cut["jobs"]) < 300
+
+
+def test_a_rejudge_has_a_place_but_no_row() -> None:
+    history = History()
+    queued = events.JobQueued(
+        submission="s9",
+        account="ada",
+        problem="identity",
+        problem_digest="d",
+        gpu="CPU",
+        mode="ranked",
+        deadline_at=T0 + timedelta(days=1),
+        attempts_max=1,
+        class_="rejudge",
+        rejudge="r1",
+        source=received().source,
+    )
+    history.say(subjects.job("j9"), queued)
+    found = told(history, OFFER)
+    assert (found.depth, found.jobs) == (1, [])
