@@ -174,9 +174,14 @@ async def enrol(log: EventLog, agent: str = AGENT) -> None:
     await say(log, subjects.agent(agent), enrolled)
 
 
-async def publish(log: EventLog) -> None:
-    """The agent that runs every life, and the problem that it is about."""
+async def begin(log: EventLog) -> None:
+    """What every life needs: the agent that runs it, and the problem that it is about."""
     await enrol(log)
+    await publish(log)
+
+
+async def publish(log: EventLog) -> None:
+    """The problem that every life is about."""
     published = events.ProblemPublished(
         number=1,
         digest="d",

@@ -6,13 +6,14 @@ from random import Random
 
 import pytest
 
+from ranker.domain.batch import tell
 from ranker.postgres import Reader, ReadModels
 from ranker.rebuild import compare
 from shared import events, subjects
 from shared.memory import MemoryLog
 from shared.postgres import Fenced, connect, drop_schema, migrate, pool
 from shared.testing import eventually
-from tests.ranker.lives import AGENT, Life, NoMetrics, live, publish, say
+from tests.ranker.lives import AGENT, Life, NoMetrics, begin, live, say
 from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, ranking
 
 pytestmark = pytest.mark.server
@@ -41,7 +42,7 @@ async def ended(log: MemoryLog, models: ReadModels) -> list[events.SubmissionFin
 
 async def test_a_passed_run_stands_on_the_leaderboard(dsn: str) -> None:
     log = MemoryLog()
-    await publish(log)
+    await begin(log)
     async with ranking(log, dsn) as models:
         await live(log, Life("s1", time_us=123.0))
         (end,) = await ended(log, models)
@@ -53,7 +54,7 @@ async def test_a_passed_run_stands_on_the_leaderboard(dsn: str) -> None:
 
 async def test_an_entry_is_the_best_run_and_the_earlier_of_equals(dsn: str) -> None:
     log = MemoryLog()
-    await publish(log)
+    await begin(log)
     lives = [
         Life("slow", time_us=300),
         Life("best", time_us=100),
@@ -71,7 +72,7 @@ async def test_an_entry_is_the_best_run_and_the_earlier_of_equals(dsn: str) -> N
 
 async def test_a_run_that_no_lease_names_counts_for_nothing(dsn: str) -> None:
     log = MemoryLog()
-    await publish(log)
+    await begin(log)
     life = Life("s1")
     async with ranking(log, dsn) as models:
         for agg, fact in life.facts()[:5]:
@@ -90,11 +91,11 @@ def replace_time(life: Life) -> events.RunCompleted:
 
 async def test_two_rankers_end_a_submission_once(dsn: str) -> None:
     log = MemoryLog()
-    await publish(log)
+    await begin(log)
     async with await connect(dsn, SCHEMA) as first, await connect(dsn, SCHEMA) as second:
         one, two = (ranker_of(log, ReadModels(connection)) for connection in (first, second))
         await live(log, Life("s1"))
-        await one.decisions.models.write(0, log.since(0))
+        await one.decisions.models.write(0, [tell(event) for event in log.since(0)])
         await asyncio.gather(one.decisions.all(), two.decisions.all())
         await one.decisions.all()
     ends = [event for event in log.since(0) if event.envelope.type == "SubmissionFinished"]
@@ -103,8 +104,8 @@ async def test_two_rankers_end_a_submission_once(dsn: str) -> None:
 
 async def test_a_second_projector_is_fenced_and_writes_nothing(dsn: str) -> None:
     log = MemoryLog()
-    await publish(log)
-    batch = log.since(0)
+    await begin(log)
+    batch = [tell(event) for event in log.since(0)]
     async with await connect(dsn, SCHEMA) as connection:
         models = ReadModels(connection)
         await models.write(0, batch)
@@ -117,7 +118,7 @@ async def test_a_second_projector_is_fenced_and_writes_nothing(dsn: str) -> None
 async def test_any_interleaving_rebuilds_to_what_grew(dsn: str, seed: int) -> None:
     chance = Random(seed)
     log = MemoryLog()
-    await publish(log)
+    await begin(log)
     lives = [
         Life(
             f"s{number}",
@@ -146,7 +147,7 @@ async def test_any_interleaving_rebuilds_to_what_grew(dsn: str, seed: int) -> No
 
 async def test_a_changed_leaderboard_is_found_out(dsn: str) -> None:
     log = MemoryLog()
-    await publish(log)
+    await begin(log)
     async with ranking(log, dsn) as models:
         await live(log, Life("s1"), Life("s2", account="grace", time_us=50.0))
         await ended(log, models)
@@ -159,7 +160,7 @@ async def test_a_changed_leaderboard_is_found_out(dsn: str) -> None:
 
 async def test_a_submission_is_read_whole(dsn: str) -> None:
     log = MemoryLog()
-    await publish(log)
+    await begin(log)
     async with ranking(log, dsn) as models, pool(dsn, 1, 2, SCHEMA) as connections:
         await live(log, Life("s1"))
         await ended(log, models)

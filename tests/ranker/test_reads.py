@@ -15,7 +15,7 @@ from ranker.service import News
 from shared.memory import MemoryBlobs, MemoryLog
 from shared.postgres import connect, pool
 from shared.testing import eventually
-from tests.ranker.lives import Life, live, publish, say
+from tests.ranker.lives import Life, begin, live, say
 from tests.ranker.running import LOOSE, SCHEMA, migrated, ranker_of, running
 
 pytestmark = pytest.mark.server
@@ -57,7 +57,7 @@ class Reads:
 async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
     migrated(dsn)
     log, news, present = MemoryLog(), News(), Live()
-    await publish(log)
+    await begin(log)
     reads = Reads(httpx.AsyncClient(base_url="http://ranker"), log, present)
     async with (
         await connect(dsn, SCHEMA) as writing,

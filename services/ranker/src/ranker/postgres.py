@@ -12,7 +12,7 @@ from psycopg import AsyncConnection, DataError, OperationalError
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from ranker.domain.batch import Needs, Rows, needs, tell
+from ranker.domain.batch import Needs, Rows, Told, needs
 from ranker.domain.conclusion import Verdict
 from ranker.domain.fold import fold
 from ranker.domain.outcomes import apply
@@ -22,17 +22,14 @@ from ranker.service import Board, Due, Unfoldable, Waiting
 from ranker.service.top import RANKED_MAX, top
 from shared.clock import now
 from shared.errors import Failed, Refused
-from shared.event_log import Recorded
 from shared.events import CaseResult
 from shared.postgres import claim, connect, statements
-from shared.wire import UnknownEvent
 
 Row = dict[str, Any]
 Kept = TypeVar("Kept", Submission, Run, Item)
 PROJECTION = "ranker"
 # What an event may do to a fold, or its row to a table; a connection that broke is none of them.
 POISON = (
-    UnknownEvent,
     msgspec.MsgspecError,
     ArithmeticError,
     AssertionError,
@@ -62,13 +59,13 @@ class ReadModels:
         """The rows of a named statement of sql/read.sql."""
         return await self._rows(self.reads[statement], values)
 
-    async def write(self, after: int, batch: Sequence[Recorded]) -> set[Board]:
+    async def write(self, after: int, batch: Sequence[Told]) -> set[Board]:
         """Fold a batch in, all or nothing; see the port. Errors: Fenced; Unfoldable."""
-        with _unfoldable(batch[0].seq):
-            told = [tell(event) for event in batch]
+        first, last = batch[0].event.seq, batch[-1].event.seq
+        with _unfoldable(first):
             async with self.connection.transaction():
-                await claim(self.connection, PROJECTION, after, batch[-1].seq)
-                rows = fold(await self._load(needs(told)), told)
+                await claim(self.connection, PROJECTION, after, last)
+                rows = fold(await self._load(needs(batch)), batch)
                 await self._keep(rows)
                 return await self._rank(rows)
 

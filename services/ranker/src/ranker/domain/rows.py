@@ -14,7 +14,7 @@ Raw = msgspec.Raw
 Line = tuple[int, str, datetime, str]
 
 
-class Submission(msgspec.Struct, kw_only=True):
+class Submission(msgspec.Struct, kw_only=True, gc=False):
     """One submission: what was asked for, where it is, how it ended, and a line an event."""
 
     id: str
@@ -62,7 +62,7 @@ class Submission(msgspec.Struct, kw_only=True):
             self.timeline.append((seq, type_, at, text[:NOTE_LENGTH_MAX]))
 
 
-class Item(msgspec.Struct, kw_only=True):
+class Item(msgspec.Struct, kw_only=True, gc=False):
     """A submission's place in a rejudge: its job there, and what came of it as a draft."""
 
     rejudge: str
@@ -96,7 +96,7 @@ class Item(msgspec.Struct, kw_only=True):
 Work = Submission | Item
 
 
-class Run(msgspec.Struct, kw_only=True):
+class Run(msgspec.Struct, kw_only=True, gc=False):
     """One attempt of one agent at a job; `token` fences it, `ended_seq` has its verdict."""
 
     id: str
@@ -129,7 +129,7 @@ class Run(msgspec.Struct, kw_only=True):
     key: str | None = None
 
 
-class Result(msgspec.Struct, kw_only=True):
+class Result(msgspec.Struct, kw_only=True, gc=False):
     """The score of a submission under one problem version: its own, or a rejudge's.
 
     `seq` is the event that made it count: the submission's end, or the rejudge's application.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from ranker.domain.batch import Told
 from ranker.domain.conclusion import Verdict
 from shared.event_log import Recorded
 from shared.events import SubmissionFinished
@@ -68,7 +69,7 @@ class Models(Protocol):
         """The last sequence that is folded in."""
         ...
 
-    async def write(self, after: int, batch: Sequence[Recorded]) -> set[Board]:
+    async def write(self, after: int, batch: Sequence[Told]) -> set[Board]:
         """Fold a batch in, all or nothing, and move the checkpoint with it.
 
         It returns the leaderboards that may be others now. Errors: Fenced; Unfoldable for the

@@ -1,16 +1,19 @@
 """Follow the log and fold it, batch after batch; stop before what cannot be folded."""
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
 
+from ranker.domain.batch import Told, tell
 from ranker.service.news import News
 from ranker.service.ports import Board, Metrics, Models, Unfoldable
 from shared.event_log import EventLog, Feed, Recorded
 from shared.events import EventSkipped
+from shared.wire import UnknownEvent
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +33,31 @@ class Folded(NamedTuple):
 
 
 @dataclass
+class Batch:
+    """Events that are decoded, up to the first that cannot be."""
+
+    told: list[Told] = field(default_factory=list)
+    bytes: int = 0
+    poison: Unfoldable | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one transaction should take no more."""
+        is_large = len(self.told) >= BATCH_MAX or self.bytes >= BATCH_BYTES_MAX
+        return is_large or self.poison is not None
+
+    def add(self, events: Iterable[Recorded]) -> None:
+        """Decode what came."""
+        for event in events:
+            try:
+                self.told.append(tell(event))
+            except (UnknownEvent, msgspec.MsgspecError) as error:
+                self.poison = Unfoldable(event.seq, f"{type(error).__name__}: {error}")
+                return
+            self.bytes += len(event.body)
+
+
+@dataclass
 class Projection:
     """One reading of the log into read models, up to `until` or for ever."""
 
@@ -39,8 +67,9 @@ class Projection:
     metrics: Metrics
     until: int | None = None
     done: int = 0
+    last: int = 0
     feed: Feed | None = None
-    held: list[Recorded] = field(default_factory=list)
+    ahead: Batch = field(default_factory=Batch)
 
     async def run(self) -> AsyncIterator[Folded]:
         """Fold batch after batch. Errors: Gap; Fenced; Unfoldable if `until` says not to wait."""
@@ -56,40 +85,58 @@ class Projection:
 
     async def _turn(self) -> Folded:
         try:
-            batch = await self._take()
-            boards = await self._write(batch)
+            boards = await self._fold()
         except Unfoldable as poison:
             await self._stand(poison)
             return Folded(1, None)
-        self.news.tell(self.done)
         assert self.feed is not None, "a batch came from a feed"
-        behind = self.feed.behind + len(self.held)
-        self.metrics.folded(batch, behind)
-        return Folded(behind, boards)
+        return Folded(self.feed.behind + len(self.ahead.told), boards)
 
-    async def _take(self) -> list[Recorded]:
+    async def _fold(self) -> set[Board]:
+        """Write a batch, and meanwhile decode what is to be written after it."""
         if self.feed is None:
-            self.feed = self.log.follow(self.done)
+            self.feed, self.last = self.log.follow(self.done), self.done
+        if not self.ahead.told and self.ahead.poison is None:
+            await self._take(self.feed)
+        batch, self.ahead = self.ahead, Batch()
+        if not batch.told:
+            assert batch.poison is not None, "a batch without events has met a bad one"
+            raise batch.poison
+        writing = asyncio.create_task(self._write(batch.told))
         try:
-            came = self.held or await self.feed.take(BATCH_MAX)
+            self.ahead.poison = batch.poison
+            while self.feed.behind and not (writing.done() or self.ahead.is_full):
+                await self._take(self.feed)
+            return await writing
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+
+    async def _take(self, feed: Feed) -> None:
+        try:
+            came = await feed.take(BATCH_MAX - len(self.ahead.told))
         except msgspec.DecodeError as error:
             # A feed hands over all before it first.
-            raise Unfoldable(self.done + 1, str(error)) from error
+            self.ahead.poison = Unfoldable(self.last + 1, str(error))
+            return
+        self.last = came[-1].seq
         if self.until is not None:
             came = [event for event in came if event.seq <= self.until]
-        batch, self.held = _bounded(came)
-        return batch
+        self.ahead.add(came)
 
-    async def _write(self, batch: Sequence[Recorded]) -> set[Board]:
+    async def _write(self, told: Sequence[Told]) -> set[Board]:
         """Fold a batch in, the events before the first that cannot be folded at least."""
         try:
-            boards = await self.models.write(self.done, batch)
+            boards = await self.models.write(self.done, told)
         except Unfoldable as error:
-            if len(batch) == 1:
-                raise Unfoldable(batch[0].seq, error.reason) from error
-            half = len(batch) // 2
-            return await self._write(batch[:half]) | await self._write(batch[half:])
-        self.done = batch[-1].seq
+            if len(told) == 1:
+                raise Unfoldable(told[0].event.seq, error.reason) from error
+            half = len(told) // 2
+            return await self._write(told[:half]) | await self._write(told[half:])
+        self.done = told[-1].event.seq
+        self.news.tell(self.done)
+        behind = self.feed.behind + len(self.ahead.told) if self.feed is not None else 0
+        self.metrics.folded([one.event for one in told], behind)
         return boards
 
     async def _stand(self, poison: Unfoldable) -> None:
@@ -124,20 +171,10 @@ class Projection:
         raise poison
 
     async def _close(self) -> None:
-        self.held = []
+        self.ahead = Batch()
         feed, self.feed = self.feed, None
         if feed is not None:
             await feed.close()
-
-
-def _bounded(came: list[Recorded]) -> tuple[list[Recorded], list[Recorded]]:
-    """As many events as one transaction takes, and the rest; at least one."""
-    total = 0
-    for place, event in enumerate(came):
-        total += len(event.body)
-        if place and total > BATCH_BYTES_MAX:
-            return came[:place], came[place:]
-    return came, []
 
 
 def _skips(event: Recorded, seq: int) -> bool:

@@ -116,7 +116,7 @@ where submission = any(%(touched)s::text[]) and pooled_us is not null
 
 -- name: pool
 -- The processes of the runs of a source, in the order of their ends, make one score; past 300 none
--- is added, and a single run keeps its own. It returns whose entries may be others now.
+-- is added, and a single run keeps its own. It returns who beside the touched may have other entries.
 with source as (
     select distinct problem, gpu, problem_number, source
     from result
@@ -198,20 +198,25 @@ with source as (
       and (fresh.was_us, fresh.was_error, fresh.was_freedom, fresh.was_delta, fresh.was_runs)
           is distinct from
           (fresh.score_us, fresh.error, fresh.freedom, fresh.delta, fresh.runs)
+), moved as (
+    update result
+    set pooled_us = due.score_us, pooled_error = due.error, pooled_freedom = due.freedom,
+        pooled_delta = due.delta, pooled_runs = due.runs
+    from due
+    where result.submission = due.submission and result.problem_number = due.problem_number
+      and not exists (
+          select 1 from moderation
+          where moderation.submission = result.submission and moderation.excluded_seq is not null
+      )
+      and (result.pooled_us, result.pooled_error, result.pooled_freedom, result.pooled_delta,
+           result.pooled_runs)
+          is distinct from (due.score_us, due.error, due.freedom, due.delta, due.runs)
+    returning result.submission, result.problem, result.gpu, result.problem_number,
+              result.account
 )
-update result
-set pooled_us = due.score_us, pooled_error = due.error, pooled_freedom = due.freedom,
-    pooled_delta = due.delta, pooled_runs = due.runs
-from due
-where result.submission = due.submission and result.problem_number = due.problem_number
-  and not exists (
-      select 1 from moderation
-      where moderation.submission = result.submission and moderation.excluded_seq is not null
-  )
-  and (result.pooled_us, result.pooled_error, result.pooled_freedom, result.pooled_delta,
-       result.pooled_runs)
-      is distinct from (due.score_us, due.error, due.freedom, due.delta, due.runs)
-returning result.problem, result.gpu, result.problem_number, result.account;
+select distinct problem, gpu, problem_number, account
+from moved
+where submission <> all(%(touched)s::text[]);
 
 -- name: choose_entries
 -- Whoever was touched has a new best, or none: the fastest of their sources, of equals the first.
