@@ -32,9 +32,16 @@ def whole() -> Iterator[Trials]:
         yield trials
 
 
-def ended(one: Cheat, **options: Any) -> Ended:
-    """How a cheat ends in a harness that lacks something."""
+@contextmanager
+def lacking(**options: Any) -> Iterator[Trials]:
+    """A harness that lacks something."""
     with tempfile.TemporaryDirectory() as folder, Trials(Path(folder), **options) as trials:
+        yield trials
+
+
+def ended(one: Cheat, **options: Any) -> Ended:
+    """How a cheat ends in such a harness."""
+    with lacking(**options) as trials:
         return trials.run(one)[-1]
 
 
@@ -95,11 +102,14 @@ def test_peeking_gains_under_a_late_start(whole: Trials) -> None:
     """On a busy machine the supervisor may lose its core between two statements."""
     require_root()
     peek = named("peek_spinner")
-    with neighbours():
-        honest_us = min(whole.run(named("honest"))[0].samples_us)
-        strict = whole.run(peek)[0].samples_us
-        lax = (ended(peek, defences={"starts_before_thaw": False}) for _ in range(TRIES_MAX))
-        is_faster = any(min(one.samples_us, default=honest_us) < 0.5 * honest_us for one in lax)
+    with lacking(defences={"starts_before_thaw": False}) as late:
+        # Both start while the machine is quiet.
+        late.run(named("wrong"))
+        with neighbours():
+            honest_us = min(whole.run(named("honest"))[0].samples_us)
+            strict = whole.run(peek)[0].samples_us
+            lax = (late.run(peek)[0] for _ in range(TRIES_MAX))
+            is_faster = any(min(one.samples_us, default=honest_us) < 0.5 * honest_us for one in lax)
     assert min(strict, default=honest_us) > 0.85 * honest_us
     assert is_faster
 
@@ -163,9 +173,11 @@ def test_a_cheat_gains_from_what_it_shares(
 def test_a_worker_that_cannot_be_frozen_is_not_timed_for_ranks(whole: Trials) -> None:
     """Tier C2 is what the agents refuse to rank."""
     require_root()
-    assert whole.run(named("honest"))[0].tier == "C1"
-    loose = ended(named("honest"), without=["freezer"])
+    honest = named("honest").like(mode="test")
+    assert whole.run(honest)[0].tier == "C1"
+    with lacking(without=["freezer"]) as trials:
+        (loose,) = trials.run(honest)
+        (refused,) = trials.run(honest.like(level_min="strong"))
     assert (loose.level, loose.tier) == ("medium", "C2")
-    refused = ended(named("honest").like(level_min="strong"), without=["freezer"])
     assert refused.report.failure_code == "sandbox"
     assert "freezer" in refused.report.reason

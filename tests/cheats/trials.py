@@ -120,13 +120,14 @@ class Trials:
 
     async def _run(self, one: Cheat) -> list[Ended]:
         at_once = int(one.number("at_once", 1))
+        there = set(descendants(os.getpid()))
         while len(self._harnesses) < at_once:
             self._harnesses.append(Harness(**self._options))
         some = self._harnesses[:at_once]
         found: list[Ended] = []
         for _ in range(int(one.number("runs", 1))):
             found += await asyncio.gather(*(self._ended(one, harness) for harness in some))
-        left = await self._left()
+        left = await self._left(there)
         return [replace(ended, left=left) for ended in found]
 
     async def _ended(self, one: Cheat, harness: Harness) -> Ended:
@@ -169,11 +170,11 @@ class Trials:
             dropped_us=list(_dropped(out / "samples.json.gz")),
         )
 
-    async def _left(self) -> list[int]:
-        """Processes that a run has started, or that are still beneath us, and do not end."""
+    async def _left(self, there: set[int]) -> list[int]:
+        """Processes that a run has started, or that are new beneath us, and do not end."""
         until = time.monotonic() + _GONE_S_MAX
         while True:
-            suspects = self._seen.union(descendants(os.getpid())) - _lasting()
+            suspects = self._seen.union(descendants(os.getpid())) - _lasting() - there
             left = [pid for pid in suspects if _is_alive(pid)]
             if not left or time.monotonic() > until:
                 return left
