@@ -1,0 +1,229 @@
+"""What people decide changes the boards, and taking it back brings the former board back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from ranker.postgres import ReadModels
+from ranker.service import Board
+from ranker.service.top import top
+from shared import events, subjects
+from shared.clock import now
+from shared.events import Fact
+from shared.memory import MemoryLog
+from shared.postgres import connect
+from shared.testing import eventually
+from tests.ranker.lives import BLOB, Life, begin, live, say
+from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, running
+
+pytestmark = pytest.mark.server
+BOARD = Board("identity", "CPU", 1)
+HELD = events.SubmissionHeld(rule="r", reason="look")
+RELEASED = events.SubmissionReleased(reason="fine")
+DISQUALIFIED = events.SubmissionDisqualified(rule="r", reason="cheat")
+RESTORED = events.SubmissionRestored(reason="sorry")
+ACCEPTED = events.AppealDecided(is_accepted=True, reason="right")
+REJECTED = events.AppealDecided(is_accepted=False, reason="wrong")
+BANNED = events.AccountBanned(reason="spam")
+UNBANNED = events.AccountUnbanned(reason="over")
+
+
+class Ruled:
+    """A log that people decide in, and the leaderboard that follows."""
+
+    def __init__(self, log: MemoryLog, models: ReadModels) -> None:
+        self.log = log
+        self.models = models
+
+    async def settle(self) -> None:
+        """Wait until everything that was said is decided and folded."""
+
+        async def is_still() -> bool:
+            waiting = await self.models.rows("waiting")
+            return not waiting and await is_folded(self.log, self.models)
+
+        await eventually(is_still, within_s=10)
+
+    async def say(self, agg: str, *facts: Fact) -> None:
+        """Say facts about one thing, and wait until they are folded."""
+        for fact in facts:
+            await say(self.log, agg, fact)
+        await self.settle()
+
+    async def decide(self, submission: str, *facts: Fact) -> None:
+        """Decide about a submission."""
+        await self.say(subjects.moderation(submission), *facts)
+
+    async def board(self, days: float = 0) -> list[tuple[int, str, float]]:
+        """Rank, submission and score of each entry, so many days from now."""
+        placed = await top(self.models, BOARD, 100, now() + timedelta(days=days))
+        return [(one.place.rank, one.row["submission"], one.row["score_us"]) for one in placed]
+
+    async def results(self) -> list[dict[str, Any]]:
+        """What each submission counts for."""
+        cursor = await self.models.connection.execute(
+            b"select submission, pooled_us, pooled_error, pooled_runs from result order by 1"
+        )
+        return [dict(zip("suer", row, strict=True)) for row in await cursor.fetchall()]
+
+
+@pytest.fixture
+async def ruled(postgres_dsn: str) -> AsyncIterator[Ruled]:
+    log, dsn = MemoryLog(), migrated(postgres_dsn)
+    await begin(log)
+    async with (
+        await connect(dsn, SCHEMA) as writing,
+        await connect(dsn, SCHEMA) as reading,
+        running(ranker_of(log, ReadModels(writing))),
+    ):
+        yield Ruled(log, ReadModels(reading))
+
+
+async def test_the_next_best_stands_where_the_best_is_disqualified(ruled: Ruled) -> None:
+    await live(ruled.log, Life("best", time_us=100), Life("next", time_us=150))
+    await ruled.decide("best", DISQUALIFIED)
+    assert await ruled.board() == [(1, "next", 150.0)]
+    await ruled.decide("next", HELD)
+    assert await ruled.board() == []
+
+
+async def test_a_pooled_score_forgets_a_disqualified_run(ruled: Ruled) -> None:
+    slow = (120.0, 120.0, 120.0)
+    await live(
+        ruled.log,
+        Life("mine", source="x", process_us=(100.0, 100.0, 100.0)),
+        Life("theirs", "grace", source="x", time_us=120.0, process_us=slow),
+    )
+    await ruled.settle()
+    assert {round(score) for _, _, score in await ruled.board()} == {110}
+    await ruled.decide("mine", DISQUALIFIED)
+    assert [(who, round(score)) for _, who, score in await ruled.board()] == [("theirs", 120)]
+
+
+@pytest.mark.parametrize(
+    ("off", "on"),
+    [
+        ([HELD], [RELEASED]),
+        ([DISQUALIFIED], [RESTORED]),
+        ([HELD, DISQUALIFIED], [RESTORED, RELEASED]),
+        ([DISQUALIFIED, events.AppealFiled(text=BLOB)], [ACCEPTED]),
+        ([HELD, DISQUALIFIED, events.AppealFiled(text=BLOB)], [REJECTED, RESTORED, RELEASED]),
+    ],
+)
+async def test_what_is_taken_back_brings_the_former_board_back(
+    ruled: Ruled, off: list[Fact], on: list[Fact]
+) -> None:
+    chance = Random(len(off) + len(on))
+    lives = [
+        Life(
+            f"s{number}",
+            account=chance.choice(["ada", "grace", "linus"]),
+            time_us=chance.uniform(90, 110),
+            source=chance.choice(["", "x", "y"]),
+            process_us=tuple(chance.uniform(90, 110) for _ in range(3)),
+        )
+        for number in range(10)
+    ]
+    await live(ruled.log, *lives)
+    await ruled.settle()
+    board, results = await ruled.board(), await ruled.results()
+    for life in lives:
+        await ruled.decide(life.id, *off)
+        assert life.id not in [who for _, who, _ in await ruled.board()]
+        await ruled.decide(life.id, *on)
+        assert (await ruled.board(), await ruled.results()) == (board, results)
+
+
+async def test_a_banned_participant_is_hidden_and_comes_back(ruled: Ruled) -> None:
+    await live(ruled.log, Life("mine", time_us=100), Life("theirs", "grace", time_us=150))
+    await ruled.settle()
+    board = await ruled.board()
+    await ruled.say(subjects.account("ada"), BANNED)
+    assert await ruled.board() == [(1, "theirs", 150.0)]
+    await ruled.say(subjects.account("ada"), UNBANNED)
+    assert await ruled.board() == board
+
+
+async def test_a_ban_ends_by_itself_without_any_event(ruled: Ruled) -> None:
+    await live(ruled.log, Life("mine", time_us=100))
+    until_at = now() + timedelta(days=2)
+    await ruled.say(subjects.account("ada"), events.AccountBanned(reason="s", until_at=until_at))
+    assert await ruled.board(days=1) == []
+    assert [who for _, who, _ in await ruled.board(days=3)] == ["mine"]
+
+
+async def test_a_hold_before_the_end_holds_after_it(ruled: Ruled) -> None:
+    life = Life("s1")
+    facts = life.facts()
+    for agg, fact in facts[:4]:
+        await say(ruled.log, agg, fact)
+    await say(ruled.log, subjects.moderation("s1"), HELD)
+    for agg, fact in facts[4:]:
+        await say(ruled.log, agg, fact)
+    await ruled.settle()
+    assert await ruled.board() == []
+    await ruled.decide("s1", RELEASED)
+    assert [who for _, who, _ in await ruled.board()] == ["s1"]
+
+
+def announced(log: MemoryLog) -> list[tuple[str, Any]]:
+    """Records as submissions, podiums as accounts, in order."""
+    found: list[tuple[str, Any]] = []
+    for event in log.since(0):
+        fact = event.fact
+        if isinstance(fact, events.RecordSet):
+            found.append(("record", fact.submission))
+        if isinstance(fact, events.PodiumChanged):
+            found.append(("podium", fact.after))
+    return found
+
+
+async def test_records_and_podiums_are_announced_as_they_happen(ruled: Ruled) -> None:
+    for life in (Life("a"), Life("b", "grace", 150), Life("c", "linus", 50)):
+        await live(ruled.log, life)
+        await ruled.settle()
+    assert announced(ruled.log) == [
+        ("record", "a"),
+        ("podium", ["ada"]),
+        ("podium", ["ada", "grace"]),
+        ("record", "c"),
+        ("podium", ["linus", "ada", "grace"]),
+    ]
+
+
+async def test_who_moves_up_by_anothers_fall_sets_no_record(ruled: Ruled) -> None:
+    for life in (Life("a", time_us=100), Life("b", "grace", 105)):
+        await live(ruled.log, life)
+        await ruled.settle()
+    await ruled.decide("a", DISQUALIFIED)
+    await live(ruled.log, Life("c", "linus", 103))
+    await ruled.settle()
+    await ruled.decide("a", RESTORED)
+    records = [what for kind, what in announced(ruled.log) if kind == "record"]
+    # c is the fastest of what stands when it ends; b was not, and a is no news.
+    assert records == ["a", "c"]
+
+
+async def test_a_tie_is_no_record(ruled: Ruled) -> None:
+    for life in (Life("a", time_us=100), Life("b", "grace", 99.9), Life("c", "linus", 99.0)):
+        await live(ruled.log, life)
+        await ruled.settle()
+    assert [what for kind, what in announced(ruled.log) if kind == "record"] == ["a", "c"]
+
+
+async def test_two_rankers_announce_once(postgres_dsn: str) -> None:
+    log, dsn = MemoryLog(), migrated(postgres_dsn)
+    await begin(log)
+    async with await connect(dsn, SCHEMA) as one, await connect(dsn, SCHEMA) as two:
+        first, second = ranker_of(log, ReadModels(one)), ranker_of(log, ReadModels(two))
+        async with running(first):
+            await live(log, Life("a"))
+            await eventually(lambda: len(announced(log)) >= 2, within_s=10)
+            await asyncio.gather(second.announcements.of(None), second.announcements.of(None))
+            await eventually(lambda: is_folded(log, ReadModels(two)), within_s=10)
+            await second.announcements.of(None)
+    assert announced(log) == [("record", "a"), ("podium", ["ada"])]
