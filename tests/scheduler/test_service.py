@@ -213,7 +213,9 @@ async def test_whoever_waits_is_told_of_the_queue() -> None:
     heard: dict[str, bytes] = {}
 
     async def listen() -> None:
-        async for topic, data in bus.hear("queue.>"):
+        words = bus.hear("queue.>")
+        while True:
+            topic, data = await anext(words)
             heard[topic] = data
 
     listening = asyncio.create_task(listen())

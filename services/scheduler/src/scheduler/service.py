@@ -209,7 +209,7 @@ class Scheduler:
             append = self.log.append(events[0]) if len(events) == 1 else self.log.append_all(events)
             seq = await append
         except Conflict as conflict:
-            log.info("%s was moved by another", conflict.agg)
+            log.debug("%s was moved by another", conflict.agg)
             self.metrics.conflicted()
             return 0
         self.metrics.said(move)
