@@ -182,8 +182,13 @@ async def begin(log: EventLog) -> None:
 
 async def publish(log: EventLog) -> None:
     """The problem that every life is about."""
-    published = events.ProblemPublished(
-        number=1,
+    await say(log, subjects.problem("identity"), problem())
+
+
+def problem(number: int = 1) -> events.ProblemPublished:
+    """A version of it."""
+    return events.ProblemPublished(
+        number=number,
         digest="d",
         title="Identity",
         manifest=BLOB,
@@ -194,7 +199,6 @@ async def publish(log: EventLog) -> None:
         budgets_s={"build": 1, "test": 1, "benchmark": 1, "ranked": 1},
         source_bytes_max=1000,
     )
-    await say(log, subjects.problem("identity"), published)
 
 
 async def live(log: EventLog, *lives: Life) -> None:

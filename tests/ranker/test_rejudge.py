@@ -1,0 +1,240 @@
+"""A rejudge: drafts that nobody sees, a preview that says what applying does, and either end."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from ranker.http import application
+from ranker.live import Live
+from ranker.postgres import Reader, ReadModels
+from ranker.rebuild import compare
+from ranker.service import News
+from shared import events, subjects
+from shared.event_log import Recorded
+from shared.events import RejudgeItem
+from shared.memory import MemoryBlobs, MemoryLog
+from shared.postgres import connect, drop_schema, migrate, pool
+from shared.testing import eventually
+from tests.ranker.lives import Life, NoMetrics, begin, live, problem, say
+from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, running
+
+pytestmark = pytest.mark.server
+REJUDGE = "rj1"
+AGG = subjects.rejudge(REJUDGE)
+
+
+class Judging:
+    """Two versions of a problem, two participants ranked under the first, a rejudge under way."""
+
+    def __init__(self, log: MemoryLog, blobs: MemoryBlobs, http: httpx.AsyncClient) -> None:
+        self.log = log
+        self.blobs = blobs
+        self.http = http
+        self.news = News()
+        self.lives = [Life("fast", time_us=100), Life("slow", "grace", 200)]
+
+    async def get(self, path: str) -> Any:
+        answer = await self.http.get(path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def board(self, version: int) -> list[tuple[str, float]]:
+        items = (await self.get(f"/v1/leaderboards/identity/CPU?version={version}"))["items"]
+        return [(one["submission"], one["score_us"]) for one in items]
+
+    async def started(self) -> None:
+        """Both are ranked, the second version is there, and the rejudge is requested."""
+        await live(self.log, *self.lives)
+        await say(self.log, subjects.problem("identity"), problem(number=2))
+        items = [
+            RejudgeItem(submission=one.id, account=one.account, gpu="CPU", source=one.blob, name="")
+            for one in self.lives
+        ]
+        requested = events.RejudgeRequested(
+            problem="identity",
+            from_number=1,
+            to_number=2,
+            to_digest="d",
+            select="best",
+            reason="a case was wrong",
+            items=items,
+        )
+        await self.settled()
+        await say(self.log, AGG, requested)
+
+    async def settled(self) -> None:
+        async def is_still() -> bool:
+            waiting = (await self.get("/v1/queue"))["items"]
+            return not waiting and self.news.seq == await self.log.last()
+
+        await eventually(is_still, within_s=10)
+
+    async def ran(self, life: Life, time_us: float, verdict: str = "passed") -> None:
+        """A rejudge's job of a submission, from its queue to its verdict."""
+        again = Again(life.id, life.account, time_us, verdict=verdict, source=life.source)
+        for agg, fact in again.facts()[1:]:
+            await say(self.log, agg, fact)
+
+    def told(self, kind: type[events.Fact]) -> list[Recorded]:
+        """The events of one kind."""
+        return [event for event in self.log.since(0) if isinstance(event.fact, kind)]
+
+    async def previewed(self) -> dict[str, Any]:
+        """The preview, once all drafts are there."""
+        (event,) = await eventually(lambda: self.told(events.RejudgePreviewed), within_s=10)
+        assert isinstance(event.fact, events.RejudgePreviewed)
+        said: dict[str, Any] = msgspec.json.decode(await self.blobs.get(event.fact.diff.digest))
+        return said
+
+
+class Again(Life):
+    """A submission's run in a rejudge."""
+
+    @property
+    def job(self) -> str:
+        """Its job there."""
+        return f"job-again-{self.id}"
+
+    @property
+    def run(self) -> str:
+        """Its run there."""
+        return f"run-again-{self.id}"
+
+    def facts(self) -> list[tuple[str, events.Fact]]:
+        """As any life, for a rejudge."""
+        return [(agg, _rejudged(fact)) for agg, fact in super().facts()]
+
+
+def _rejudged(fact: events.Fact) -> events.Fact:
+    if isinstance(fact, events.JobQueued):
+        return msgspec.structs.replace(fact, rejudge=REJUDGE, class_="rejudge")
+    if isinstance(fact, events.JobAssigned):
+        return msgspec.structs.replace(fact, class_="rejudge")
+    return fact
+
+
+@asynccontextmanager
+async def judging_at(dsn: str) -> AsyncIterator[Judging]:
+    log, blobs = MemoryLog(), MemoryBlobs()
+    await begin(log)
+    judging = Judging(log, blobs, httpx.AsyncClient(base_url="http://ranker"))
+    async with (
+        await connect(migrated(dsn), SCHEMA) as writing,
+        pool(dsn, 1, 4, SCHEMA) as connections,
+        running(ranker_of(log, ReadModels(writing), judging.news, blobs)),
+    ):
+        app = application(Reader(connections), judging.news, Live(), log.last, blobs)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
+            judging.http = http
+            yield judging
+
+
+@pytest.fixture
+async def judging(postgres_dsn: str) -> AsyncIterator[Judging]:
+    async with judging_at(postgres_dsn) as found:
+        await found.started()
+        yield found
+
+
+async def test_drafts_change_nothing_that_is_public(judging: Judging) -> None:
+    before = await judging.board(1)
+    submission = await judging.get("/v1/submissions/3")
+    await judging.ran(judging.lives[0], 90)
+    await eventually(lambda: judging.told(events.RejudgeJudged), within_s=10)
+    await judging.settled()
+    assert (await judging.board(1), await judging.board(2)) == (before, [])
+    after = await judging.get("/v1/submissions/3")
+    changing = ("version",)
+    assert {k: v for k, v in after.items() if k not in changing} == {
+        k: v for k, v in submission.items() if k not in changing
+    }
+
+
+async def test_the_preview_says_what_applying_then_does(judging: Judging) -> None:
+    fast, slow = judging.lives
+    await judging.ran(fast, 300)
+    await judging.ran(slow, 150)
+    preview = await judging.previewed()
+    items = {one["submission"]: one for one in preview["items"]}
+    assert [items[one]["old"]["rank"] for one in ("fast", "slow")] == [1, 2]
+    assert [items[one]["new"]["rank"] for one in ("fast", "slow")] == [2, 1]
+    assert preview["changed_count"] == 2
+    assert {move["account"]: move["new_rank"] for move in preview["moves"]} == {
+        "ada": 2,
+        "grace": 1,
+    }
+    await judging.settled()
+    assert await judging.board(2) == []
+    await say(judging.log, AGG, events.RejudgeApplied(reason="right"))
+    await judging.settled()
+    assert await judging.board(2) == [("slow", 150.0), ("fast", 300.0)]
+    assert await judging.board(1) == [("fast", 100.0), ("slow", 200.0)]
+    page = await judging.get(f"/v1/rejudges/{REJUDGE}")
+    assert (page["state"], page["judged"], page["preview"]["changed_count"]) == ("applied", 2, 2)
+
+
+async def test_a_discarded_rejudge_leaves_no_trace(judging: Judging) -> None:
+    for life in judging.lives:
+        await judging.ran(life, 50)
+    await judging.previewed()
+    await say(judging.log, AGG, events.RejudgeDiscarded(reason="no"))
+    await judging.settled()
+    assert (await judging.board(1), await judging.board(2)) == (
+        [("fast", 100.0), ("slow", 200.0)],
+        [],
+    )
+
+
+async def test_a_failing_draft_is_judged_and_not_ranked(judging: Judging) -> None:
+    fast, slow = judging.lives
+    await judging.ran(fast, 100, verdict="wrong_answer")
+    await judging.ran(slow, 200)
+    items = {one["submission"]: one for one in (await judging.previewed())["items"]}
+    assert (items["fast"]["new"]["verdict"], items["fast"]["new"]["rank"]) == ("wrong_answer", None)
+    await say(judging.log, AGG, events.RejudgeApplied(reason="right"))
+    await judging.settled()
+    assert await judging.board(2) == [("slow", 200.0)]
+
+
+async def test_a_job_that_was_given_up_does_not_hold_the_preview(judging: Judging) -> None:
+    fast, slow = judging.lives
+    await judging.ran(slow, 200)
+    facts = Again(fast.id, fast.account).facts()
+    await say(judging.log, *facts[1])
+    await say(judging.log, facts[1][0], events.JobGivenUp(attempts=3, reason="no agent"))
+    items = {one["submission"]: one for one in (await judging.previewed())["items"]}
+    assert items["fast"]["new"]["code"] == "given_up"
+    await say(judging.log, AGG, events.RejudgeApplied(reason="right"))
+    await judging.settled()
+    assert await judging.board(2) == [("slow", 200.0)]
+
+
+async def test_ingest_is_told_what_to_run_again(judging: Judging) -> None:
+    path = "/internal/rejudge-items?problem=identity&from_version=1"
+    best = (await judging.get(f"{path}&gpu=CPU&select=best"))["items"]
+    assert [msgspec.convert(one, RejudgeItem).submission for one in best] == ["fast", "slow"]
+    assert len((await judging.get(f"{path}&select=all"))["items"]) == 2
+
+
+async def test_a_rejudge_rebuilds_to_what_grew(judging: Judging, postgres_dsn: str) -> None:
+    for life in judging.lives:
+        await judging.ran(life, 70)
+    await judging.previewed()
+    await say(judging.log, AGG, events.RejudgeApplied(reason="right"))
+    await say(judging.log, subjects.moderation("slow"), events.SubmissionHeld(rule="", reason=""))
+    await judging.settled()
+    migrate(postgres_dsn, "ranker", "fresh")
+    async with (
+        await connect(postgres_dsn, "fresh") as fresh,
+        await connect(postgres_dsn, SCHEMA) as kept,
+    ):
+        live_models = ReadModels(kept)
+        await eventually(lambda: is_folded(judging.log, live_models))
+        found = await compare(judging.log, live_models, ReadModels(fresh), NoMetrics())
+    drop_schema(postgres_dsn, "fresh")
+    assert (found.differences, found.entries) == ([], 3 - 1)
