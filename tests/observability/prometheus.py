@@ -123,6 +123,11 @@ class Prometheus:
         found: list[dict[str, Any]] = answer.json()["data"]["result"]
         return found
 
+    def names(self) -> list[str]:
+        """Every metric that it ever saw."""
+        found: list[str] = self.http.get("/api/v1/label/__name__/values").json()["data"]
+        return found
+
     def firing(self) -> set[tuple[str, str]]:
         """The alerts that fire now, each with the job that it is about, if it is about one."""
         found = self.http.get("/api/v1/alerts").json()["data"]["alerts"]

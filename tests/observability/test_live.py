@@ -1,6 +1,7 @@
 """Every panel and every alert says something true of a platform that runs."""
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -8,12 +9,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.observability.prometheus import Alert, Panel, Prometheus, alerts, panels, selectors
+from tests.observability.prometheus import ROOT, Alert, Panel, Prometheus, alerts, panels, selectors
 from tests.system.people import HONEST, Person
 from tests.system.running import Running
 
 pytestmark = pytest.mark.server
 
+JOBS = ("ingest", "ranker", "scheduler", "gpu-agent")
 # What only a machine with an NVIDIA driver can fill.
 GPU_READINGS = (
     "warpboard_gpu_agent_gpu_use_ratio",
@@ -38,6 +40,29 @@ def test_every_alert_looks_at_what_is_there(prometheus: Prometheus, alert: Alert
     looked_at = selectors(alert.expr)
     assert looked_at or alert.name == "Watchdog"
     assert [one for one in looked_at if not prometheus.query(f"count({one})")] == []
+
+
+PAGE = ROOT / "docs" / "operating" / "metrics.md"
+
+
+def named_on_page() -> set[str]:
+    """The metrics of the page, those of every service with the name of each."""
+    text = PAGE.read_text()
+    found = set()
+    for part in text.split("\n## ")[1:]:
+        names = re.findall(r"`([a-z_]+)(?:\{[a-z_]+\})?`", part)
+        title = part.splitlines()[0]
+        services = (
+            [title.replace("-", "_")] if title in JOBS else [job.replace("-", "_") for job in JOBS]
+        )
+        found |= {f"warpboard_{service}_{name}" for service in services for name in names}
+    return found
+
+
+def test_every_metric_is_on_the_page_of_metrics(prometheus: Prometheus) -> None:
+    ours = {name for name in prometheus.names() if name.startswith("warpboard_")}
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in ours}
+    assert sorted(families - named_on_page()) == []
 
 
 def test_a_healthy_platform_wakes_nobody(prometheus: Prometheus) -> None:

@@ -87,6 +87,8 @@ def serve(listen: Listen, health: Health) -> Ops:
         respond(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
         return [body]
 
+    # A series for the time of each series' birth would be one more in three, and nobody asks.
+    prometheus_client.disable_created_metrics()
     server = _Server((listen.host, listen.port), _Quiet)
     server.set_app(application)
     return Ops(server)
