@@ -242,3 +242,23 @@ async def test_the_report_is_plain_data(town: Town) -> None:
     data = msgspec.json.decode(msgspec.json.encode((await asked(town)).data()))
     assert data["is_clean"] is True
     assert data["rows"][0]["because"][0]["type"] == "ProblemPublished"
+
+
+async def test_an_event_that_cannot_be_read_is_named_unless_it_was_skipped(town: Town) -> None:
+    broken = msgspec.structs.replace(
+        town.envelope("submission.s9", events.SubmissionRejected(code="", reason="")),
+        data=msgspec.Raw(b'{"code":1}'),
+    )
+    seq = await town.append(broken)
+    (finding,) = (await asked(town)).findings
+    assert finding.seq == seq
+    assert finding.what.startswith("the event cannot be folded")
+    await town.say(
+        subjects.audit("skip"), events.EventSkipped(projection="ranker", seq=seq, reason="")
+    )
+    assert (await asked(town)).is_clean
+
+
+async def test_a_leaderboard_that_never_was_is_refused(town: Town) -> None:
+    with pytest.raises(Refused, match="identity has no GPU type 'cpu': CPU"):
+        await audit(Question("identity", "cpu"), List(town.rows()), verify)

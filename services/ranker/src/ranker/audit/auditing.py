@@ -6,6 +6,8 @@ from datetime import datetime
 from math import isclose
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from ranker.domain.explain import Trail
 from ranker.domain.kept import Kept
 from ranker.domain.report import Explained, Report
@@ -15,6 +17,8 @@ from ranker.domain.standings import Board, Row, Standings
 from ranker.domain.witness import Witness
 from shared.errors import Refused
 from shared.event_log import Recorded
+from shared.events import EventSkipped
+from shared.wire import UnknownEvent
 
 # SQL and Python add in another order.
 TOLERANCE = 1e-9
@@ -70,6 +74,7 @@ class _Audit:
         self.witness = Witness(question.problem, question.gpu, verify)
         self.seq = 0
         self.at: datetime | None = None
+        self.unread: dict[int, str] = {}
 
     def look(self, one: Kept) -> None:
         """Take the next event."""
@@ -77,18 +82,40 @@ class _Audit:
         if event is None or not self.question.is_before(event):
             return
         self.seq, self.at = event.seq, event.envelope.at
+        try:
+            self._fold(event)
+        except (msgspec.MsgspecError, UnknownEvent) as error:
+            self.unread[event.seq] = f"the event cannot be folded: {error}"
+
+    def _fold(self, event: Recorded) -> None:
+        if event.envelope.type == "EventSkipped":
+            fact = event.fact
+            assert isinstance(fact, EventSkipped)
+            # The live projection went on without it, and so does this one.
+            self.unread.pop(fact.seq, None)
         for fold in (self.standings.fold, self.trail.fold, self.witness.fold):
             fold(event)
+
+    def findings(self, board: Board) -> list[Finding]:
+        """What is wrong with the log, and with the runs behind the leaderboard."""
+        counting = self.standings.counting(board)
+        unread = [Finding(seq, what) for seq, what in self.unread.items()]
+        runs = self.witness.findings(counting, board.number)
+        return [*self.scrutiny.findings, *unread, *runs]
 
     def board(self) -> Board:
         """The leaderboard that is asked for. Errors: Refused."""
         question = self.question
-        newest = self.standings.versions.get(question.problem)
+        newest = self.standings.newest.get(question.problem)
         if newest is None:
             raise Refused(
                 "unknown_problem", f"there was no problem {question.problem!r}", "problem"
             )
-        return Board(question.problem, question.version or newest, question.gpu)
+        if question.gpu not in newest.gpus:
+            known = ", ".join(newest.gpus)
+            what = f"{question.problem} has no GPU type {question.gpu!r}: {known}"
+            raise Refused("unknown_gpu", what, "gpu")
+        return Board(question.problem, question.version or newest.number, question.gpu)
 
 
 async def audit(question: Question, copy: Copy, verify: Verify, live: Live | None = None) -> Report:
@@ -100,8 +127,7 @@ async def audit(question: Question, copy: Copy, verify: Verify, live: Live | Non
     board = one.board()
     at = question.as_of or (live.at if live else one.at)
     rows = one.standings.board(board, at) if at else []
-    runs = one.witness.findings(one.standings.counting(board), board.number)
-    found = [*one.scrutiny.findings, *copy.findings(), *runs]
+    found = [*one.findings(board), *copy.findings()]
     return Report(
         board=board,
         as_of=question.as_of,
@@ -112,7 +138,7 @@ async def audit(question: Question, copy: Copy, verify: Verify, live: Live | Non
         keys=tuple(question.keys),
         verified=one.witness.verified,
         rows=[Explained(row, one.trail.of(row, board)) for row in rows],
-        findings=sorted(found),
+        findings=sorted(found, key=lambda finding: finding.seq),
         live_seq=live.seq if live else None,
         differences=differences(rows, live.entries) if live else [],
     )

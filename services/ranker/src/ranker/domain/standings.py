@@ -9,7 +9,7 @@ from ranker.domain.pools import Pool, pooled
 from ranker.domain.ties import Place, Standing, places
 from shared import events
 from shared.event_log import Recorded
-from shared.events import Fact, SubmissionFinished
+from shared.events import Fact, ProblemPublished, SubmissionFinished
 from shared.subjects import last_token
 
 
@@ -70,7 +70,7 @@ class Standings:
 
     received: dict[str, Received] = field(default_factory=dict)
     results: dict[Board, dict[str, SubmissionFinished]] = field(default_factory=dict)
-    versions: dict[str, int] = field(default_factory=dict)
+    newest: dict[str, ProblemPublished] = field(default_factory=dict)
     over: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     disqualified: set[str] = field(default_factory=set)
@@ -151,8 +151,8 @@ def _row(place: Place, entry: _Entry, sources: dict[str, list[str]]) -> Row:
     )
 
 
-def _publish(state: Standings, slug: str, _: Recorded, fact: events.ProblemPublished) -> None:
-    state.versions[slug] = max(fact.number, state.versions.get(slug, 0))
+def _publish(state: Standings, slug: str, _: Recorded, fact: ProblemPublished) -> None:
+    state.newest[slug] = fact
 
 
 def _receive(
