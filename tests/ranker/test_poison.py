@@ -1,0 +1,146 @@
+"""What cannot be folded stops the projection, in sight, until an operator skips it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx
+import msgspec
+import pytest
+
+from ranker.http import application
+from ranker.live import Live
+from ranker.postgres import Reader, ReadModels
+from ranker.rebuild import compare
+from ranker.service import News, Unfoldable, project
+from shared import events, subjects
+from shared.clock import new_id
+from shared.event_log import New
+from shared.memory import MemoryBlobs, MemoryLog
+from shared.postgres import connect, drop_schema, migrate, pool
+from shared.testing import eventually
+from shared.wire import Envelope, Stamp, seal
+from tests.ranker.lives import T0, Life, NoMetrics, begin, live, publish, say
+from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, running
+
+pytestmark = pytest.mark.server
+
+
+@dataclass
+class Poisoned:
+    """A ranker whose log has something bad in it."""
+
+    log: MemoryLog
+    models: ReadModels
+    news: News
+    task: asyncio.Task[None]
+    http: httpx.AsyncClient
+
+    async def put(self, envelope: Envelope) -> int:
+        """Store it; the projection stands before it."""
+        seq = await self.log.append(New(envelope, None))
+        await eventually(lambda: self.news.parked is not None, within_s=10)
+        assert self.news.parked is not None
+        assert self.news.parked.seq == seq
+        return seq
+
+    async def skip(self, seq: int, projection: str = "ranker") -> None:
+        """Say that the projection may go on without it."""
+        skipped = events.EventSkipped(projection=projection, seq=seq, reason="looked at it")
+        await say(self.log, subjects.audit("platform"), skipped)
+
+    async def parked(self) -> list[tuple[int, str]]:
+        """The rows of what stopped the projection."""
+        cursor = await self.models.connection.execute(b"select seq, error from parked")
+        return [(seq, error) for seq, error in await cursor.fetchall()]
+
+
+@pytest.fixture
+async def poisoned(postgres_dsn: str) -> AsyncIterator[Poisoned]:
+    log, news = MemoryLog(), News()
+    await begin(log)
+    async with (
+        await connect(migrated(postgres_dsn), SCHEMA) as writing,
+        await connect(postgres_dsn, SCHEMA) as reading,
+        pool(postgres_dsn, 1, 2, SCHEMA) as connections,
+        running(ranker_of(log, ReadModels(writing), news)) as task,
+    ):
+        app = application(Reader(connections), news, Live(), log.last, MemoryBlobs())
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
+            yield Poisoned(log, ReadModels(reading), news, task, http)
+
+
+def fresh(fact: events.Fact, agg: str) -> Envelope:
+    return seal(fact, agg, Stamp(new_id(), T0, "service:test", "", ""))
+
+
+def unknown() -> Envelope:
+    """An event of a type that no code here knows."""
+    return msgspec.structs.replace(fresh(Life("x").completed(), "run.a.b"), type="Later")
+
+
+def undecodable() -> Envelope:
+    """An event whose data is not what its type says."""
+    return msgspec.structs.replace(unknown(), type="RunCompleted", data=msgspec.Raw(b'{"v":1}'))
+
+
+def unwritable() -> Envelope:
+    """An event that decodes, and that no table takes: its version is no 32-bit number."""
+    published = events.AgentRegistered(
+        gpu="CPU", count=2**40, fingerprint="", level="", harness="", details={}
+    )
+    return fresh(published, subjects.agent("a9"))
+
+
+@pytest.mark.parametrize("make", [unknown, undecodable, unwritable])
+async def test_the_projection_stands_and_goes_on_when_it_may(
+    poisoned: Poisoned, make: object
+) -> None:
+    await live(poisoned.log, Life("before"))
+    seq = await poisoned.put(make())  # type: ignore[operator]
+    await live(poisoned.log, Life("after", "grace"))
+    assert [one for one, _ in await poisoned.parked()] == [seq]
+    assert await poisoned.models.checkpoint() == seq - 1
+    assert not poisoned.task.done()
+    await poisoned.skip(seq, projection="another")
+    await poisoned.skip(seq)
+    await eventually(lambda: is_folded(poisoned.log, poisoned.models), within_s=10)
+    assert await poisoned.parked() == []
+    assert poisoned.news.parked is None
+    outcomes = await poisoned.models.rows("outcomes")
+    assert [one["id"] for one in outcomes] == ["before", "after"]
+
+
+async def test_reads_go_on_and_say_where_the_projection_stands(poisoned: Poisoned) -> None:
+    await live(poisoned.log, Life("before"))
+    seq = await poisoned.put(unknown())
+    await live(poisoned.log, Life("after"))
+    answer = (await poisoned.http.get("/v1/leaderboards/identity/CPU")).json()
+    assert answer["as_of"] == seq - 1
+    assert answer["parked"]["seq"] == seq
+    assert "Later" in answer["parked"]["error"]
+
+
+async def test_a_rebuild_passes_over_what_was_skipped(
+    poisoned: Poisoned, postgres_dsn: str
+) -> None:
+    await live(poisoned.log, Life("before"))
+    await poisoned.skip(await poisoned.put(undecodable()))
+    await live(poisoned.log, Life("after", "grace"))
+    await eventually(lambda: is_folded(poisoned.log, poisoned.models), within_s=10)
+    migrate(postgres_dsn, "ranker", "fresh")
+    async with await connect(postgres_dsn, "fresh") as connection:
+        found = await compare(poisoned.log, poisoned.models, ReadModels(connection), NoMetrics())
+    drop_schema(postgres_dsn, "fresh")
+    assert (found.differences, found.submissions) == ([], 2)
+
+
+async def test_a_rebuild_waits_for_nobody(postgres_dsn: str) -> None:
+    log = MemoryLog()
+    await publish(log)
+    await log.append(New(unknown(), None))
+    async with await connect(migrated(postgres_dsn), SCHEMA) as connection:
+        with pytest.raises(Unfoldable):
+            async for _ in project(log, ReadModels(connection), News(), NoMetrics(), until=2):
+                pass

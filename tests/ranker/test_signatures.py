@@ -1,0 +1,102 @@
+"""Who measured it: only what an enrolled agent signed is ranked."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from nacl.signing import SigningKey
+
+from ranker.postgres import ReadModels
+from shared import events, signing, subjects
+from shared.clock import new_id
+from shared.event_log import New
+from shared.events import SubmissionFinished
+from shared.memory import MemoryLog
+from shared.postgres import connect
+from shared.testing import eventually
+from shared.wire import Stamp, seal
+from tests.ranker.lives import AGENT, T0, Life, enrol, publish, say
+from tests.ranker.running import SCHEMA, migrated, ranker_of, running
+
+pytestmark = pytest.mark.server
+STRANGER = SigningKey(bytes([7]) * 32)
+
+
+@dataclass
+class Signed:
+    """A ranker at work, and verdicts signed by whom one likes."""
+
+    log: MemoryLog
+
+    async def end(self, life: Life, key: SigningKey | None = None) -> SubmissionFinished:
+        """How a life ends whose verdict somebody else signs, if a key is given."""
+        for agg, fact in life.facts():
+            if key is not None and isinstance(fact, events.RunCompleted):
+                await self._forge(agg, fact, key)
+            else:
+                await say(self.log, agg, fact)
+        ends = await eventually(lambda: self._ends(life.id), within_s=10)
+        return ends[0]
+
+    async def _forge(self, agg: str, fact: events.Fact, key: SigningKey) -> None:
+        envelope = seal(fact, agg, Stamp(new_id(), T0, "service:test", "", ""))
+        token = (await self.log.history(agg))[0].seq
+        sig = signing.sign(key, agg, token, bytes(envelope.data))
+        await self.log.append(New(msgspec.structs.replace(envelope, sig=sig), None))
+
+    def _ends(self, submission: str) -> list[SubmissionFinished]:
+        return [
+            event.fact
+            for event in self.log.since(0)
+            if isinstance(event.fact, SubmissionFinished)
+            and event.envelope.agg == subjects.submission(submission)
+        ]
+
+
+@pytest.fixture
+async def signed(postgres_dsn: str) -> AsyncIterator[Signed]:
+    log = MemoryLog()
+    await publish(log)
+    async with (
+        await connect(migrated(postgres_dsn), SCHEMA) as writing,
+        running(ranker_of(log, ReadModels(writing))),
+    ):
+        yield Signed(log)
+
+
+async def test_what_an_enrolled_agent_signed_is_ranked(signed: Signed) -> None:
+    await enrol(signed.log)
+    assert (await signed.end(Life("s1"))).code == "ranked"
+
+
+async def test_what_another_signed_is_the_platforms_failure(signed: Signed) -> None:
+    await enrol(signed.log)
+    end = await signed.end(Life("s1"), STRANGER)
+    assert (end.outcome, end.is_eligible, end.code) == ("infra_failed", False, "bad_signature")
+    assert (end.score_us, end.verdict) == (None, None)
+
+
+async def test_what_a_stranger_measured_is_not_ranked(signed: Signed) -> None:
+    end = await signed.end(Life("s1"))
+    assert (end.outcome, end.is_eligible, end.code) == ("passed", False, "agent_not_enrolled")
+
+
+async def test_an_agent_enrolled_after_its_run_answers_for_the_next_alone(signed: Signed) -> None:
+    assert (await signed.end(Life("s1"))).code == "agent_not_enrolled"
+    await enrol(signed.log)
+    assert (await signed.end(Life("s2"))).code == "ranked"
+
+
+async def test_a_revoked_agent_ranks_nothing_more(signed: Signed) -> None:
+    await enrol(signed.log)
+    await say(signed.log, subjects.agent(AGENT), events.AgentRevoked(reason="lost"))
+    assert (await signed.end(Life("s1"))).code == "agent_not_enrolled"
+
+
+async def test_a_new_key_takes_the_place_of_the_old(signed: Signed) -> None:
+    await enrol(signed.log)
+    fresh = events.AgentEnrolled(sign_key=signing.public_key(STRANGER), owner="test")
+    await say(signed.log, subjects.agent(AGENT), fresh)
+    assert (await signed.end(Life("s1"))).code == "bad_signature"
+    assert (await signed.end(Life("s2"), STRANGER)).code == "ranked"
