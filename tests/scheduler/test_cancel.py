@@ -144,3 +144,9 @@ def test_an_overdue_submission_gets_its_quota_back() -> None:
 def test_a_submission_without_quota_gives_nothing_back() -> None:
     history = History().say(AGG, received()).say(AGG, CANCEL)
     assert history.settle(world()) == ["SubmissionFinished"]
+
+
+def test_a_run_of_a_submission_that_ended_meanwhile_is_cancelled() -> None:
+    history = given("assigned").say(AGG, ranked_end(outcome="cancelled", verdict=None))
+    assert history.settle(world(OFFER)) == ["QuotaReturned", "JobCancelled", "RunCancelled"]
+    assert not history.board.agents["a1"].run

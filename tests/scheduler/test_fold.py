@@ -4,7 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.domain.board import Board
+from scheduler.domain.fair import Policy
 from scheduler.domain.fold import evolve
+from scheduler.domain.forecast import forecast
+from scheduler.domain.match import candidates
+from scheduler.domain.rules import due
 from scheduler.service import freeze, thaw
 from shared import events, subjects
 from shared.event_log import Recorded
@@ -105,3 +109,13 @@ def test_the_board_does_not_grow_with_what_is_over() -> None:
     assert not history.board.jobs
     assert not history.board.runs
     assert not history.board.open_count
+
+
+def test_looking_changes_nothing() -> None:
+    board = eventful([0, 1, 6, 2, 0, 7]).board
+    before = freeze(board, "1")
+    seen = world(OFFER, offering("a2", gpu="H200"))
+    list(due(board, seen))
+    for gpu in ("CPU", "H200", "B200"):
+        forecast(board, gpu, candidates(board, seen).get(gpu, []), seen, Policy())
+    assert freeze(board, "1") == before

@@ -212,11 +212,11 @@ class Board(msgspec.Struct):
     requires: dict[str, Requires] = {}
 
     def agent(self, name: str) -> Agent:
-        """What is known of an agent, perhaps nothing yet."""
+        """What is known of an agent, perhaps nothing yet; for the fold, which may add it."""
         return self.agents.get(name) or self.agents.setdefault(name, Agent())
 
     def pool(self, gpu: str) -> Pool:
-        """The pool of a GPU type, perhaps an empty one."""
+        """The pool of a GPU type, perhaps an empty one; for the fold, which may add it."""
         return self.pools.get(gpu) or self.pools.setdefault(gpu, Pool())
 
 

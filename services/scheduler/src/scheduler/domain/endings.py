@@ -30,16 +30,24 @@ def cancel(board: Board, submission: Submission, job: Job | None) -> Move:
     agg = subjects.submission(submission.id)
     says = [Say(agg, finished, submission.version, submission.id, submission.id)]
     if job is not None and not job.is_over and not finished.verdict:
-        says.append(about_job(job, events.JobCancelled(reason=reason)))
-        says += [
-            about_run(one, events.RunCancelled(reason=reason), submission.id)
-            for one in _open_runs(board, job)
-        ]
+        says += cancel_job(board, job, reason)
     return tuple(says)
 
 
-def _open_runs(board: Board, job: Job) -> list[Run]:
-    runs = [board.runs.get(board.agent(name).run) for name in job.agents]
+def cancel_job(board: Board, job: Job, reason: str) -> Move:
+    """The end of a job that nobody wants, and of all runs of it that are open."""
+    cancelled = about_job(job, events.JobCancelled(reason=reason))
+    runs = [
+        about_run(run, events.RunCancelled(reason=reason), job.submission)
+        for run in runs_of(board, job)
+    ]
+    return (cancelled, *runs)
+
+
+def runs_of(board: Board, job: Job) -> list[Run]:
+    """The open runs of a job, its leader's first."""
+    agents = [board.agents.get(name) for name in job.agents]
+    runs = [board.runs.get(agent.run) for agent in agents if agent is not None]
     return [run for run in runs if run is not None and run.job == job.id]
 
 

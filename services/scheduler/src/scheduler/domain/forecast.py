@@ -59,7 +59,7 @@ def forecast(
     board: Board, gpu: str, alive: Sequence[Candidate], world: World, policy: Policy
 ) -> Forecast:
     """What a pool would do from now on if nothing more came."""
-    pool = board.pool(gpu)
+    pool = board.pools.get(gpu) or Pool()
     serving = [one for one in alive if not one.out_of_service and not one.agent.cordon]
     free = sum(one.is_free for one in serving)
     return Forecast(

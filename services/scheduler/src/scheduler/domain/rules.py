@@ -19,6 +19,7 @@ TAKEN_DOWN_MAX = 2
 FINAL_FAILURES = ("problem_fault",)
 # An operator took the agent away; what it ran is not to blame.
 REPEATED = ("agent_revoked",)
+ORPHAN = "its submission is over"
 USUAL = Policy()
 
 
@@ -119,40 +120,36 @@ def _open_job(submission: Submission) -> Say:
 def _job(board: Board, job: Job, world: World) -> Iterator[Move]:
     if job.is_over:
         return
+    is_orphan = not job.is_side and job.submission not in board.submissions
     if job.run is not None:
-        yield from _look_after(board, job, world)
-    elif job.cancel:
-        yield (about_job(job, events.JobCancelled(reason=job.cancel)),)
-    elif not job.is_side and job.submission not in board.submissions:
-        yield (about_job(job, events.JobCancelled(reason="its submission is over")),)
+        yield from _look_after(board, job, is_orphan, world)
+    elif job.cancel or is_orphan:
+        yield endings.cancel_job(board, job, job.cancel or ORPHAN)
     elif world.now >= job.deadline_at:
         code = STATES["queued"].overdue
         yield give_up(board, job, code, "no agent took it before its deadline")
 
 
-def _look_after(board: Board, job: Job, world: World) -> Iterator[Move]:
+def _look_after(board: Board, job: Job, is_orphan: bool, world: World) -> Iterator[Move]:
     run = board.runs.get(job.run or "")
     if run is None:  # the second half of the lease's batch is still on its way
         return
     if run.end == "RunCompleted":
         yield sides.judged(board, job, run) or _finished(job, run)
+    elif is_orphan:
+        yield endings.cancel_job(board, job, ORPHAN)
     elif run.end is not None:
         yield _after_failure(board, job, run, world)
     elif (lost := _lost(board, run, job, world)) is not None:
         yield (about_run(run, lost, job.submission),)
     else:
-        for member in _members(board, job, run):
-            if (lost := _lost(board, member, job, world)) is not None:
+        for member in endings.runs_of(board, job):
+            if member.is_member and (lost := _lost(board, member, job, world)) is not None:
                 yield (about_run(member, lost, job.submission),)
 
 
 def _finished(job: Job, run: Run) -> Move:
     return (about_job(job, events.JobFinished(run=run.id, verdict=run.verdict)),)
-
-
-def _members(board: Board, job: Job, leader: Run) -> list[Run]:
-    runs = [board.runs.get(board.agent(name).run) for name in job.agents[1:]]
-    return [run for run in runs if run is not None and run.leader == leader.id]
 
 
 def _lost(board: Board, run: Run, job: Job, world: World) -> events.JobExpired | None:

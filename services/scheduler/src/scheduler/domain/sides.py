@@ -53,7 +53,8 @@ def canaries(board: Board, world: World, alive: dict[str, list[Candidate]]) -> I
         if pool.canary is None or pool.paused is not None:
             continue
         for one in alive.get(gpu, ()):
-            if not one.out_of_service and _is_canary_due(one.agent, pool, world):
+            is_able = not one.out_of_service and CANARY_MODE in one.said.modes
+            if is_able and _is_canary_due(one.agent, pool, world):
                 yield (_canary(board, pool, one, world),)
 
 
@@ -93,7 +94,7 @@ def judged(board: Board, job: Job, run: Run) -> Move:
     An agent that is worse than usual is in quarantine at once. Before anything is usual, nobody
     is; a canary that fails then is the fault of who chose it.
     """
-    canary = board.pool(job.gpu).canary
+    canary = board.pools[job.gpu].canary
     if job.class_ != "canary" or canary is None or job.cancel:
         return ()
     usual = canary.times_us
