@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ranker.archive.postgres import Archive, archive
+from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, archive
 from ranker.audit.auditing import Live, Question, audit
 from ranker.audit.copies import ArchiveCopy, FileCopy
 from ranker.domain.kept import Damaged
@@ -19,7 +19,7 @@ from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.postgres import pool
+from shared.postgres import migrate, pool
 from shared.signing import load_key, public_key, verify
 
 CATCH_UP_S_MAX = 30.0
@@ -51,7 +51,10 @@ async def audit_live(
 ) -> Report:
     """Log, archive and live read models of a running platform. Errors: Refused; Failed."""
     question = _question(asked, published, own_key(settings))
-    dsn, nc = settings.postgres_dsn, await connect(settings.nats_url, "ranker-audit")
+    dsn = settings.postgres_dsn
+    for package, where in (("shared", "accounts"), ("ranker", schema), (PACKAGE, SCHEMA)):
+        await asyncio.to_thread(migrate, dsn, package, where)
+    nc = await connect(settings.nats_url, "ranker-audit")
     try:
         async with pool(dsn, 1, 1, schema) as connections, archive(dsn) as kept:
             live = None
@@ -89,6 +92,8 @@ async def _shown(reader: Reader, question: Question) -> Live:
             at=at,
         )
         (after,) = await reader.rows("checkpoint")
+        if before == after and not before["seq"]:
+            raise Refused("nothing_folded", "nothing is folded yet: start the platform first")
         if before == after:
             return Live(after["seq"], at, entries)
     raise Failed("the read models never stood still: audit with --as-of-seq")

@@ -6,6 +6,7 @@ is, 3 that a server could not be reached.
 
 import asyncio
 import json
+import logging
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
@@ -28,6 +29,8 @@ OK, DIFFERS, REFUSED, FAILED = range(4)
 def main(arguments: Sequence[str], schema: str) -> int:
     """Run one command; `schema` is that of the live read models."""
     asked = _parser().parse_args(arguments)
+    # That a connection is closed at the end is no news.
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
     try:
         return asyncio.run(_run(asked, schema))
     except Refused as refused:
