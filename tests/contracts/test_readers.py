@@ -119,3 +119,27 @@ async def test_two_readers_of_one_name_share_its_events(client: Client) -> None:
     assert sorted(found) == list(range(1, 21))
     for reader in readers:
         await reader.close()
+
+
+async def test_whoever_is_cancelled_while_it_acknowledges_stops(client: Client) -> None:
+    log, bus = NatsLog(client), NatsBus(client)
+    await log.append_all([new("run.a1.r1", 0), *(new("run.a1.r1", None) for _ in range(199))])
+    inbox = await bus.inbox("a1")
+
+    async def read() -> None:
+        while True:
+            if delivery := await inbox.next(5):
+                acknowledged.set()
+                await delivery.ack()
+
+    for turn in range(60):
+        acknowledged = asyncio.Event()
+        task = asyncio.create_task(read())
+        await asyncio.wait_for(acknowledged.wait(), 5)
+        # Another moment each time, so that some meet the answer itself.
+        for _ in range(turn % 12):
+            await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=5)
+        assert done, f"turn {turn}: a cancellation was lost"
+    await inbox.close()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from nats.aio.client import Client
 
-from shared.nats.requests import ATTEMPT_S_MAX, EXPECTED, MESSAGE_ID, Passing, check
+from shared.nats.requests import EXPECTED, MESSAGE_ID, Passing, check, request
 
 BATCH_MAX = 1000
 
@@ -47,7 +47,7 @@ async def publish_batch(nc: Client, drafts: Sequence[Draft]) -> int:
     for draft, said in others:
         await nc.publish(draft.subject, draft.data, headers=said)
     end = headers | {"Nats-Batch-Commit": "1"}
-    done = await nc.request(last.subject, last.data, ATTEMPT_S_MAX, headers=end)
-    if not done.data:
+    done = await request(nc, last.subject, last.data, end)
+    if not done:
         raise Passing("the end of the batch was not acknowledged")
-    return check(done.data)
+    return check(done)

@@ -17,7 +17,15 @@ from shared.errors import Failed
 from shared.event_log import Recorded
 from shared.events import DeadLetterRedriven
 from shared.nats.pull import POLL_S, Pace, Pull, attempt, stream_sequence
-from shared.nats.requests import ATTEMPT_S_MAX, NO_CONSUMER, Denied, ask, find, patiently
+from shared.nats.requests import (
+    ATTEMPT_S_MAX,
+    NO_CONSUMER,
+    Denied,
+    ask,
+    find,
+    patiently,
+    request,
+)
 from shared.nats.streams import SECOND_NS, Settings, state
 from shared.wire import UnknownEvent, decode
 
@@ -154,7 +162,7 @@ class NatsInbox:
         self.given_up += word.startswith(GIVE_UP)
         if self._nc.is_connected:
             with contextlib.suppress(TimeoutError, nats.errors.Error):
-                await self._nc.request(reply, word, ATTEMPT_S_MAX)
+                await request(self._nc, reply, word)
 
     async def put_back(self, place: int, delay_s: float) -> None:
         """Have the server hand an event over again. Errors: Failed after 30 s."""
@@ -163,7 +171,7 @@ class NatsInbox:
         if reply is not None:
             self._put_back.add(place)
             body = RETRY + b' {"delay": %d}' % int(delay_s * SECOND_NS)
-            await patiently(self._nc, lambda: self._nc.request(reply, body, ATTEMPT_S_MAX))
+            await patiently(self._nc, lambda: request(self._nc, reply, body))
 
     async def close(self) -> None:
         """Stop reading; what came and was not handed over goes back at once."""

@@ -87,15 +87,31 @@ _verdict = msgspec.json.Decoder(_Verdict).decode
 _found = msgspec.json.Decoder(_Found).decode
 
 
+async def request(
+    nc: Client, subject: str, data: bytes, headers: dict[str, str] | None = None
+) -> bytes:
+    """The answer to one message, within 2 s; errors: TimeoutError and the client's own.
+
+    The client waits by `asyncio.wait_for`, which in Python 3.11 swallows a cancellation that
+    comes together with the answer. Who was to stop would go on for ever.
+    """
+    task = asyncio.current_task()
+    cancelled = task.cancelling() if task else 0
+    answer = await nc.request(subject, data, ATTEMPT_S_MAX, headers=headers)
+    if task is not None and task.cancelling() > cancelled:
+        raise asyncio.CancelledError
+    return answer.data
+
+
 async def publish(nc: Client, subject: str, data: bytes, headers: dict[str, str]) -> int:
     """Publish to a stream once and return the sequence; errors: Denied, Passing."""
-    return check(await _ask(nc, subject, data, headers))
+    return check(await request(nc, subject, data, headers))
 
 
 async def ask(nc: Client, what: str, body: object = None) -> bytes:
     """Ask the JetStream API once; errors: Denied, Passing."""
     data = b"" if body is None else msgspec.json.encode(body)
-    answer = await _ask(nc, f"$JS.API.{what}", data, None)
+    answer = await request(nc, f"$JS.API.{what}", data)
     check(answer)
     return answer
 
@@ -158,10 +174,6 @@ async def _once(nc: Client, attempt: Callable[[], Awaitable[T]]) -> T:
     if not nc.is_connected:
         raise Passing("not connected")
     return await attempt()
-
-
-async def _ask(nc: Client, subject: str, data: bytes, headers: dict[str, str] | None) -> bytes:
-    return (await nc.request(subject, data, ATTEMPT_S_MAX, headers=headers)).data
 
 
 def _id_in(headers: str) -> str:
