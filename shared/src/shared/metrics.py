@@ -88,7 +88,7 @@ def serve(listen: Listen, health: Health) -> Ops:
         return [body]
 
     # A series for the time of each series' birth would be one more in three, and nobody asks.
-    prometheus_client.disable_created_metrics()
+    prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
     server = _Server((listen.host, listen.port), _Quiet)
     server.set_app(application)
     return Ops(server)
