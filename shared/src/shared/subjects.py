@@ -122,6 +122,11 @@ def progress(submission_id: str) -> str:
     return _named("progress", submission_id)
 
 
+def queue(gpu: str) -> str:
+    """Where scheduler tells how long a GPU type's queue is; not kept."""
+    return _named("queue", gpu)
+
+
 def agent_inbox(agent_id: str) -> str:
     """The durable consumer of an agent's runs."""
     return f"gpu-agent-{agent_id}"

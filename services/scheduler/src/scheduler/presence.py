@@ -1,14 +1,18 @@
 """Who is alive, from the heartbeats in the bucket LEASES."""
 
 import asyncio
+import logging
 import time
 from dataclasses import dataclass, field
 
 import msgspec
 
 from scheduler.domain.moves import Offer
-from shared.bus import Bus
+from shared import subjects
+from shared.bus import Beat, Bus
 from shared.events import AgentRegistered
+
+log = logging.getLogger(__name__)
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
@@ -17,6 +21,19 @@ class Heartbeat(msgspec.Struct, frozen=True):
     session: str
     is_free: bool
     registration: AgentRegistered
+
+
+def _offer(beat: Beat) -> Offer | None:
+    """What an agent says; nothing if it is gone, or says what nobody can understand."""
+    if beat.value is None:
+        return None
+    try:
+        said = msgspec.json.decode(beat.value, type=Heartbeat)
+        subjects.pool(said.registration.gpu)
+    except ValueError as error:
+        log.warning("agent %s says what cannot be read: %s", beat.agent, error)
+        return None
+    return Offer(beat.agent, said.session, said.is_free, said.registration)
 
 
 @dataclass
@@ -35,15 +52,14 @@ class Presence:
     async def watch(self, bus: Bus) -> None:
         """Hear heartbeats for ever."""
         async for beat in bus.beats():
-            if beat.value is None:
-                self.heard.pop(beat.agent, None)
-                self.changed.set()
+            offer = _offer(beat)
+            if self.heard.get(beat.agent) == offer:
                 continue
-            said = msgspec.json.decode(beat.value, type=Heartbeat)
-            offer = Offer(beat.agent, said.session, said.is_free, said.registration)
-            if self.heard.get(beat.agent) != offer:
+            self.changed.set()
+            if offer is None:
+                del self.heard[beat.agent]
+            else:
                 self.heard[beat.agent] = offer
-                self.changed.set()
 
     def offers(self) -> dict[str, Offer]:
         """The agents that are alive."""

@@ -16,6 +16,7 @@ from scheduler.domain.forecast import Forecast, forecast
 from scheduler.domain.match import candidates
 from scheduler.domain.moves import Move, Offer, World
 from scheduler.domain.rules import due
+from shared import subjects
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Conflict, EventLog, Feed, New
@@ -225,7 +226,7 @@ class Scheduler:
             if news == before and time.monotonic() - since < REPEAT_S:
                 continue
             self.told[gpu] = time.monotonic(), news
-            await self.words.tell(f"queue.{gpu}", packed(told))
+            await self.words.tell(subjects.queue(gpu), packed(told))
 
 
 def packed(told: Forecast) -> bytes:

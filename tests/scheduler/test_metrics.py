@@ -1,0 +1,96 @@
+"""Numbers of the board: each agent in one state, and no series for what is gone."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from prometheus_client import REGISTRY
+
+from scheduler.domain.board import Agent, Board
+from scheduler.domain.moves import Offer, World
+from scheduler.metrics import BusMetrics, SchedulerMetrics
+from shared.events import AgentRegistered
+from shared.nats.vitals import Reader, Vitals
+from shared.testing import example
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+START = "warpboard_scheduler"
+
+
+@pytest.fixture(autouse=True)
+def _apart() -> Iterator[None]:
+    """What a test registers is gone after it."""
+    before = set(REGISTRY._collector_to_names)
+    yield
+    for collector in set(REGISTRY._collector_to_names) - before:
+        REGISTRY.unregister(collector)
+
+
+def said(gpu: str = "H200", quarantine: str = "") -> AgentRegistered:
+    fields = {"gpu": gpu, "quarantine": quarantine}
+    whole = example(AgentRegistered)
+    return AgentRegistered(
+        **{name: getattr(whole, name) for name in whole.__struct_fields__} | fields
+    )
+
+
+def offer(name: str, *, is_free: bool = True, quarantine: str = "") -> Offer:
+    return Offer(name, "s1", is_free, said(quarantine=quarantine))
+
+
+def value(name: str, **labels: str) -> float | None:
+    return REGISTRY.get_sample_value(f"{START}_{name}", labels)
+
+
+def test_each_agent_is_in_one_state() -> None:
+    board = Board(
+        agents={
+            "free": Agent(registration=said()),
+            "busy": Agent(registration=said()),
+            "ill": Agent(registration=said(), drain="so"),
+            "drained": Agent(registration=said(), drain="so", cordon="so"),
+            "cordoned": Agent(registration=said(), cordon="so"),
+            "silent": Agent(registration=said(), quarantine="so"),
+            "revoked": Agent(registration=said(), revoked="so"),
+        }
+    )
+    offers = {
+        "busy": offer("busy", is_free=False),
+        "ill": offer("ill", quarantine="a process is left"),
+        **{name: offer(name) for name in ("free", "drained", "cordoned", "revoked")},
+    }
+    SchedulerMetrics().looked(board, World(NOON, offers), 0)
+    states = ("free", "busy", "cordoned", "drained", "quarantined", "silent")
+    assert [value("agents", state=state) for state in states] == [1] * 6
+    assert value("pool_agents", gpu="H200") == 2
+
+
+def test_a_silent_agent_has_a_series_until_it_is_revoked() -> None:
+    metrics, world = SchedulerMetrics(), World(NOON, {"a1": offer("a1")})
+    board = Board(agents={"a1": Agent(registration=said())})
+    metrics.looked(board, world, 0)
+    later = replace(world, now=NOON + timedelta(seconds=90), offers={})
+    metrics.looked(board, later, 0)
+    assert value("agent_last_seen_seconds", agent="a1") == 90
+    board.agents["a1"].revoked = "gone"
+    metrics.looked(board, replace(later, now=NOON + timedelta(seconds=92)), 0)
+    assert value("agent_last_seen_seconds", agent="a1") is None
+    assert value("canary_time_ratio", agent="a1") is None
+
+
+def test_a_pool_without_agents_has_a_queue_all_the_same() -> None:
+    board = Board(agents={"a1": Agent(registration=said("B200"))})
+    SchedulerMetrics().looked(board, World(NOON), 0)
+    assert value("queue_depth_jobs", gpu="B200") == 0
+    assert value("pool_agents", gpu="B200") == 0
+
+
+def test_a_consumer_that_is_gone_loses_its_series() -> None:
+    metrics = BusMetrics()
+    metrics.told(Vitals(9, 900, 3, 2, [Reader("gpu-agent-a1", 1, 2, 3, 4)]))
+    assert value("consumer_pending_events", consumer="gpu-agent-a1") == 1
+    assert (value("dead_letters_total"), value("open_dead_letters")) == (3, 2)
+    metrics.told(Vitals(9, 900, 4, 0, []))
+    assert value("consumer_pending_events", consumer="gpu-agent-a1") is None
+    assert (value("dead_letters_total"), value("open_dead_letters")) == (4, 0)
