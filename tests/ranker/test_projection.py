@@ -8,12 +8,13 @@ import pytest
 
 from ranker.domain.batch import tell
 from ranker.postgres import Reader, ReadModels
-from ranker.rebuild import compare
 from shared import events, subjects
+from shared.clock import now
 from shared.memory import MemoryLog
-from shared.postgres import Fenced, connect, drop_schema, migrate, pool
+from shared.postgres import Fenced, connect, pool
 from shared.testing import eventually
-from tests.ranker.lives import AGENT, Life, NoMetrics, begin, live, say
+from tests.ranker.lives import AGENT, Life, begin, live, say
+from tests.ranker.replayed import replayed
 from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, ranking
 
 pytestmark = pytest.mark.server
@@ -138,11 +139,8 @@ async def test_any_interleaving_rebuilds_to_what_grew(dsn: str, seed: int) -> No
             await say(log, agg, fact)
             await asyncio.sleep(0)
         await ended(log, models)
-        migrate(dsn, "ranker", "fresh")
-        async with await connect(dsn, "fresh") as connection:
-            found = await compare(log, models, ReadModels(connection), NoMetrics())
-        drop_schema(dsn, "fresh")
-    assert (found.differences, found.submissions) == ([], 8)
+        found = await replayed(dsn, log)
+    assert (found.differences, found.rows["submission"]) == ([], 8)
 
 
 async def test_a_changed_leaderboard_is_found_out(dsn: str) -> None:
@@ -152,9 +150,7 @@ async def test_a_changed_leaderboard_is_found_out(dsn: str) -> None:
         await live(log, Life("s1"), Life("s2", account="grace", time_us=50.0))
         await ended(log, models)
         await models.connection.execute(b"update entry set score_us = 1 where submission = 's1'")
-        migrate(dsn, "ranker", "fresh")
-        async with await connect(dsn, "fresh") as connection:
-            found = await compare(log, models, ReadModels(connection), NoMetrics())
+        found = await replayed(dsn, log)
     assert [one["kind"] for one in found.differences] == ["entry", "entry"]
 
 
@@ -165,7 +161,7 @@ async def test_a_submission_is_read_whole(dsn: str) -> None:
         await live(log, Life("s1"))
         await ended(log, models)
         reader = Reader(connections)
-        (row,) = await reader.rows("submission", number=3)
+        (row,) = await reader.rows("submission", number=3, at=now())
     assert (row["outcome"], row["tier"], row["cases"][0]["samples"]) == ("passed", "C2", 10)
     types = [type_ for _, type_, _, _ in row["timeline"]]
     assert types[:6] == [

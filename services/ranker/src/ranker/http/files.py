@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from ranker.service import Reads
 from shared.blobs import Blobs, Missing
+from shared.clock import now
 from shared.errors import Refused
 
 # Each may hold a whole blob in memory while it is sent.
@@ -39,7 +40,7 @@ def files(app: FastAPI, reader: Reads, blobs: Blobs) -> None:
     @app.get("/v1/submissions/{number}/files/{name}")
     async def file(number: int, name: str) -> Response:
         """One file of a submission's newest run; GET /v1/submissions/{number} lists them."""
-        rows = await reader.rows("submission", number=number)
+        rows = await reader.rows("submission", number=number, at=now())
         if not rows:
             raise Refused("unknown_submission", f"there is no submission {number}", "number")
         found = next((one for one in rows[0]["files"] if one["name"] == name), None)

@@ -70,11 +70,12 @@ class Submissions:
         return {"items": found["timeline"], "as_of": self.news.seq}
 
     async def _submission(self, number: int) -> dict[str, Any] | None:
-        rows = await self.reader.rows("submission", number=number)
+        at = now()
+        rows = await self.reader.rows("submission", number=number, at=at)
         if not rows:
             return None
-        row, at = rows[0], now()
-        decided = (await self.reader.rows("decided", id=row["id"], at=at))[0]
+        row = rows[0]
+        decided = row.pop("decided")
         timeline = [
             {"seq": seq, "type": type_, "at": when, "note": note}
             for seq, type_, when, note in row.pop("timeline")

@@ -84,27 +84,24 @@ select submission.id, submission.number, submission.account, participant.name as
        coalesce(run.environment, '{}') as environment,
        coalesce(run.log_head, '') as log_head, coalesce(run.log_tail, '') as log_tail,
        coalesce(run.files, '[]') as files, coalesce(run.usage, '{}') as usage,
-       run.key_commit, run.key
+       run.key_commit, run.key,
+       json_build_object(
+           'is_held', coalesce(moderation.is_held, false),
+           'is_disqualified', coalesce(moderation.is_disqualified, false),
+           'rule', moderation.rule, 'reason', moderation.reason,
+           'decided_at', moderation.decided_at, 'appeal', moderation.appeal,
+           'appeal_reason', moderation.appeal_reason, 'appealed_at', moderation.appealed_at,
+           'ban_reason', ban.reason, 'banned_at', ban.banned_at, 'ban_until_at', ban.until_at
+       ) as decided
 from submission
 left join accounts.participant on participant.account = submission.account
 left join run on run.id = submission.run
-left join result on result.submission = submission.id
-     and result.problem_number = submission.problem_number and result.rejudge = ''
-where submission.number = %(number)s
-limit 1;
-
--- name: decided
--- What was decided about a submission and its participant beside its end.
-select coalesce(moderation.is_held, false) as is_held,
-       coalesce(moderation.is_disqualified, false) as is_disqualified,
-       moderation.rule, moderation.reason, moderation.decided_at, moderation.appeal,
-       moderation.appeal_reason, moderation.appealed_at,
-       ban.reason as ban_reason, ban.banned_at, ban.until_at as ban_until_at
-from submission
 left join moderation on moderation.submission = submission.id
 left join ban on ban.account = submission.account
      and (ban.until_at is null or ban.until_at > %(at)s)
-where submission.id = %(id)s
+left join result on result.submission = submission.id
+     and result.problem_number = submission.problem_number and result.rejudge = ''
+where submission.number = %(number)s
 limit 1;
 
 -- name: results

@@ -1,0 +1,77 @@
+"""The read API over a running ranker, as ingest asks it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from ranker.domain.eligibility import Demand
+from ranker.http import application
+from ranker.live import Live
+from ranker.postgres import Reader, ReadModels
+from ranker.service import News
+from shared.memory import MemoryBlobs, MemoryLog
+from shared.postgres import connect, pool
+from shared.testing import eventually
+from tests.ranker.lives import Life, begin, live
+from tests.ranker.running import LOOSE, SCHEMA, migrated, ranker_of, running
+
+
+class Reads:
+    """The read API as ingest asks it, with the log behind it."""
+
+    def __init__(self, http: httpx.AsyncClient, log: MemoryLog, present: Live) -> None:
+        self.http = http
+        self.log = log
+        self.live = present
+        self.blobs = MemoryBlobs()
+        self.dsn = ""
+
+    async def named(self, account: str, name: str) -> None:
+        """Give an account a name, as ingest does."""
+        async with await connect(self.dsn, "accounts") as connection:
+            values = {"account": account, "name": name}
+            statement = b"insert into participant (account, name) values (%(account)s, %(name)s)"
+            await connection.execute(statement, values)
+
+    async def get(self, path: str) -> Any:
+        answer = await self.http.get(f"/v1/{path}")
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def board(self) -> list[dict[str, Any]]:
+        items: list[dict[str, Any]] = (await self.get("leaderboards/identity/CPU"))["items"]
+        return items
+
+    async def ended(self, *lives: Life) -> list[dict[str, Any]]:
+        """Say whole lives; each submission, once all are over."""
+        wanted = {life.id for life in lives}
+        await live(self.log, *lives)
+
+        async def rows() -> list[dict[str, Any]]:
+            items = (await self.get("submissions"))["items"]
+            over = [one for one in items if one["id"] in wanted and one["state"] == "finished"]
+            return over if len(over) == len(wanted) else []
+
+        numbers = sorted(item["number"] for item in await eventually(rows, within_s=10))
+        return [await self.get(f"submissions/{number}") for number in numbers]
+
+
+@asynccontextmanager
+async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
+    migrated(dsn)
+    log, news, present = MemoryLog(), News(), Live()
+    await begin(log)
+    reads = Reads(httpx.AsyncClient(base_url="http://ranker"), log, present)
+    reads.dsn = dsn
+    async with (
+        await connect(dsn, SCHEMA) as writing,
+        pool(dsn, 1, 4, SCHEMA) as connections,
+        running(ranker_of(log, ReadModels(writing), news, reads.blobs, wanted)),
+    ):
+        app = application(Reader(connections), news, present, log.last, reads.blobs)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
+            reads.http = http
+            yield reads

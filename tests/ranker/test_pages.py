@@ -1,0 +1,203 @@
+"""What people look up: histories, records, what was decided, queues, agents, deadlines."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared import events, subjects
+from shared.clock import now
+from shared.testing import eventually
+from tests.ranker.lives import AGENT, BLOB, Life, live, problem, say
+from tests.ranker.reading import Reads, reading
+
+pytestmark = pytest.mark.server
+BOARD = "leaderboards/identity/CPU"
+
+
+@pytest.fixture
+async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
+    async with reading(postgres_dsn) as found:
+        await found.named("ada", "Ada")
+        yield found
+
+
+async def test_a_history_says_what_was_best_when_it_came(reads: Reads) -> None:
+    lives = [
+        Life("first", time_us=100),
+        Life("slower", time_us=120),
+        Life("wrong", verdict="wrong_answer"),
+        Life("faster", time_us=80),
+        Life("test", mode="test"),
+    ]
+    for life in lives:
+        await reads.ended(life)
+    items = (await reads.get("participants/Ada/history?problem=identity&gpu=cpu"))["items"]
+    assert [(one["id"], one["was_best"]) for one in items] == [
+        ("faster", True),
+        ("wrong", False),
+        ("slower", False),
+        ("first", True),
+    ]
+    assert (items[0]["score_us"], items[0]["low_us"]) == pytest.approx((80.0, 72.0))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "participants/Nobody/history?problem=identity&gpu=CPU",
+        "participants/Ada/history?problem=nope&gpu=CPU",
+        "participants/Ada/history?problem=identity&gpu=H200",
+        "rejudges/nope",
+    ],
+)
+async def test_what_is_not_there_is_said_to_be_missing(reads: Reads, path: str) -> None:
+    answer = await reads.http.get(f"/v1/{path}")
+    assert answer.status_code == 404, answer.text
+    assert answer.json()["detail"].startswith(("there is no", "identity has no"))
+
+
+async def test_records_are_listed_and_say_whether_they_stand(reads: Reads) -> None:
+    await reads.ended(Life("a", time_us=100))
+    await reads.ended(Life("b", "grace", 50))
+
+    async def records() -> list[Any]:
+        items: list[Any] = (await reads.get(f"{BOARD}/records"))["items"]
+        return items if len(items) == 2 else []
+
+    newest, oldest = await eventually(records, within_s=5)
+    assert (newest["submission"], newest["previous_us"], newest["is_standing"]) == ("b", 100, True)
+    assert (oldest["participant"], oldest["previous_us"]) == ("Ada", None)
+    cheat = events.SubmissionDisqualified(rule="r", reason="cheat")
+    await say(reads.log, subjects.moderation("b"), cheat)
+
+    async def fallen() -> bool:
+        return not (await records())[0]["is_standing"]
+
+    await eventually(fallen, within_s=5)
+
+
+async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1"))
+    agg = subjects.moderation("s1")
+    await say(reads.log, agg, events.SubmissionDisqualified(rule="r7", reason="reads the clock"))
+    await say(reads.log, agg, events.AppealFiled(text=BLOB))
+    path = f"submissions/{found['number']}"
+
+    async def decided() -> Any:
+        page = await reads.get(path)
+        return page if (page["moderation"] or {}).get("appeal") == "filed" else None
+
+    page = await eventually(decided, within_s=5)
+    assert (page["ranking"]["status"], page["ranking"]["reason"]) == (
+        "disqualified",
+        "reads the clock",
+    )
+    assert [one["type"] for one in page["timeline"]][-2:] == [
+        "SubmissionDisqualified",
+        "AppealFiled",
+    ]
+    (listed,) = (await reads.get("moderation?open=true"))["items"]
+    assert (listed["number"], listed["rule"], listed["appeal"]) == (found["number"], "r7", "filed")
+    await say(reads.log, agg, events.AppealDecided(is_accepted=True, reason="right"))
+
+    async def ranked() -> bool:
+        return bool((await reads.get(path))["ranking"]["status"] == "ranked")
+
+    await eventually(ranked, within_s=5)
+    assert (await reads.get("moderation?open=true"))["items"] == []
+    assert len((await reads.get("moderation"))["items"]) == 1
+
+
+async def test_what_the_platform_holds_waits_on_the_list(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1", verdict="suspicious"))
+    (listed,) = (await reads.get("moderation?open=true"))["items"]
+    assert (listed["number"], listed["is_held_by_rule"]) == (found["number"], True)
+
+
+async def test_a_banned_participants_submission_says_so(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1"))
+    until_at = now() + timedelta(hours=1)
+    banned = events.AccountBanned(reason="spam", until_at=until_at)
+    await say(reads.log, subjects.account("ada"), banned)
+
+    async def status() -> bool:
+        ranking = (await reads.get(f"submissions/{found['number']}"))["ranking"]
+        return bool(ranking["status"] == "banned" and ranking["reason"] == "spam")
+
+    await eventually(status, within_s=5)
+    assert await reads.board() == []
+
+
+async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> None:
+    for agg, fact in Life("s1").facts()[:2]:
+        await say(reads.log, agg, fact)
+    reads.live.queues["CPU"] = {
+        "gpu": "CPU",
+        "paused": "new driver",
+        "free": 1,
+        "busy": 2,
+        "run_s": {"p50": 3.0, "p90": 9.0},
+        "jobs": [["s0", 1, 3.0, 9.0, ""], ["s1", 2, 6.0, 18.0, "paused"]],
+    }
+
+    async def waiting() -> Any:
+        items = (await reads.get("submissions"))["items"]
+        page = items and await reads.get(f"submissions/{items[0]['number']}")
+        return page and page["state"] == "queued" and page
+
+    page = await eventually(waiting, within_s=5)
+    queue = page["queue"]
+    assert (queue["position"], queue["ahead"], queue["eta_s"]) == (2, 1, 6.0)
+    assert (queue["eta_p90_s"], queue["why"]) == (18.0, "paused")
+    assert (page["state_owner"], page["state_deadline_at"]) == ("scheduler", page["deadline_at"])
+    (pool,) = (await reads.get("queue"))["pools"]
+    assert (pool["depth"], pool["paused"], pool["run_s_p90"]) == (1, "new driver", 9.0)
+    assert pool["forecast"][1]["submission"] == "s1"
+
+
+async def test_an_agent_says_what_was_decided_about_it(reads: Reads) -> None:
+    agg = subjects.agent(AGENT)
+    await say(reads.log, agg, events.AgentCordoned(reason="looks odd"))
+    await say(reads.log, agg, events.AgentQuarantined(reason="failed thrice", failures=3))
+
+    async def agent() -> Any:
+        items = (await reads.get("agents"))["items"]
+        return next((one for one in items if one["standing"] == "quarantined"), None)
+
+    found = await eventually(agent, within_s=5)
+    assert (found["standing_reason"], found["cordoned"]) == ("failed thrice", "looks odd")
+    await say(reads.log, agg, events.AgentReleased(reason="mended"))
+
+    async def enrolled() -> bool:
+        return bool((await reads.get("agents"))["items"][0]["standing"] == "enrolled")
+
+    await eventually(enrolled, within_s=5)
+
+
+async def test_a_boards_top_is_whole_where_a_tie_crosses_the_limit(reads: Reads) -> None:
+    lives = [Life(f"s{one}", f"p{one}", 100.0 + one / 1000) for one in range(80)]
+    await live(reads.log, *lives)
+
+    async def all_there() -> bool:
+        return len(await reads.board()) == 80
+
+    await eventually(all_there, within_s=10)
+    items = (await reads.get(f"{BOARD}?limit=5"))["items"]
+    assert [(one["number"], one["rank"]) for one in items] == [
+        (one["number"], 1) for one in (await reads.board())[:5]
+    ]
+    assert all(one["is_tied"] for one in items)
+
+
+async def test_old_scores_stay_with_the_old_version(reads: Reads) -> None:
+    await reads.ended(Life("s1"))
+    await say(reads.log, subjects.problem("identity"), problem(number=2))
+
+    async def newest() -> bool:
+        return bool((await reads.get(BOARD))["problem_version"] == 2)
+
+    await eventually(newest, within_s=5)
+    assert await reads.board() == []
+    assert len((await reads.get(f"{BOARD}?version=1"))["items"]) == 1
