@@ -78,3 +78,10 @@ async def test_the_tools_of_nats_read_a_large_blob(client: Client) -> None:
     blob = await NatsBlobs(client).put(data)
     store = await client.jetstream().object_store("LARGE")
     assert (await store.get(blob.digest)).data == data
+
+
+async def test_replicas_without_a_cluster_are_refused_at_once(own_nats: NatsServer) -> None:
+    nc = await connect(own_nats.url, "test")
+    with pytest.raises(Failed, match="replicas > 1 not supported"):
+        await asyncio.wait_for(ensure(nc, 3), 5)
+    await nc.close()
