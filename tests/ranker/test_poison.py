@@ -11,16 +11,16 @@ import pytest
 from ranker.http import application
 from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.rebuild import compare
 from ranker.service import News, Unfoldable, project
 from shared import events, subjects
 from shared.clock import new_id
 from shared.event_log import New
 from shared.memory import MemoryBlobs, MemoryLog
-from shared.postgres import connect, drop_schema, migrate, pool
+from shared.postgres import connect, pool
 from shared.testing import eventually
 from shared.wire import Envelope, Stamp, seal
 from tests.ranker.lives import T0, Life, NoMetrics, begin, live, publish, say
+from tests.ranker.replayed import replayed
 from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, running
 
 pytestmark = pytest.mark.server
@@ -129,11 +129,8 @@ async def test_a_rebuild_passes_over_what_was_skipped(
     await poisoned.skip(await poisoned.put(undecodable()))
     await live(poisoned.log, Life("after", "grace"))
     await eventually(lambda: is_folded(poisoned.log, poisoned.models), within_s=10)
-    migrate(postgres_dsn, "ranker", "fresh")
-    async with await connect(postgres_dsn, "fresh") as connection:
-        found = await compare(poisoned.log, poisoned.models, ReadModels(connection), NoMetrics())
-    drop_schema(postgres_dsn, "fresh")
-    assert (found.differences, found.submissions) == ([], 2)
+    found = await replayed(postgres_dsn, poisoned.log)
+    assert (found.differences, found.rows["submission"]) == ([], 2)
 
 
 async def test_a_rebuild_waits_for_nobody(postgres_dsn: str) -> None:

@@ -18,7 +18,7 @@ from ranker.domain.report import Report
 from ranker.export.file import Reader, Writer
 from ranker.postgres import PROJECTION, ReadModels
 from ranker.replay.postgres import Schemas, schemas
-from ranker.replay.replaying import Filling, Replayed, replay
+from ranker.replay.replaying import Filling, replay
 from ranker.replay.sources import ArchiveLog, FileLog
 from ranker.service import News, project
 from shared.errors import Refused
@@ -29,6 +29,7 @@ from shared.signing import verify
 from shared.testing import eventually
 from tests.ranker.audited import Town
 from tests.ranker.lives import Life, NoMetrics
+from tests.ranker.replayed import fold, replayed
 
 pytestmark = pytest.mark.server
 LIVE = "rm_live"
@@ -39,13 +40,6 @@ async def town(tmp_path: Path) -> Town:
     town = await Town(tmp_path).found()
     await town.live(Life("s1"), Life("s2", account="grace", time_us=50.0))
     return town
-
-
-async def fold(source: EventLog, dsn: str, schema: str, until: int) -> None:
-    async with await connect(dsn, schema) as connection:
-        models = ReadModels(connection)
-        async for _ in project(source, models, News(), NoMetrics(), until=until):
-            pass
 
 
 async def copy(source: EventLog, dsn: str, schema: str, until: int) -> None:
@@ -62,18 +56,6 @@ async def dsn(postgres_dsn: str, town: Town) -> str:
     return postgres_dsn
 
 
-def filling(dsn: str, source: EventLog) -> Filling:
-    async def fill(schema: str, until: int) -> None:
-        await fold(source, dsn, schema, until)
-
-    return Filling(lambda fresh: migrate(dsn, "ranker", fresh), fill, source.last)
-
-
-async def replayed(dsn: str, source: EventLog, *, switch: bool = False) -> Replayed:
-    async with schemas(dsn, LIVE, PROJECTION) as both:
-        return await replay(both, filling(dsn, source), switch=switch)
-
-
 async def spoil(dsn: str) -> None:
     async with await connect(dsn, LIVE) as connection:
         await connection.execute(b"update entry set score_us = 1 where account = 'ada'")
@@ -87,7 +69,7 @@ async def left(dsn: str) -> list[str]:
 
 
 async def test_an_untouched_projection_is_equal_row_by_row(dsn: str, town: Town) -> None:
-    found = await replayed(dsn, town.log)
+    found = await replayed(dsn, town.log, LIVE)
     assert (found.differences, found.seq) == ([], await town.log.last())
     assert (found.rows["entry"], found.rows["submission"]) == (2, 2)
     assert await left(dsn) == [LIVE]
@@ -95,7 +77,7 @@ async def test_an_untouched_projection_is_equal_row_by_row(dsn: str, town: Town)
 
 async def test_a_changed_row_is_found_on_both_sides(dsn: str, town: Town) -> None:
     await spoil(dsn)
-    found = await replayed(dsn, town.log)
+    found = await replayed(dsn, town.log, LIVE)
     assert [one["kind"] for one in found.differences] == ["entry", "entry"]
     assert found.differences[0]["live"] is not None
     assert found.differences[1]["rebuilt"] is not None
@@ -108,7 +90,7 @@ async def test_a_switch_shows_the_fresh_rows_to_readers_at_once(dsn: str, town: 
         for _ in range(10):  # So often that the statement is prepared.
             await reading.execute(scores)
         before = await (await reading.execute(scores)).fetchall()
-        found = await replayed(dsn, town.log, switch=True)
+        found = await replayed(dsn, town.log, LIVE, switch=True)
         after = await (await reading.execute(scores)).fetchall()
     assert (before, after) == ([(1.0,), (50.0,)], [(50.0,), (100.0,)])
     assert (found.is_switched, len(found.differences)) == (True, 2)
@@ -137,11 +119,11 @@ async def projecting(log: MemoryLog, dsn: str) -> AsyncIterator[ReadModels]:
 async def test_the_running_projector_goes_on_in_the_fresh_tables(dsn: str, town: Town) -> None:
     async with projecting(town.log, dsn) as models:
         for number in range(3, 6):
-            found = await replayed(dsn, town.log, switch=True)
+            found = await replayed(dsn, town.log, LIVE, switch=True)
             assert found.differences == []
             await town.live(Life(f"s{number}", account=f"a{number}", time_us=10.0 * number))
             await eventually(partial(is_at, models, await town.log.last()), within_s=10)
-    assert (await replayed(dsn, town.log)).differences == []
+    assert (await replayed(dsn, town.log, LIVE)).differences == []
 
 
 async def is_at(models: ReadModels, seq: int) -> bool:
@@ -157,10 +139,10 @@ async def test_events_that_come_during_a_switch_are_folded_once(dsn: str, town: 
     async with projecting(town.log, dsn) as models:
         submitting = asyncio.create_task(submit())
         for _ in range(3):
-            assert (await replayed(dsn, town.log, switch=True)).differences == []
+            assert (await replayed(dsn, town.log, LIVE, switch=True)).differences == []
         await submitting
         await eventually(partial(is_at, models, await town.log.last()), within_s=10)
-    assert (await replayed(dsn, town.log)).differences == []
+    assert (await replayed(dsn, town.log, LIVE)).differences == []
 
 
 async def broken(dsn: str, both: Schemas, source: EventLog) -> None:
@@ -177,13 +159,13 @@ async def test_a_replay_that_breaks_off_leaves_the_live_tables_alone(dsn: str, t
     async with schemas(dsn, LIVE, PROJECTION) as both:
         await broken(dsn, both, town.log)
     assert await left(dsn) == [LIVE]
-    assert (await replayed(dsn, town.log)).differences == []
+    assert (await replayed(dsn, town.log, LIVE)).differences == []
 
 
 async def test_what_a_killed_replay_left_is_dropped_by_the_next(dsn: str, town: Town) -> None:
     migrate(dsn, "ranker", f"{LIVE}_fresh")
     await fold(town.log, dsn, f"{LIVE}_fresh", 5)
-    assert (await replayed(dsn, town.log)).differences == []
+    assert (await replayed(dsn, town.log, LIVE)).differences == []
     assert await left(dsn) == [LIVE]
 
 
@@ -191,18 +173,18 @@ async def test_two_replays_of_one_projection_do_not_meet(dsn: str, town: Town) -
     async with schemas(dsn, LIVE, PROJECTION) as one:
         await one.take_turn()
         with pytest.raises(Refused, match="another replay of ranker runs"):
-            await replayed(dsn, town.log)
-    assert (await replayed(dsn, town.log)).differences == []
+            await replayed(dsn, town.log, LIVE)
+    assert (await replayed(dsn, town.log, LIVE)).differences == []
 
 
 async def test_a_new_version_of_the_tables_is_filled_before_its_service(
     postgres_dsn: str, town: Town
 ) -> None:
     migrate(postgres_dsn, "shared", "accounts")
-    found = await replayed(postgres_dsn, town.log, switch=True)
+    found = await replayed(postgres_dsn, town.log, LIVE, switch=True)
     assert (found.is_compared, found.is_switched) == (False, True)
     assert migrate(postgres_dsn, "ranker", LIVE) == 0
-    assert (await replayed(postgres_dsn, town.log)).is_compared
+    assert (await replayed(postgres_dsn, town.log, LIVE)).is_compared
 
 
 async def test_the_archive_and_a_file_are_sources_too(dsn: str, town: Town, tmp_path: Path) -> None:
@@ -210,18 +192,18 @@ async def test_the_archive_and_a_file_are_sources_too(dsn: str, town: Town, tmp_
     migrate(dsn, PACKAGE, "archive")
     await copy(town.log, dsn, "archive", last)
     async with archive(dsn) as found:
-        assert (await replayed(dsn, ArchiveLog(found))).differences == []
+        assert (await replayed(dsn, ArchiveLog(found), LIVE)).differences == []
     writer = Writer(tmp_path / "log.gz", last, None)
     for event in town.log.since(0):
         writer.write(kept(event))
     writer.close()
     reader = Reader(tmp_path / "log.gz")
-    assert (await replayed(dsn, FileLog(reader.events, last))).differences == []
+    assert (await replayed(dsn, FileLog(reader.events, last), LIVE)).differences == []
 
 
 async def test_a_source_that_is_too_short_is_refused(dsn: str) -> None:
     with pytest.raises(Refused, match="the source ends at 3"):
-        await replayed(dsn, FileLog(lambda: iter([]), 3))
+        await replayed(dsn, FileLog(lambda: iter([]), 3), LIVE)
 
 
 async def test_a_spoilt_archive_is_mended_from_the_log(dsn: str, town: Town) -> None:
