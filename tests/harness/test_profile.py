@@ -115,7 +115,7 @@ def test_a_submission_that_fails_under_ncu_is_told_why(profiled: Host) -> None:
 
 
 def test_a_submission_that_hangs_under_ncu_ends_with_the_stage(profiled: Host) -> None:
-    profiled.budgets_s = {"benchmark": 8.0}
+    profiled.budgets_s = {"benchmark": 6.0}
     report = profiled.run(
         FAILING.replace('raise ValueError("not under ncu")', "while 1: ..."), "profile"
     )
