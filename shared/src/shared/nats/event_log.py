@@ -113,6 +113,8 @@ class NatsLog:
         found = await self._find({"seq": expected + 1, "next_by_subj": subject(agg)})
         if found is None and denied.code == WRONG_LAST_SEQUENCE_IN_FLIGHT:
             raise Passing("an append to the same aggregate is not decided yet")
+        if found is None and not others and _seen_last(denied) > expected:
+            raise Passing("a new leader does not have yet what the old one saw")
         if found is None or found.id != first.envelope.id:
             raise Conflict(agg, expected) from denied
         if others:
@@ -123,6 +125,16 @@ class NatsLog:
 
     async def _find(self, which: dict[str, object]) -> Stored | None:
         return await find(self._nc, STREAM, which)
+
+
+def _seen_last(denied: Denied) -> int:
+    """The sequence that a server says to have found instead of the expected one; 0 if it doesn't.
+
+    >>> _seen_last(Denied(WRONG_LAST_SEQUENCE, "wrong last sequence: 62"))
+    62
+    """
+    last = denied.reason.rpartition(" ")[2]
+    return int(last) if last.isdecimal() else 0
 
 
 def _draft(event: New) -> Draft:

@@ -206,8 +206,8 @@ def attempt(reply: str) -> int:
 def sent_at(reply: str) -> float:
     """When the server stored a message, in seconds since 1970, in an acknowledgement subject.
 
-    >>> sent_at("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
-    1795235741.9606366
+    >>> round(sent_at("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4"), 3)
+    1795235741.961
     """
     tokens = reply.split(".")
     return int(tokens[7 if len(tokens) == 9 else 9]) / SECOND_NS
