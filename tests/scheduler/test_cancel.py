@@ -64,9 +64,12 @@ def test_a_cancel_before_a_verdict_ends_all_that_is_open_and_pays_back(
     assert not others
 
 
-def test_a_cancel_after_the_verdict_ends_the_submission_and_pays_nothing_back() -> None:
+def test_a_cancel_after_the_verdict_is_too_late() -> None:
     history = given("ranking").say(AGG, CANCEL)
-    assert history.settle(world(OFFER)) == ["SubmissionFinished"]
+    assert history.settle(world(OFFER)) == []
+    history.say(AGG, ranked_end())
+    assert history.settle(world(OFFER)) == []
+    assert history.of_type("QuotaReturned") == []
 
 
 def test_a_cancel_that_meets_a_verdict_loses_to_it() -> None:
@@ -74,7 +77,7 @@ def test_a_cancel_that_meets_a_verdict_loses_to_it() -> None:
     (cancel,) = list(due(history.board, world(OFFER)))
     history.say(history.run_agg(), completed())
     assert not history.move(cancel)
-    assert history.settle(world(OFFER)) == ["SubmissionFinished", "JobFinished"]
+    assert history.settle(world(OFFER)) == ["JobFinished"]
 
 
 def test_a_cancelled_agent_is_free_for_the_next() -> None:
@@ -85,13 +88,16 @@ def test_a_cancelled_agent_is_free_for_the_next() -> None:
     assert "JobAssigned" in history.settle(world(OFFER))
 
 
-def test_a_job_that_was_queued_while_its_submission_was_cancelled_is_cancelled() -> None:
+@pytest.mark.parametrize("is_queued_first", [True, False])
+def test_a_job_that_was_queued_while_its_submission_was_cancelled_is_cancelled(
+    is_queued_first: bool,
+) -> None:
     history = given("received")
     (queued,) = list(due(history.board, world()))
     history.say(AGG, CANCEL)
     (cancel,) = list(due(history.board, world()))
-    assert history.move(queued)
-    assert history.move(cancel)
+    for move in (queued, cancel) if is_queued_first else (cancel, queued):
+        assert history.move(move)
     assert history.settle(world(OFFER)) == [
         "AgentRegistered",
         "QuotaReturned",

@@ -11,12 +11,14 @@ from shared.states import STATES, state_deadline
 REFUNDS_MAX = 100
 
 
-def cancel(board: Board, submission: Submission, job: Job | None) -> Move:
-    """The end that somebody asked for, with that of its job and of all runs of it that are open.
-
-    With a verdict there it still ends as cancelled, but it names the verdict.
-    """
+def has_verdict(board: Board, job: Job | None) -> bool:
+    """Whether a run of the job completed: its submission is ranker's to end."""
     run = board.runs.get(job.run or "") if job else None
+    return run is not None and run.end == "RunCompleted"
+
+
+def cancel(board: Board, submission: Submission, job: Job | None) -> Move:
+    """The end that somebody asked for, with that of its job and of all runs of it that are open."""
     reason = submission.cancel or "cancelled"
     finished = events.SubmissionFinished(
         outcome="cancelled",
@@ -25,13 +27,10 @@ def cancel(board: Board, submission: Submission, job: Job | None) -> Move:
         reason=reason,
         job=submission.job,
         run=job.run if job else None,
-        verdict=run.verdict if run and run.end == "RunCompleted" else None,
     )
     agg = subjects.submission(submission.id)
-    says = [Say(agg, finished, submission.version, submission.id, submission.id)]
-    if job is not None and not job.is_over and not finished.verdict:
-        says += cancel_job(board, job, reason)
-    return tuple(says)
+    end = Say(agg, finished, submission.version, submission.id, submission.id)
+    return (end, *(cancel_job(board, job, reason) if job and not job.is_over else ()))
 
 
 def cancel_job(board: Board, job: Job, reason: str) -> Move:

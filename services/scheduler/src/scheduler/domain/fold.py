@@ -7,11 +7,13 @@ from scheduler.domain import fair, machines
 from scheduler.domain.board import Board, Job, Refund, Rejudge, Submission
 from shared import events
 from shared.event_log import Recorded
-from shared.events import Requires
+from shared.events import Blob, Requires
 from shared.subjects import last_token
 
 # A queue of many versions of a problem is none; the oldest demands are forgotten past this.
 REQUIRES_MAX = 4096
+NOTHING = Blob(digest="", bytes=0)
+RETURNED = ("infra_failed", "cancelled")
 
 
 def evolve(board: Board, event: Recorded) -> Board:
@@ -58,10 +60,7 @@ def _rejected(board: Board, _event: Recorded, fact: events.SubmissionRejected, i
 
 
 def _finished(board: Board, _event: Recorded, fact: events.SubmissionFinished, id_: str) -> None:
-    # A cancelled one that names a verdict was cancelled too late to get anything back.
-    is_in_time = fact.outcome == "cancelled" and fact.verdict is None
-    is_returned = fact.outcome == "infra_failed" or is_in_time
-    _submission_over(board, id_, fact.code if is_returned else "")
+    _submission_over(board, id_, fact.code if fact.outcome in RETURNED else "")
 
 
 def _submission_over(board: Board, id_: str, refund: str) -> None:
@@ -99,10 +98,6 @@ def _forget(board: Board, job: Job) -> None:
 
 def _queued(board: Board, event: Recorded, fact: events.JobQueued, id_: str) -> None:
     submission = board.submissions.get(fact.submission)
-    source = fact.source or (submission.source if submission else None)
-    if source is None:
-        # Its submission ended at the same moment; nobody will miss it.
-        return
     job = board.jobs[id_] = Job(
         id=id_,
         version=event.seq,
@@ -114,7 +109,8 @@ def _queued(board: Board, event: Recorded, fact: events.JobQueued, id_: str) -> 
         mode=fact.mode,
         class_=fact.class_,
         requires=fact.requires,
-        source=source,
+        # Of a submission that ended at the same moment: it is cancelled, never run.
+        source=fact.source or (submission.source if submission else NOTHING),
         name=fact.name or (submission.name if submission else ""),
         deadline_at=fact.deadline_at,
         attempts_max=fact.attempts_max,

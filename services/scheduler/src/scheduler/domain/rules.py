@@ -70,7 +70,7 @@ def _submission(
     board: Board, submission: Submission, job: Job | None, world: World
 ) -> Iterator[Move]:
     """What is due of a submission itself; of its work its job's rules say it."""
-    if submission.cancel is not None:
+    if submission.cancel is not None and not endings.has_verdict(board, job):
         yield endings.cancel(board, submission, job)
     elif job is None and submission.job is None:
         overdue = endings.overdue_received(board, submission, world.now)

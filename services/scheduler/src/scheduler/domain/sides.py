@@ -102,13 +102,10 @@ def judged(board: Board, job: Job, run: Run) -> Move:
     is_drift = ratio > canary.chosen.ratio_max and len(usual) >= CANARY_FIRST
     is_good = run.verdict == "passed" and run.time_us > 0 and not is_drift
     fact = events.CanaryJudged(run=run.id, ratio=ratio, is_good=is_good)
-    says = [
-        about_agent(board, run.agent, fact),
-        about_job(job, events.JobFinished(run=run.id, verdict=run.verdict)),
-    ]
-    if not is_good and len(usual) >= CANARY_FIRST and not board.agents[run.agent].quarantine:
-        says.append(_quarantined(board, run, ratio))
-    return tuple(says)
+    finished = about_job(job, events.JobFinished(run=run.id, verdict=run.verdict))
+    is_trusted = is_good or len(usual) < CANARY_FIRST or board.agents[run.agent].quarantine
+    quarantined = () if is_trusted else (_quarantined(board, run, ratio),)
+    return (about_agent(board, run.agent, fact), *quarantined, finished)
 
 
 def _quarantined(board: Board, run: Run, ratio: float) -> Say:
