@@ -126,7 +126,8 @@ class Agent:
             await lease.delivery.ack()
         elif self.lease is not None and not self.lease.is_over:
             busy = self._failed("busy", f"the agent is busy with run {self.lease.run}")
-            with contextlib.suppress(Conflict):
+            # Over already, or not to be said before its deadline: then nobody waits for it.
+            with contextlib.suppress(Conflict, Failed):
                 await self.reporter.append(lease, busy)
             await lease.delivery.ack()
         else:
