@@ -3,7 +3,7 @@
 import hashlib
 from typing import NamedTuple
 
-START = bytes(32)
+START = b"\0" * 32
 
 
 class Link(NamedTuple):

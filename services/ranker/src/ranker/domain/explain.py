@@ -111,6 +111,10 @@ def _ranked(fact: events.SubmissionFinished) -> str:
     return f"it is not ranked ({fact.code}): {fact.reason}"
 
 
+def _judged_again(fact: events.RejudgeJudged) -> str:
+    return f"judged again: {_ranked(fact.result)}"
+
+
 def _off(fact: events.SubmissionHeld | events.SubmissionDisqualified) -> str:
     return f"it is kept off by the rule {fact.rule!r}: {fact.reason}"
 
@@ -149,7 +153,7 @@ _TELLING: dict[str, tuple[_Where, Callable[[Any], str]]] = {
     "AppealDecided": (Trail.submission, _appeal),
     "AccountBanned": (Trail.account, _banned),
     "AccountUnbanned": (Trail.account, lambda fact: f"the ban is over: {fact.reason}"),
-    "RejudgeJudged": (Trail.judged, lambda fact: f"judged again: {_ranked(fact.result)}"),
+    "RejudgeJudged": (Trail.judged, _judged_again),
     "RejudgeApplied": (Trail.applied, lambda fact: f"the rejudge counts: {fact.reason}"),
     "RejudgeDiscarded": (Trail.applied, lambda fact: f"the rejudge does not count: {fact.reason}"),
 }

@@ -5,9 +5,8 @@ from typing import NamedTuple, Protocol
 
 from shared.event_log import Recorded
 from shared.events import AuditSealed
-from shared.subjects import audit
 
-AGGREGATE = audit("seal")
+AGGREGATE = "audit.seal"
 
 
 class Verify(Protocol):
