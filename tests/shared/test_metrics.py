@@ -18,6 +18,7 @@ class Busy:
     def __init__(self) -> None:
         self.counts = Counts(conflicts=3, gaps=1)
         self.reconnects = 2
+        self.silent_s = 0.5
         for took_s in (0.0004, 0.002, 0.002, 60.0):
             self.counts.append.add(took_s)
 
@@ -31,6 +32,7 @@ def test_what_a_log_counts_is_shown_as_it_is(registry: CollectorRegistry) -> Non
     assert found == [1, 3, 4]
     assert registry.get_sample_value(f"{start}_append_seconds_count") == 4
     assert registry.get_sample_value(f"{start}_append_conflicts_total") == 3
+    assert registry.get_sample_value(f"{start}_pump_silent_seconds") == 0.5
     log.reconnects += 1
     assert registry.get_sample_value(f"{start}_reconnects_total") == 3
 

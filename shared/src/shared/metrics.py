@@ -11,7 +11,12 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import prometheus_client
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from shared.nats.counts import BOUNDS_S, Counts
@@ -137,6 +142,11 @@ class Log(Protocol):
         """How often its connection came back."""
         ...
 
+    @property
+    def silent_s(self) -> float:
+        """For how long the server has owed a word to one of its feeds, or did not speak."""
+        ...
+
 
 class LogMetrics(Collector):
     """What a process's log counted, read when somebody asks: an append costs nothing more."""
@@ -163,6 +173,11 @@ class LogMetrics(Collector):
             ("reconnects", "Connections to NATS that came back", self._log.reconnects),
         ):
             yield CounterMetricFamily(f"{self._start}_{name}", text, value=value)
+        yield GaugeMetricFamily(
+            f"{self._start}_pump_silent_seconds",
+            "How long a feed has heard nothing from the server",
+            value=self._log.silent_s,
+        )
 
 
 def _cumulative(buckets: Sequence[int]) -> Iterator[tuple[str, float]]:
