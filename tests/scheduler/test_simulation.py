@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -77,6 +76,14 @@ class Sim:
         until = self.now + timedelta(seconds=LIVE_S)
         one = received(self.dice.choice("abc"), deadline_at=until, requires=asked)
         await self.say(subjects.submission(name), one, 0)
+
+    async def cancel(self, name: str) -> None:
+        """Somebody wants a submission to end, unless it has."""
+        agg = subjects.submission(name)
+        history = await self.log.history(agg)
+        if history and not any(event.fact.is_terminal for event in history):
+            wish = events.SubmissionCancelRequested(reason="never mind")
+            await self.say(agg, wish, history[-1].seq)
 
     async def schedule(self, place: int) -> None:
         """One of the schedulers reads a part of the log, and says some of what is due."""
@@ -161,6 +168,8 @@ async def simulate(seed: int) -> MemoryLog:
         sim.now += timedelta(seconds=STEP_S)
         if step < STEPS and sim.dice.random() < 0.4:
             await sim.receive(f"s{step}")
+        if sim.dice.random() < 0.1:
+            await sim.cancel(f"s{sim.dice.randrange(STEPS)}")
         for one in sim.machines:
             await sim.work(one)
         await sim.schedule(sim.dice.randrange(2))
@@ -170,12 +179,12 @@ async def simulate(seed: int) -> MemoryLog:
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32))
-def test_every_submission_ends_once_whoever_dies(seed: int) -> None:
+def test_every_submission_job_and_run_ends_once_whoever_dies(seed: int) -> None:
     log = asyncio.run(simulate(seed))
-    received_, ended = Counter[str](), Counter[str]()
+    ends: dict[str, list[str]] = {}
     for event in log.since(0):
-        if isinstance(event.fact, events.SubmissionReceived):
-            received_[event.envelope.agg] += 1
-        elif event.fact.aggregate == "submission" and type(event.fact).is_terminal:
-            ended[event.envelope.agg] += 1
-    assert received_ == ended
+        agg, fact = event.envelope.agg, event.fact
+        if fact.aggregate in ("submission", "job", "run"):
+            assert not ends.get(agg), f"{agg} went on after its end with {event.envelope.type}"
+            ends.setdefault(agg, []).extend([event.envelope.type] if fact.is_terminal else [])
+    assert {agg: names for agg, names in ends.items() if len(names) != 1} == {}
