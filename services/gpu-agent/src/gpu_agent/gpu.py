@@ -138,10 +138,10 @@ def reading(line: str) -> Reading | None:
     )
 
 
-def xids() -> int | None:
+def xids(path: str = KERNEL_LOG) -> int | None:
     """How many Xid errors the kernel's log holds, None where we may not read it."""
     try:
-        log = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        log = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -153,11 +153,14 @@ def xids() -> int | None:
 def _records(log: int) -> Iterator[bytes]:
     for _ in range(KERNEL_RECORDS_MAX):
         try:
-            yield os.read(log, KERNEL_RECORD_BYTES)
+            record = os.read(log, KERNEL_RECORD_BYTES)
         except BrokenPipeError:
             continue  # It was overwritten before we read it.
         except OSError:
             return
+        if not record:
+            return
+        yield record
 
 
 def _nvidia() -> list[str]:
