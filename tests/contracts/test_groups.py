@@ -64,6 +64,18 @@ async def test_what_is_repeated_among_many_is_stored_once(log: EventLog) -> None
     assert await log.last() == MANY + 1
 
 
+async def test_a_large_batch_among_many_is_stored_whole(log: EventLog) -> None:
+    large = [new(f"problem.p{number}", 0) for number in range(500)]
+    small = [new(f"job.j{number}", 0) for number in range(MANY)]
+    work = [*map(log.append, small[::2]), log.append_all(large), *map(log.append, small[1::2])]
+    stored = await asyncio.gather(*work)
+    last = stored[len(small[::2])]
+    assert seqs(await log.history("problem.p0")) == [last - 499]
+    assert seqs(await log.history("problem.p499")) == [last]
+    assert len(set(stored)) == len(stored)
+    assert await log.last() == 500 + MANY
+
+
 async def test_events_without_expectation_go_together_too(log: EventLog) -> None:
     notes = [new("run.a1.r1", None) for _ in range(MANY)]
     await asyncio.gather(*map(log.append, notes))

@@ -1,6 +1,7 @@
 """Readers whose consumer falls silent, and durable ones whose server is killed again and again."""
 
 import asyncio
+import json
 import os
 import signal
 
@@ -99,6 +100,28 @@ async def test_a_durable_reading_misses_nothing_while_the_server_is_killed(
     # The server forgets acknowledgements of its last moments; this process does not.
     assert found == list(range(1, 301))
     assert inbox.restarts >= 2
+    await inbox.close()
+
+
+async def test_a_reader_goes_on_with_a_consumer_of_an_older_release(client: Client) -> None:
+    for number in (1, 2):
+        await NatsLog(client).append(new(f"run.a1.r{number}", 0))
+    older = {
+        "durable_name": "gpu-agent-a1",
+        "filter_subject": "events.run.a1.>",
+        "deliver_policy": "all",
+        "ack_policy": "explicit",
+        "ack_wait": 30 * 10**9,
+        "max_deliver": 5,
+        "max_ack_pending": 64,
+    }
+    body = json.dumps({"stream_name": "EVENTS", "config": older}).encode()
+    await client.request("$JS.API.CONSUMER.DURABLE.CREATE.EVENTS.gpu-agent-a1", body, 2)
+    next_one = "$JS.API.CONSUMER.MSG.NEXT.EVENTS.gpu-agent-a1"
+    first = await client.request(next_one, b"1", 2, old_style=True)
+    await client.request(first.reply, b"+ACK", 2)
+    inbox = await NatsBus(client).inbox("a1")
+    assert await taken(inbox, 1) == [2]
     await inbox.close()
 
 
