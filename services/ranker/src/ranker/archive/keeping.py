@@ -20,7 +20,8 @@ from shared.wire import Envelope, Stamp, seal
 log = logging.getLogger(__name__)
 
 ACTOR = "service:ranker"
-BATCH_MAX = 5000
+# Ten milliseconds of the loop, while far behind.
+BATCH_MAX = 2000
 LOOK_S = 2.0
 
 
