@@ -174,6 +174,16 @@ class Pool(msgspec.Struct):
     gang_at: int = 0
     recent_s: dict[str, list[float]] = {}
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether any job waits for it."""
+        return any(lane.waiting for lane in self.lanes.values())
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether its agents are of interest: a job waits for them, or they have canaries."""
+        return self.canary is not None or self.is_waited_for
+
 
 class Rejudge(msgspec.Struct):
     """A rejudge with submissions that are not queued yet."""

@@ -18,10 +18,8 @@ def assignments(
 ) -> Iterator[Move]:
     """A lease for each job that can have one now, in every pool that is not paused."""
     for gpu, pool in board.pools.items():
-        is_empty = not any(lane.waiting for lane in pool.lanes.values())
-        if pool.paused is not None or is_empty or gpu not in alive:
-            continue
-        yield from _give_out(board, pool, policy, Hands(alive[gpu]), world.now)
+        if pool.is_waited_for and pool.paused is None and gpu in alive:
+            yield from _give_out(board, pool, policy, Hands(alive[gpu]), world.now)
 
 
 def _give_out(

@@ -25,7 +25,8 @@ USUAL = Policy()
 
 def due(board: Board, world: World, policy: Policy = USUAL) -> Iterator[Move]:
     """Everything that should be said now; the facts of one move are stored together or not."""
-    alive = candidates(board, world)
+    is_asked = any(pool.is_asked for pool in board.pools.values())
+    alive = candidates(board, world) if is_asked else {}
     yield from _registrations(board, world)
     yield from _quarantines(board, policy)
     yield from endings.refunds(board)
@@ -140,16 +141,21 @@ def _look_after(board: Board, job: Job, is_orphan: bool, world: World) -> Iterat
         yield endings.cancel_job(board, job, ORPHAN)
     elif run.end is not None:
         yield _after_failure(board, job, run, world)
-    elif (lost := _lost(board, run, job, world)) is not None:
-        yield (about_run(run, lost, job.submission),)
     else:
-        for member in endings.runs_of(board, job):
-            if member.is_member and (lost := _lost(board, member, job, world)) is not None:
-                yield (about_run(member, lost, job.submission),)
+        yield from _expiry(board, job, run, world)
 
 
 def _finished(job: Job, run: Run) -> Move:
     return (about_job(job, events.JobFinished(run=run.id, verdict=run.verdict)),)
+
+
+def _expiry(board: Board, job: Job, leader: Run, world: World) -> Iterator[Move]:
+    """The end of the first lease of a job that is lost; a gang's others follow from it."""
+    for run in endings.runs_of(board, job) if len(job.agents) > 1 else (leader,):
+        lost = _lost(board, run, job, world)
+        if lost is not None:
+            yield (about_run(run, lost, job.submission),)
+            return
 
 
 def _lost(board: Board, run: Run, job: Job, world: World) -> events.JobExpired | None:
