@@ -1,30 +1,35 @@
 -- A leaderboard with %(runs)s eligible runs of %(accounts)s participants, each with one best entry.
-insert into submission (id, number, version, account, problem, problem_number, gpu, mode, name,
-                        source, received_at, deadline_at, state, job, run, agent, attempt, outcome,
-                        verdict, code, reason, is_eligible, score_us, low_us, high_us, process_us,
-                        error, freedom, sigma_run, delta, grade, finished_at)
-select 's' || n, 10 + n, 10 + n, 'account' || n %% %(accounts)s, 'identity', 1, 'H100', 'ranked',
-       'kernel.py', 'source' || n, now(), now(), 'finished', 'j' || n, 'r' || n, 'a1', 1, 'passed',
-       'passed', 'ranked', 'passed every case', true, score, score * 0.998, score * 1.002,
-       array[score, score, score, score], 0.001, 22, 0, 0.003, 'ok', now()
+insert into result (submission, problem_number, problem, gpu, account, number, source, seq, rejudge,
+                    run, verdict, is_eligible, code, reason, score_us, low_us, high_us, process_us,
+                    error, freedom, sigma_run, delta, grade, is_provisional, received_at, at,
+                    pooled_us, pooled_error, pooled_freedom, pooled_delta, pooled_runs)
+select 's' || n, 1, 'identity', 'H100', 'account' || n %% %(accounts)s, 10 + n, 'source' || n,
+       10 + n, '', 'r' || n, 'passed', true, 'ranked', 'passed every case', score, score * 0.998,
+       score * 1.002, array[score, score, score, score], 0.001, 22, 0, 0.003, 'ok', false, now(),
+       now(), score, 0.001, 22, 0.003, 1
 from (select n, 100 + 10000 * random() as score from generate_series(1, %(runs)s) as n) as one;
 
-insert into run (id, submission, job, agent, attempt, assigned_at, started_at, ended_at, level, tier,
-                 stage, verdict, reason, took_s)
-select 'r' || n, 's' || n, 'j' || n, 'a1', 1, now(), now(), now(), 'strong', 'C1', 'time', 'passed',
-       '', 1.0
-from generate_series(1, %(runs)s) as n;
+insert into submission (id, number, version, account, problem, problem_number, gpu, mode, name,
+                        source, source_bytes, source_media, received_at, deadline_at, state,
+                        state_at, job, run, agent, attempt, outcome, verdict, code, reason,
+                        is_eligible, is_held, finished_at, timeline)
+select submission, number, number, account, problem, problem_number, gpu, 'ranked', 'kernel.py',
+       source, 700, 'text/x-python', received_at, received_at, 'finished', at, 'j' || number, run,
+       'a1', 1, 'passed', verdict, code, reason, true, false, at, '[]'
+from result;
 
-insert into source_score (problem, problem_number, gpu, source, process_us, runs, history, sigma_run,
-                          score_us, error, freedom, delta)
-select problem, problem_number, gpu, source, process_us, 1, 19, 0, score_us, error, freedom, delta
-from submission;
+insert into run (id, submission, job, agent, attempt, token, assigned_at, started_at, ended_at,
+                 level, tier, missing, stage, verdict, reason, took_s, cases, environment, log_head,
+                 log_tail, files, usage, sigma_run, tie_us)
+select run, submission, 'j' || number, 'a1', 1, number, at, at, at, 'strong', 'C1', '{}', 'time',
+       verdict, '', 1.0, '[]', '{}', '', '', '[]', '{}', 0, 0
+from result;
 
-insert into entry (problem, problem_number, gpu, account, submission, number, source, runs, score_us,
-                   error, freedom, delta, received_at)
-select distinct on (account) problem, problem_number, gpu, account, id, number, source, 1, score_us,
-       error, freedom, delta, received_at
-from submission
+insert into entry (problem, problem_number, gpu, account, submission, number, source, runs,
+                   score_us, error, freedom, delta, received_at)
+select distinct on (account) problem, problem_number, gpu, account, submission, number, source, 1,
+       score_us, error, freedom, delta, received_at
+from result
 order by account, score_us, number;
 
 insert into accounts.participant (account, name)

@@ -129,7 +129,7 @@ def received(submission: str, mode: str, account: str) -> Told:
         mode=mode,
         source=_source(submission),
         name="kernel.py",
-        deadline_at=BEGAN + timedelta(days=100),
+        deadline_at=BEGAN + timedelta(days=3650),
         via="http",
         request_hash="0" * 64,
     )
@@ -144,11 +144,11 @@ def _given(submission: str, job: str, run: str, agent: str) -> Iterator[Told]:
         problem_digest="0" * 64,
         gpu=GPU,
         mode="ranked",
-        deadline_at=BEGAN + timedelta(days=100),
+        deadline_at=BEGAN + timedelta(days=3650),
         attempts_max=3,
     )
     yield subjects.job(job), queued
-    until = BEGAN + timedelta(days=100)
+    until = BEGAN + timedelta(days=3650)
     leased = JobLeased(run=run, agent=agent, attempt=1, lease_until_at=until, agents=[agent])
     yield subjects.job(job), leased
     assigned = JobAssigned(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
+from shared.servers.process import tail
 from warpboard.processes.services import HOST, PORTS, Place, Service, local_services
 from warpboard.processes.state import ports
 
@@ -81,8 +82,9 @@ class Ground:
         _, status, usage = os.wait4(process.pid, 0)
         took_s = time.monotonic() - began
         said = out.read_text().strip().rpartition("\n")[2]
-        if os.waitstatus_to_exitcode(status) not in (0, 1):
-            raise SystemExit(f"{name} {' '.join(arguments)} failed: see {self.folder}/{name}.log")
+        if os.waitstatus_to_exitcode(status) != 0:
+            trouble = said or tail(self.folder / f"{name}.log")
+            raise SystemExit(f"{name} {' '.join(arguments)} failed: {trouble}")
         return took_s, usage.ru_maxrss / 1024, said
 
 

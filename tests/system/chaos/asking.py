@@ -59,7 +59,7 @@ class Asker:
         if answer.is_success:
             return True
         try:
-            self.asked.refused[f"{what} {answer.json()['error']['code']}"] += 1
+            self.asked.refused[f"{what} {answer.json()['code']}"] += 1
             is_ours = answer.is_server_error
         except (ValueError, KeyError, TypeError):
             is_ours = True
