@@ -79,3 +79,11 @@ def test_the_order_of_asking_changes_nothing(standings: list[Standing], chance: 
     shuffled = list(standings)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     assert places(shuffled) == places(standings)
+
+
+@given(SCORES, st.integers(0, 14))
+def test_the_top_is_what_the_whole_begins_with(standings: list[Standing], least: int) -> None:
+    top, whole = places(standings, least), places(standings)
+    assert top == whole[: len(top)]
+    assert len(top) >= min(least, len(whole))
+    assert len(top) == len(whole) or top == [] or whole[len(top)].rank > top[-1].rank

@@ -250,6 +250,7 @@ async def read_models(dsn: str, schema: str) -> AsyncIterator[ReadModels]:
     """The writing side, on a connection of its own. Errors: Failed when Postgres goes away."""
     try:
         async with await connect(dsn, schema) as connection:
+            await connection.execute(statements("ranker", "project.sql")["plan_once"].encode())
             yield ReadModels(connection)
     except OperationalError as error:
         raise Failed(f"the read models cannot be written: {error}") from error

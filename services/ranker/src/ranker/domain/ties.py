@@ -57,15 +57,17 @@ def _difference(one: Standing, other: Standing) -> tuple[float, float]:
     return sqrt(total), total**2 / parts if parts else 0.0
 
 
-def places(standings: Sequence[Standing]) -> list[Place]:
+def places(standings: Sequence[Standing], least: int | None = None) -> list[Place]:
     """The ranks of a whole leaderboard, in order: by rank, of equal ranks the earlier first.
 
     The fastest that is not placed yet leads a group: those after it that are tied with the leader
     share its rank. So ties are no chains: what is told apart from the leader is placed behind it.
+    With `least` it ends with the group in which so many are placed.
     """
     found: list[Place] = []
     ordered = sorted(standings, key=lambda one: (one.score_us, one.number))
-    while len(found) < len(ordered):
+    wanted = len(ordered) if least is None else min(least, len(ordered))
+    while len(found) < wanted:
         group = _group(ordered, len(found))
         rank = len(found) + 1
         numbers = sorted(one.number for one in group)

@@ -8,7 +8,8 @@ from ranker.domain.ties import Place, Standing, places
 from ranker.service.ports import Board, Reads
 
 RANKED_MAX = 10_000
-STEP = 64
+STEP = 200
+GROWTH = 4
 
 Row = dict[str, Any]
 
@@ -29,12 +30,12 @@ async def top(reads: Reads, board: Board, limit: int, at: datetime) -> list[Plac
     asked = limit + STEP
     while True:
         ladder = await read_ladder(reads, board, asked, at)
-        placed = _placed(ladder)
-        is_whole = len(ladder) < asked or asked >= RANKED_MAX
-        if is_whole or placed[-1].place.rank > limit:
-            last = placed[:limit][-1].place.rank if placed else 0
-            return [one for one in placed if one.place.rank <= last]
-        asked = min(2 * asked, RANKED_MAX)
+        found = places(standings(ladder), limit)
+        # A group that reaches the end of what was read may go on behind it.
+        if len(found) < len(ladder) or len(ladder) < asked or asked >= RANKED_MAX:
+            rows = {row["number"]: row for row in ladder}
+            return [Placed(place, rows[place.number]) for place in found]
+        asked = min(GROWTH * asked, RANKED_MAX)
 
 
 async def read_ladder(reads: Reads, board: Board, limit: int, at: datetime) -> list[Row]:
@@ -49,12 +50,9 @@ async def read_ladder(reads: Reads, board: Board, limit: int, at: datetime) -> l
     )
 
 
-def _placed(ladder: Sequence[Row]) -> list[Placed]:
-    rows = {row["number"]: row for row in ladder}
-    return [Placed(place, rows[place.number]) for place in places(standings(ladder))]
-
-
 def standings(ladder: Sequence[Row]) -> list[Standing]:
     """What ranks are made of."""
-    names = ("number", "score_us", "error", "freedom", "delta")
-    return [Standing(**{name: row[name] for name in names}) for row in ladder]
+    return [
+        Standing(row["number"], row["score_us"], row["error"], row["freedom"], row["delta"])
+        for row in ladder
+    ]

@@ -1,3 +1,7 @@
+-- name: plan_once
+-- Statements are planned once: by their keys, whatever the size of a batch, or of a fresh table.
+set plan_cache_mode = force_generic_plan;
+
 -- name: load_submissions
 -- The submissions that a batch touches, directly, by their jobs, or by their runs.
 select to_json(found)::text
