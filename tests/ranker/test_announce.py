@@ -129,9 +129,9 @@ async def test_records_podiums_and_seals_are_posted_as_json(
         await eventually(lambda: len(operator.got) == 3)
     told = [body for _, body in operator.got]
     assert [body["seq"] for body in told] == seqs
-    assert [body["type"] for body in told] == ["RecordSet", "PodiumChanged", "AuditSealed"]
-    assert told[0]["about"] == RANKING
-    assert told[0]["data"]["score_us"] == 1.5
+    assert [body["event"]["type"] for body in told] == ["RecordSet", "PodiumChanged", "AuditSealed"]
+    assert told[0]["event"]["agg"] == RANKING
+    assert told[0]["event"]["data"]["score_us"] == 1.5
     assert len({key for key, _ in operator.got}) == 3
 
 
