@@ -226,18 +226,6 @@ async def test_an_audit_of_a_past_moment_folds_what_had_happened(town: Town) -> 
         await audit(early, List(town.rows()), verify)
 
 
-async def test_the_other_runs_of_a_pooled_source_are_among_the_reasons(town: Town) -> None:
-    lives = [
-        Life("s3", account="ada", source="x", time_us=10.0),
-        Life("s4", account="eve", source="x", time_us=20.0),
-    ]
-    await town.live(*lives)
-    report = await asked(town)
-    row = next(one for one in report.rows if one.row.account == "ada")
-    runs = [one for one in row.reasons if one.type == "RunCompleted"]
-    assert (row.row.runs, len(runs)) == (2, 2)
-
-
 async def test_the_report_is_plain_data(town: Town) -> None:
     data = msgspec.json.decode(msgspec.json.encode((await asked(town)).data()))
     assert data["is_clean"] is True
