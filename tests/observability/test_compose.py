@@ -34,6 +34,7 @@ MEMBER = {
     "NATS_PORT": "4231",
     "NATS_MONITOR": "127.0.0.1:8231",
     "NATS_ROUTE": "6231",
+    **{f"NATS_ROUTE_{n}": f"nats-route://warpboard:stands-in@127.0.0.1:623{n}" for n in (1, 2, 3)},
 }
 
 
