@@ -1,0 +1,116 @@
+"""Three schedulers on a real server, and what a restart reads there."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from scheduler.presence import Heartbeat, Presence
+from scheduler.service import Scheduler
+from shared import subjects
+from shared.clock import new_id, now
+from shared.event_log import EventLog, New, Recorded
+from shared.events import Fact
+from shared.nats.bus import NatsBus
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.snapshots import NatsSnapshots
+from shared.nats.streams import ensure
+from shared.servers.nats import NatsServer
+from shared.testing import eventually
+from shared.wire import Stamp, seal
+from tests.scheduler.histories import CPU, completed, received
+from tests.scheduler.test_service import NoMetrics
+
+pytestmark = pytest.mark.server
+
+AGENTS = tuple(f"a{number}" for number in range(8))
+JOBS = 60
+
+
+@asynccontextmanager
+async def scheduling(url: str) -> AsyncIterator[Scheduler]:
+    """A scheduler with a connection of its own, which keeps a snapshot at its end."""
+    nc = await connect(url, "scheduler")
+    bus, presence = NatsBus(nc), Presence(silent_s_max=5.0)
+    scheduler = Scheduler(NatsLog(nc), presence, NoMetrics(), bus, NatsSnapshots(nc), "1")
+    tasks = [asyncio.create_task(presence.watch(bus)), asyncio.create_task(scheduler.run())]
+    try:
+        yield scheduler
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await scheduler.keep()
+        await nc.close()
+
+
+async def say(log: EventLog, agg: str, fact: Fact, expected: int) -> None:
+    await log.append(New(seal(fact, agg, Stamp(new_id(), now(), "test", "", "")), expected))
+
+
+class Crowd:
+    """Agents that give every order a verdict at once, and look for an order too many."""
+
+    def __init__(self, log: EventLog, bus: NatsBus) -> None:
+        self.log, self.bus = log, bus
+        self.busy: set[str] = set()
+        self.twice: list[str] = []
+        self.seen = Counter[str]()
+        self.leased = Counter[str]()
+
+    async def beat(self, agent: str) -> None:
+        said = Heartbeat(agent, agent not in self.busy, CPU)
+        await self.bus.beat(agent, msgspec.json.encode(said), 10)
+
+    async def serve(self) -> None:
+        await asyncio.gather(*map(self.beat, AGENTS))
+        feed = self.log.follow(0)
+        async with asyncio.TaskGroup() as runs:
+            while self.seen["JobFinished"] < JOBS:
+                for event in await feed.take():
+                    self.seen[event.envelope.type] += 1
+                    if event.envelope.type == "JobLeased":
+                        self.leased[event.envelope.agg] += 1
+                    if event.envelope.type == "JobAssigned":
+                        runs.create_task(self._run(event))
+        await feed.close()
+
+    async def _run(self, order: Recorded) -> None:
+        agent = order.envelope.agg.split(".")[1]
+        if agent in self.busy:
+            self.twice.append(order.envelope.agg)
+        self.busy.add(agent)
+        await self.beat(agent)
+        await say(self.log, order.envelope.agg, completed(), order.seq)
+        self.busy.discard(agent)
+        await self.beat(agent)
+
+
+async def test_three_schedulers_give_no_job_and_no_agent_away_twice(own_nats: NatsServer) -> None:
+    nc = await connect(own_nats.url, "test")
+    await ensure(nc)
+    log = NatsLog(nc)
+    crowd = Crowd(log, NatsBus(nc))
+    async with AsyncExitStack() as stack:
+        rivals = [await stack.enter_async_context(scheduling(own_nats.url)) for _ in range(3)]
+        for number in range(JOBS):
+            one = received(f"p{number % 7}", deadline_at=now() + timedelta(hours=1))
+            await say(log, subjects.submission(new_id()), one, 0)
+        await asyncio.wait_for(crowd.serve(), 60)
+        last = await log.last()
+        await eventually(lambda: all(one.board.seq == last for one in rivals))
+        assert rivals[0].board == rivals[1].board == rivals[2].board
+    assert crowd.twice == []
+    assert set(crowd.leased.values()) == {1}
+    assert crowd.seen["JobAssigned"] == JOBS
+    async with scheduling(own_nats.url) as again:
+        await eventually(lambda: again.board.seq == last)
+        assert again.kept_seq == last
+        assert again.board == rivals[0].board
+    assert await log.last() == last
+    await nc.close()
