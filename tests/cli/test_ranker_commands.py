@@ -9,31 +9,13 @@ from ranker.export.file import Writer
 from shared.errors import Failed, Refused
 from tests.ranker.audited import Town
 from tests.ranker.lives import Life
-from warpboard.processes.audit import Asked, audit, audit_file
-from warpboard.processes.copying import export_log, import_log
-from warpboard.processes.ranker import alone
-from warpboard.processes.replay import rebuild, replay
-
-
-def test_everything_that_is_asked_is_passed_on() -> None:
-    asked = Asked(
-        "matmul",
-        "H200",
-        version=2,
-        as_of="2026-11-21T12:00:00Z",
-        keys=["k1", "k2"],
-        seals=Path("s.json"),
-    )
-    assert asked.arguments() == [
-        *("audit", "matmul", "H200", "--json", "--version", "2"),
-        *("--as-of", "2026-11-21T12:00:00Z", "--seals", "s.json", "--key", "k1", "--key", "k2"),
-    ]
+from warpboard.processes.ranker import alone, either, running, stopped
 
 
 async def test_a_file_that_is_not_there_is_refused_in_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "log.gz"
     with pytest.raises(Refused) as refused:
-        await audit_file(file, os.environ, Asked("matmul", "CPU"))
+        await alone(os.environ, "audit", "matmul", "CPU", "--json", "--file", str(file))
     assert refused.value.reason == f"there is no file {file}"
 
 
@@ -42,11 +24,9 @@ async def test_a_command_that_takes_too_long_is_ended() -> None:
         await alone(os.environ, "audit", "matmul", "CPU", within_s=0.01)
 
 
-@pytest.mark.parametrize("what", [rebuild, replay])
-async def test_without_a_platform_nothing_is_replayed(what: object, tmp_path: Path) -> None:
-    assert callable(what)
+async def test_without_a_platform_nothing_runs_beside_it(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="no platform runs in"):
-        await what(tmp_path)
+        await running(tmp_path, "rebuild")
 
 
 async def exported(folder: Path, file: Path) -> str:
@@ -65,12 +45,12 @@ async def exported(folder: Path, file: Path) -> str:
 async def test_a_log_goes_into_a_folder_that_does_not_run_and_out_again(tmp_path: Path) -> None:
     first, second, folder = tmp_path / "log.gz", tmp_path / "again.gz", tmp_path / "platform"
     key = await exported(tmp_path, first)
-    stored = await import_log(folder, os.environ, first, "operator:op")
-    again = await export_log(folder, os.environ, second, with_blobs=True)
+    stored = (await stopped(folder, os.environ, "import", str(first))).answer
+    again = (await either(folder, os.environ, "export", str(second), "--blobs")).answer
     assert again["events"] == stored["recorded_seq"] == stored["events"] + 1
-    asked = Asked("identity", "CPU", keys=[key])
-    reports = [await audit_file(file, os.environ, asked) for file in (first, second)]
-    assert [report["findings"] for report in reports] == [[], []]
-    assert reports[0]["rows"] == reports[1]["rows"]
+    asked = ("audit", "identity", "CPU", "--json", "--key", key)
+    reports = [await alone(os.environ, *asked, "--file", str(one)) for one in (first, second)]
+    assert [report.answer["findings"] for report in reports] == [[], []]
+    assert reports[0].answer["rows"] == reports[1].answer["rows"]
     with pytest.raises(Refused, match="nothing is folded yet"):
-        await audit(folder, os.environ, asked)
+        await either(folder, os.environ, *asked)
