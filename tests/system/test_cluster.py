@@ -16,8 +16,10 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
+from shared.bus import Beat
 from shared.errors import Failed
 from shared.event_log import Conflict, EventLog, Recorded
+from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
@@ -153,11 +155,25 @@ async def kill_leader(cluster: NatsCluster, nc: Client, written: Written) -> Non
     await eventually(partial(leader, nc), FAILOVER_S_MAX)
 
 
+async def kill_all(cluster: NatsCluster, nc: Client, written: Written) -> None:
+    """A power cut of all three: writers wait, and agents are heard again."""
+    for server in cluster.servers:
+        server.kill()
+    cluster.start()
+    await eventually(more_than(written, written.count + 200), FAILOVER_S_MAX)
+    bus = NatsBus(nc)
+    await bus.beat("a1", b"here", 15)
+    beats = bus.beats()
+    assert await asyncio.wait_for(anext(beats), FAILOVER_S_MAX) == Beat("a1", b"here")
+
+
 def more_than(written: Written, least: int) -> "partial[bool]":
     return partial(lambda: written.count > least)
 
 
-async def test_appends_survive_the_leader_killed_under_load(cluster: NatsCluster) -> None:
+async def test_appends_survive_the_leader_then_all_killed_under_load(
+    cluster: NatsCluster,
+) -> None:
     written, seen = Written(), list[Recorded]()
     async with client(cluster, "operator") as nc:
         await ensure(nc, REPLICAS)
@@ -181,6 +197,7 @@ async def test_appends_survive_the_leader_killed_under_load(cluster: NatsCluster
         await eventually(more_than(written, 200), FAILOVER_S_MAX)
         for _ in range(KILLS):
             await kill_leader(cluster, nc, written)
+        await kill_all(cluster, nc, written)
         written.is_over = True
         await asyncio.wait_for(asyncio.gather(*writers), FAILOVER_S_MAX)
         last = await NatsLog(nc).last()
