@@ -102,9 +102,11 @@ async def test_intake_can_be_paused_and_resumed(door: Door) -> None:
     assert (answer.status_code, answer.json()["code"]) == (503, "intake_paused")
     assert answer.headers["retry-after"] == "60"
     assert "a new disk" in answer.json()["detail"]
+    assert (await door.http.get("/v1/intake")).json() == {"paused": "a new disk"}
     again = await door.admin("POST", "intake/pause", reason="r")
     assert (again.status_code, again.json()["code"]) == (409, "wrong_state")
     await door.said(await door.admin("POST", "intake/resume", reason="done"))
+    assert (await door.http.get("/v1/intake")).json() == {"paused": None}
     assert (await door.submit()).status_code == 202
 
 

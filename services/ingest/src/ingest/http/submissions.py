@@ -67,6 +67,11 @@ def _submit(app: FastAPI, intake: Intake) -> None:
             "is_replay": all(receipt.is_replay for receipt in receipts),
         }
 
+    @app.get("/v1/intake")
+    async def state() -> dict[str, Any]:
+        """Why no submission is taken in now; null if they are."""
+        return {"paused": await intake.paused()}
+
 
 def _cancel(app: FastAPI, participants: Participants, door: Door) -> None:
     @app.post("/v1/submissions/{number}/cancel", status_code=202)

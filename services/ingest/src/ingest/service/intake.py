@@ -126,6 +126,11 @@ class Intake:
         }
         return await self._take_in(Batch(account, at, key is not None, facts))
 
+    async def paused(self) -> str | None:
+        """Why no submission is taken in; None if they are. Errors: Failed."""
+        state = await self._histories.state(subjects.audit(PLATFORM), platform.intake)
+        return state.paused
+
     async def published(self, slug: str) -> ProblemPublished:
         """The newest version of a problem. Errors: Refused `unknown_leaderboard`; Failed."""
         try:
