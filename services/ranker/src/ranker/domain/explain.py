@@ -134,7 +134,7 @@ _TELLING: dict[str, tuple[_Where, Callable[[Any], str]]] = {
     "ProblemPublished": (Trail.version, lambda fact: f"version {fact.number} was published"),
     "SubmissionReceived": (
         Trail.received,
-        lambda fact: f"{fact.account} submitted source {fact.source.digest[:12]}",
+        lambda fact: f"source {fact.source.digest[:12]} was submitted, mode {fact.mode}",
     ),
     "JobQueued": (Trail.queued, lambda _: ""),
     "JobLeased": (

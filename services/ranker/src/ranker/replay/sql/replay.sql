@@ -31,10 +31,14 @@ select seq from {schema}.checkpoint where name = %(name)s limit 1;
 select count(*) from {schema}.{table};
 
 -- name: lacking
--- Rows that one schema has and another has not, as text, so that any type can be compared.
-select here::text from {schema}.{table} as here
-except all
-select there::text from {other}.{table} as there
+-- Rows that one schema has and another has not, as text, so that any type can be compared; what is
+-- told of each is its beginning.
+select left(lacking.one, 1000)
+from (
+    select here::text as one from {schema}.{table} as here
+    except all
+    select there::text from {other}.{table} as there
+) as lacking
 limit %(limit)s;
 
 -- name: rename
