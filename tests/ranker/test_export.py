@@ -5,8 +5,9 @@ import gzip
 import json
 import os
 import sys
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from ranker.service import News, project
 from ranker.settings import Settings
 from shared.errors import Refused
 from shared.event_log import New
-from shared.events import ProblemPublished
+from shared.events import ProblemPublished, ProjectionSwitched
 from shared.memory import MemoryBlobs, MemoryLog
 from shared.nats.blobs import NatsBlobs
 from shared.nats.connection import connect as connect_nats
@@ -88,14 +89,19 @@ def environ(settings: Settings) -> dict[str, str]:
     return os.environ | {f"WARPBOARD_RANKER_{key}": value for key, value in told.items()}
 
 
-async def command(settings: Settings, *arguments: str) -> tuple[int, Any]:
-    """`python -m ranker` with these arguments: its exit code, and what it said."""
-    process = await asyncio.create_subprocess_exec(
+async def started(settings: Settings, *arguments: str) -> Process:
+    """`python -m ranker` with these arguments."""
+    return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "ranker", *arguments),
         env=environ(settings),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
+
+
+async def command(settings: Settings, *arguments: str) -> tuple[int, Any]:
+    """The exit code of such a command, and what it said."""
+    process = await started(settings, *arguments)
     async with asyncio.timeout(60):
         out, err = await process.communicate()
     assert process.returncode is not None
@@ -166,9 +172,33 @@ async def test_a_log_moves_to_other_servers_and_all_is_as_it_was(
     assert (code, rebuilt["is_equal"], rebuilt["entries"]) == (0, True, 3)
     code, rebuilt = await command(new, "replay", "--projection", "archive", "--switch")
     assert (code, rebuilt["is_equal"], rebuilt["is_switched"]) == (0, True, True)
+    async with logging_to(new.nats_url) as (log, _):
+        (switched,) = await log.history("audit.projection")
+        assert isinstance(switched.fact, ProjectionSwitched)
+        assert (switched.fact.name, switched.fact.is_equal) == ("archive", True)
     code, offline = await command(new, "audit", "identity", "CPU", "--file", str(file), "--json")
     assert (code, offline["rows"]) == (0, said["rows"])
     assert (await command(new, "import", str(file)))[0] == 2
+    async with await connect(new.postgres_dsn, SCHEMA) as connection:
+        await connection.execute(b"update entry set score_us = 1 where account = 'ada'")
+    code, spoilt = await command(new, "audit", "identity", "CPU", "--json")
+    assert (code, len(spoilt["differences"])) == (1, 1)
+
+
+async def test_a_replay_that_is_killed_at_any_moment_breaks_nothing(
+    places: Places, town: Town
+) -> None:
+    await town.live(*(Life(f"k{number}", f"a{number}", 100.0 + number) for number in range(40)))
+    await fill(places, town)
+    for within_s in (0.5, 0.9, 1.3, 1.7, 2.1, 2.5):
+        process = await started(places.old, "replay", "--switch")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), within_s)
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+    code, said = await command(places.old, "rebuild")
+    assert (code, said["is_equal"], said["entries"]) == (0, True, 42)
 
 
 async def test_a_file_is_not_put_upon_another_log(places: Places, town: Town) -> None:
