@@ -21,6 +21,7 @@ from tests.ranker.lives import BLOB, Life, begin, live, say
 from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, running
 
 pytestmark = pytest.mark.server
+LOOKS = 10
 BOARD = Board("identity", "CPU", 1)
 HELD = events.SubmissionHeld(rule="r", reason="look")
 RELEASED = events.SubmissionReleased(reason="fine")
@@ -40,13 +41,20 @@ class Ruled:
         self.models = models
 
     async def settle(self) -> None:
-        """Wait until everything that was said is decided and folded."""
+        """Wait until everything that was said is decided, folded and announced.
+
+        What is folded is announced a moment later: so it has to be still for several looks.
+        """
+        looks: list[int] = []
 
         async def is_still() -> bool:
+            last = await self.log.last()
             waiting = await self.models.rows("waiting")
-            return not waiting and await is_folded(self.log, self.models)
+            is_over = not waiting and await is_folded(self.log, self.models)
+            looks.append(last if is_over else -len(looks))
+            return len(looks) >= LOOKS and set(looks[-LOOKS:]) == {last}
 
-        await eventually(is_still, within_s=10)
+        await eventually(is_still, within_s=20)
 
     async def say(self, agg: str, *facts: Fact) -> None:
         """Say facts about one thing, and wait until they are folded."""

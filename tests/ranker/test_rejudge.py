@@ -68,8 +68,10 @@ class Judging:
 
     async def settled(self) -> None:
         async def is_still() -> bool:
+            last = await self.log.last()
+            is_folded = self.news.seq == last
             waiting = (await self.get("/v1/queue"))["items"]
-            return not waiting and self.news.seq == await self.log.last()
+            return is_folded and not waiting and last == await self.log.last()
 
         await eventually(is_still, within_s=10)
 

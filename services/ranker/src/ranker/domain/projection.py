@@ -10,6 +10,17 @@ from shared.event_log import Recorded
 from shared.subjects import last_token
 
 Values = dict[str, Any]
+REASONED = {
+    "AgentCordoned": "agent_cordoned",
+    "AgentDrained": "agent_drained",
+    "AgentQuarantined": "agent_quarantined",
+    "AgentReleased": "agent_released",
+    "PoolPaused": "pool_paused",
+    "PoolResumed": "pool_resumed",
+    "AccountUnbanned": "account_unbanned",
+    "SubmissionReleased": "submission_released",
+    "SubmissionRestored": "submission_restored",
+}
 
 
 class Step(NamedTuple):
@@ -64,13 +75,9 @@ def _agent_revoked(event: Recorded, fact: events.AgentRevoked) -> list[Step]:
     return [Step("agent_key_changed", values), Step("agent_revoked", values)]
 
 
-def _with_reason(statement: str) -> Callable[[Recorded, Any], list[Step]]:
+def _reasoned(event: Recorded, fact: Any) -> list[Step]:
     """The meaning of an event that says no more than a reason."""
-
-    def meaning(event: Recorded, fact: Any) -> list[Step]:
-        return [Step(statement, _of(event) | {"reason": fact.reason})]
-
-    return meaning
+    return [Step(REASONED[event.envelope.type], _of(event) | {"reason": fact.reason})]
 
 
 def _account_banned(event: Recorded, fact: events.AccountBanned) -> list[Step]:
@@ -166,18 +173,18 @@ MEANING: dict[str, Callable[[Recorded, Any], list[Step]]] = {
     "AgentRegistered": _agent_registered,
     "AgentEnrolled": _agent_enrolled,
     "AgentRevoked": _agent_revoked,
-    "AgentCordoned": _with_reason("agent_cordoned"),
-    "AgentDrained": _with_reason("agent_drained"),
-    "AgentQuarantined": _with_reason("agent_quarantined"),
-    "AgentReleased": _with_reason("agent_released"),
-    "PoolPaused": _with_reason("pool_paused"),
-    "PoolResumed": _with_reason("pool_resumed"),
+    "AgentCordoned": _reasoned,
+    "AgentDrained": _reasoned,
+    "AgentQuarantined": _reasoned,
+    "AgentReleased": _reasoned,
+    "PoolPaused": _reasoned,
+    "PoolResumed": _reasoned,
     "AccountBanned": _account_banned,
-    "AccountUnbanned": _with_reason("account_unbanned"),
+    "AccountUnbanned": _reasoned,
     "SubmissionHeld": _kept_off,
     "SubmissionDisqualified": _kept_off,
-    "SubmissionReleased": _with_reason("submission_released"),
-    "SubmissionRestored": _with_reason("submission_restored"),
+    "SubmissionReleased": _reasoned,
+    "SubmissionRestored": _reasoned,
     "AppealFiled": _appeal_filed,
     "AppealDecided": _appeal_decided,
     "RejudgeRequested": _rejudge_requested,

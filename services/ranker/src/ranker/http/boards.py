@@ -29,10 +29,17 @@ def boards(app: FastAPI, reader: Reads, news: News) -> None:
 
     @app.get("/v1/leaderboards/{slug}/{gpu}")
     async def leaderboard(
-        slug: str, gpu: str, version: int | None = None, limit: Limit = 100
+        slug: str,
+        gpu: str,
+        version: int | None = None,
+        limit: Limit = 100,
+        as_of: datetime | None = None,
     ) -> dict[str, Any]:
         """One leaderboard, best first; what cannot be told apart has one rank."""
         found, board = await named(reader, slug, gpu, version)
+        if as_of is not None:
+            what = "read models know the present alone: ask the log, by `warpboard audit --as-of`"
+            raise Refused("not_supported", what, "as_of")
         checkpoint = await reader.rows("checkpoint")
         return {
             "problem": board.problem,

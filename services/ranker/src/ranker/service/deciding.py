@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -34,16 +34,24 @@ class Decisions:
     blobs: Blobs
     metrics: Metrics
     wanted: Demand
+    said: set[str] = field(default_factory=set)
 
     async def all(self) -> None:
         """Everything that is due now, at most 100 submissions and 100 drafts. Errors: Failed."""
-        await asyncio.gather(*(self._end(one) for one in await self.models.undecided()))
+        await self._ends(await self.models.undecided())
         rejudges: dict[str, list[Waiting]] = {}
         for one in await self.models.undecided_items():
             rejudges.setdefault(one.rejudge, []).append(one)
         await asyncio.gather(*(self._judge(items) for items in rejudges.values()))
         for due in await self.models.unpreviewed():
             await self._preview(due)
+
+    async def _ends(self, undecided: Sequence[Waiting]) -> None:
+        """Decide what is not decided yet; what was said is soon folded, and no longer here."""
+        self.said &= {one.submission for one in undecided}
+        due = [one for one in undecided if one.submission not in self.said]
+        await asyncio.gather(*(self._end(one) for one in due))
+        self.said |= {one.submission for one in due}
 
     async def _end(self, waiting: Waiting) -> None:
         end = conclude(await self._verified(waiting), self.wanted)
