@@ -36,8 +36,12 @@ docs: install ## Write the generated pages anew
 test-fast: install ## Tests that need no server and no GPU
 	pytest -q -m "not server and not gpu"
 
+# These look at clocks, or fill a whole machine: they have it for themselves.
+ALONE := tests/cheats tests/devices tests/harness tests/sandbox tests/timing tests/toolchains
+
 test: install ## Every test this machine can run; skips say what is missing
-	pytest -rs
+	pytest -rs -n 2 --dist loadfile $(ALONE:%=--ignore=%)
+	pytest -rs $(ALONE)
 
 up: install ## The platform on this machine, until Ctrl-C
 	warpboard up
