@@ -147,11 +147,17 @@ def test_a_run_that_no_lease_names_is_nobodys() -> None:
     assert history.settle(world(OFFER)) == []
 
 
-def test_an_agent_that_spoils_its_own_orders_holds_no_job_back_and_is_found_out() -> None:
+@pytest.mark.parametrize(
+    "fact",
+    [started(), completed(), events.RunDiscarded(verdict=""), events.PoolPaused(reason="so there")],
+)
+def test_an_agent_that_spoils_its_own_orders_holds_no_job_back_and_is_found_out(
+    fact: events.Fact,
+) -> None:
     history = given_known()
     for _ in range(3):
         last = history.board.agents["a1"].last_run
-        history.say(subjects.run("a1", next_run("a1", last)), started())
+        history.say(subjects.run("a1", next_run("a1", last)), fact)
     history.say(subjects.submission("s1"), received())
     said = history.settle(world(OFFER))
     assert "AgentQuarantined" in said

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from scheduler.domain import fair, machines
 from scheduler.domain.board import Board, Job, Refund, Rejudge, Submission
 from shared import events
 from shared.event_log import Recorded
 from shared.events import Blob, Requires
 from shared.subjects import last_token
+from shared.wire import UnknownEvent, is_at_home
 
 # A queue of many versions of a problem is none; the oldest demands are forgotten past this.
 REQUIRES_MAX = 4096
@@ -22,8 +25,18 @@ def evolve(board: Board, event: Recorded) -> Board:
         return board
     board.seq, board.last_id = event.seq, event.envelope.id
     change = _CHANGES.get(event.envelope.type) or machines.CHANGES.get(event.envelope.type)
-    if change is not None:
-        change(board, event, event.fact, last_token(event.envelope.agg))
+    if change is None or not is_at_home(event.envelope):
+        machines.strayed(board, event)
+        return board
+    try:
+        fact = event.fact
+    except (msgspec.MsgspecError, UnknownEvent):
+        # Agents write there what they like, and stop nobody by it.
+        if not event.envelope.agg.startswith("run."):
+            raise
+        machines.strayed(board, event)
+        return board
+    change(board, event, fact, last_token(event.envelope.agg))
     return board
 
 

@@ -8,6 +8,7 @@ from scheduler.domain import fair
 from scheduler.domain.board import Agent, Board, Canary, Job, Run, next_run
 from shared import events
 from shared.event_log import Recorded
+from shared.subjects import last_token
 
 CANARY_TIMES_MAX = 50
 # How a run ends when what it ran took its agent or its harness down.
@@ -31,10 +32,12 @@ def canary_over(board: Board, job: Job) -> None:
 
 
 def _assigned(board: Board, event: Recorded, fact: events.JobAssigned, id_: str) -> None:
-    name, job = event.envelope.agg.split(".")[1], board.jobs.get(fact.job)
-    # A run counts only if the lease of its job, which no agent can write, names its agent.
-    if job is None or job.run is None or name not in job.agents:
-        _name_spoilt(board, event, id_)
+    name, job = _writer(event), board.jobs.get(fact.job)
+    # A run counts only if the lease of its job, which no agent can write, names its agent; and
+    # no agent takes another's run by its name.
+    is_leased = job is not None and job.run is not None and name in job.agents
+    if job is None or job.run is None or not is_leased or _is_taken(board, event, id_):
+        name_spoilt(board, event, id_)
         return
     board.runs[id_] = Run(
         id=id_,
@@ -50,11 +53,43 @@ def _assigned(board: Board, event: Recorded, fact: events.JobAssigned, id_: str)
     agent.run = agent.last_run = id_
 
 
+def _writer(event: Recorded) -> str:
+    """The agent on whose subject an event of a run lies."""
+    return event.envelope.agg.split(".")[1]
+
+
+def _is_taken(board: Board, event: Recorded, id_: str) -> bool:
+    run = board.runs.get(id_)
+    return run is not None and run.agent != _writer(event)
+
+
+def _is_leased(board: Board, job: Job, name: str, id_: str) -> bool:
+    """Whether the lease of the job, which no agent can write, means this run of this agent."""
+    if id_ in board.runs or name not in job.agents:
+        return False
+    if name == job.agents[0]:
+        return id_ == job.run
+    return id_ == next_run(name, board.agent(name).last_run)
+
+
+def strayed(board: Board, event: Recorded) -> None:
+    """What means nothing still moves the version of the run on whose subject it lies."""
+    agg = event.envelope.agg
+    if not agg.startswith("run."):
+        return
+    run = board.runs.get(last_token(agg))
+    if run is None or run.agent != _writer(event):
+        _name_spoilt(board, event, last_token(agg))
+    elif run.end is None:
+        run.version = event.seq
+
+
 def _run_moved(board: Board, event: Recorded, fact: Any, id_: str) -> None:
     run = board.runs.get(id_)
-    if run is None:
-        _name_spoilt(board, event, id_)
-    if run is None or run.end is not None:
+    if run is None or run.agent != _writer(event):
+        name_spoilt(board, event, id_)
+        return
+    if run.end is not None:
         return
     run.version = event.seq
     if isinstance(fact, events.RunStarted):
@@ -67,10 +102,10 @@ def _run_moved(board: Board, event: Recorded, fact: Any, id_: str) -> None:
         _run_over(board, event, run, fact)
 
 
-def _name_spoilt(board: Board, event: Recorded, id_: str) -> None:
+def name_spoilt(board: Board, event: Recorded, id_: str) -> None:
     """An agent that writes where its next order belongs gets it elsewhere, and a bad mark."""
-    agent = board.agents.get(event.envelope.agg.split(".")[1])
-    if agent is not None and id_ == next_run(event.envelope.agg.split(".")[1], agent.last_run):
+    agent = board.agents.get(_writer(event))
+    if agent is not None and id_ == next_run(_writer(event), agent.last_run):
         agent.last_run = id_
         agent.failures += 1
 
