@@ -47,6 +47,12 @@ def standing(say: Say) -> Iterator[StandIn]:
         def do_POST(self) -> None:
             self._take()
 
+        def do_PUT(self) -> None:
+            self._take()
+
+        def do_DELETE(self) -> None:
+            self._take()
+
         def _take(self) -> None:
             length = int(self.headers.get("content-length", "0"))
             headers = {name.lower(): value for name, value in self.headers.items()}

@@ -1,14 +1,16 @@
 """Every command: what it asks, what it prints, how it ends."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from click.testing import CliRunner, Result
 
 from tests.cli.answers import ANSWER, PASSED, WRONG
-from tests.cli.standin import Heard, Say, in_turn, standing
+from tests.cli.asked import asked, warpboard
+from tests.cli.standin import Say, in_turn, standing
 from warpboard.__main__ import desk
 from warpboard.terminal.group import commands
 
@@ -18,31 +20,6 @@ RECEIPT = {"submissions": [{"number": 12, "gpu": "CPU"}], "problem_version": 3, 
 PROBLEM = {"slug": "matmul", "number": 3, "title": "Matmul", "gpus": ["CPU", "H100"]}
 BOARD = {"problem": "matmul", "problem_version": 3, "gpu": "CPU", "items": []}
 ENTRY = {"rank": 1, "number": 12, "score_us": 12.34, "participant": "ada"}
-ALL = (
-    *(
-        "agent doctor",
-        "down",
-        "demo",
-        "problem add",
-        "problem list",
-        "replay",
-        "run",
-        "show",
-        "status",
-    ),
-    *("submission", "submissions", "submit", "up"),
-)
-
-
-def warpboard(*arguments: object, **environ: str) -> Result:
-    """Run a command in an environment of its own."""
-    given = {"WARPBOARD_URL": None, "WARPBOARD_PARTICIPANT": None} | environ
-    return CliRunner().invoke(commands(desk), [str(one) for one in arguments], env=given)
-
-
-def asked(say: Say, *arguments: object, **environ: str) -> tuple[Result, list[Heard]]:
-    with standing(say) as standin:
-        return warpboard(*arguments, "--url", standin.url, **environ), standin.heard
 
 
 @pytest.fixture
@@ -53,7 +30,16 @@ def kernel(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("command", ALL)
+def every(group: click.Group, *words: str) -> Iterator[str]:
+    """The words of every command."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from every(command, *words, name)
+        else:
+            yield " ".join((*words, name))
+
+
+@pytest.mark.parametrize("command", list(every(commands(desk))))
 def test_every_command_explains_itself_by_an_example(command: str) -> None:
     result = warpboard(*command.split(), "--help")
     assert result.exit_code == 0
@@ -80,6 +66,10 @@ def test_the_help_tells_the_exit_codes() -> None:
         ("show", "x", "--url", "nowhere"),
         ("show", "x", "--url", "http://h:1", "--as", "Ada L"),
         ("demo", "--problems", "missing"),
+        ("show", "x", "--as-of", "yesterday"),
+        ("quota", "--gpu", "CPU"),
+        ("gc", "--apply"),
+        ("import", "missing"),
     ],
 )
 def test_wrong_usage_is_refused(arguments: tuple[str, ...]) -> None:
@@ -103,6 +93,10 @@ def test_a_wrong_environment_is_refused_in_one_line() -> None:
         ("submissions",),
         ("problem", "list"),
         ("status",),
+        ("queue",),
+        ("agents",),
+        ("quota",),
+        ("cancel", "12"),
     ],
 )
 def test_a_platform_that_is_not_there_is_told_at_once(arguments: tuple[str, ...]) -> None:
@@ -124,6 +118,27 @@ def test_a_refusal_is_one_line_with_its_field(kernel: Path) -> None:
     result, _ = asked(in_turn((400, refusal)), "submit", kernel, "--gpu", "X")
     assert result.exit_code == 2
     assert result.stderr == "warpboard: no such GPU type [gpu]\n"
+
+
+def test_a_quota_that_is_used_up_has_an_exit_code_of_its_own(kernel: Path) -> None:
+    refusal = {"detail": "5 of 5 are used of matmul.CPU.ranked", "code": "quota_exceeded"}
+    result, heard = asked(in_turn((429, refusal)), "submit", kernel)
+    assert (result.exit_code, len(heard)) == (4, 1)
+    assert result.stderr == "warpboard: 5 of 5 are used of matmul.CPU.ranked\n"
+
+
+def test_a_paused_intake_is_a_refusal_and_is_not_asked_again(kernel: Path) -> None:
+    refusal = {"detail": "no submission is taken in: a new disk", "code": "intake_paused"}
+    result, heard = asked(in_turn((503, refusal)), "submit", kernel)
+    assert (result.exit_code, len(heard)) == (2, 1)
+    assert "a new disk" in result.stderr
+
+
+def test_submit_tells_what_is_left_of_the_quota(kernel: Path) -> None:
+    quota = {"bucket": "m.CPU.ranked", "limit": 5, "used": 2, "remaining": 3, "window_s": 86400}
+    receipt = RECEIPT | {"submissions": [{"number": 12, "gpu": "CPU", "quota": quota}]}
+    result, _ = asked(in_turn((202, receipt)), "submit", kernel, "--no-wait")
+    assert "; 3 of 5 left of m.CPU.ranked per day" in result.stdout
 
 
 def test_submit_takes_the_leaderboard_from_the_file(kernel: Path) -> None:
@@ -264,15 +279,3 @@ def test_show_takes_every_gpu_type_of_the_problem() -> None:
 def test_show_in_json_holds_every_leaderboard() -> None:
     result, _ = asked(in_turn((200, BOARD)), "show", "matmul", "--gpu", "CPU", "--json")
     assert json.loads(result.stdout) == {"leaderboards": [BOARD]}
-
-
-def test_status_shows_agents_and_queue() -> None:
-    agent = {"id": "a1", "gpu": "CPU", "level": "none", "is_alive": True, "is_free": True}
-    say = in_turn((200, {"items": [agent]}), (200, {"items": []}))
-    result, _ = asked(say, "status", "--json")
-    assert json.loads(result.stdout) == {
-        "is_up": True,
-        "processes": [],
-        "agents": [agent],
-        "queue": [],
-    }

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.test_commands import warpboard
+from tests.cli.asked import warpboard
 from warpboard.domain.answers import Missing
 from warpboard.domain.demand import TIERS, Demand, demanded, environ, worth
 from warpboard.domain.doctor import Offer, exit_code, lines

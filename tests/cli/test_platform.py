@@ -1,9 +1,7 @@
 """What operators are told of their platform."""
 
 from warpboard.domain.answers import Agent, Missing
-from warpboard.domain.platform import difference_lines, facts, rebuild_line
-
-SAID = {"is_equal": False, "seq": 9, "entries": 2, "submissions": 1}
+from warpboard.domain.platform import facts
 
 
 def test_a_machine_without_gpu_and_walls_says_so_with_the_mend() -> None:
@@ -38,17 +36,3 @@ def test_an_agent_in_quarantine_says_why() -> None:
 def test_a_silent_agent_is_none() -> None:
     (line,) = facts([Agent(id="a", gpu="CPU", level="none")])
     assert "submissions wait" in line
-
-
-def test_a_rebuild_tells_whether_it_is_equal() -> None:
-    assert rebuild_line(SAID | {"is_equal": True}).startswith("rebuilt from event 1: equal ")
-    assert rebuild_line(SAID) == (
-        "rebuilt from event 1: NOT equal (up to event 9: 2 entries, 1 submission)"
-    )
-
-
-def test_each_difference_has_a_line() -> None:
-    difference = {"kind": "entry", "live": {"number": 1}, "rebuilt": None}
-    assert list(difference_lines(SAID | {"differences": [difference]})) == [
-        "entry: live {'number': 1}, rebuilt None"
-    ]

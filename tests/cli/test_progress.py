@@ -8,7 +8,11 @@ from tests.cli.answers import ANSWER, PASSED
 from warpboard.domain.answers import Progress, Submission, read
 from warpboard.domain.progress import News, news, step
 
-QUEUE = {"state": "queued", "ahead": 2, "agents_online": 1, "agents_busy": 1, "reason": None}
+QUEUE = {"state": "queued", "position": 3, "agents_online": 1, "agents_busy": 1, "reason": None}
+WAITING = "queued: place 3, 1 agent online, 1 busy"
+SOON = QUEUE | {"eta_s": 41.7, "eta_p90_s": 400.0}
+NEXT = QUEUE | {"position": 1, "eta_s": 0.0, "eta_p90_s": 0.0}
+HELD = QUEUE | {"why": "the pool is paused: a new\ndriver"}
 ALONE = {"state": "no_agent", "ahead": 0, "reason": "no agent with H100 is alive"}
 STEP = {"stage": "check", "case": "size=64", "done": 2, "total": 5}
 
@@ -17,7 +21,16 @@ STEP = {"stage": "check", "case": "size=64", "done": 2, "total": 5}
     ("change", "sentence"),
     [
         ({}, "received"),
-        ({"state": "queued", "queue": QUEUE}, "queued: 2 ahead, 1 agent online, 1 busy"),
+        ({"state": "queued", "queue": QUEUE}, WAITING),
+        (
+            {"state": "queued", "queue": SOON},
+            f"{WAITING}; begins in about 42 s (9 times of 10 within 7 min)",
+        ),
+        (
+            {"state": "queued", "queue": NEXT},
+            "queued: place 1, 1 agent online, 1 busy; begins at once",
+        ),
+        ({"state": "queued", "queue": HELD}, "queued: place 3, the pool is paused: a new driver"),
         ({"state": "queued", "queue": ALONE}, "waiting: no agent with H100 is alive"),
         ({"state": "assigned", "agent": "a1"}, "given to agent a1"),
         ({"state": "running"}, "running"),

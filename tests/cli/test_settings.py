@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import Failed, Refused
 from warpboard.domain.names import PARTICIPANT
-from warpboard.settings import found_url, read
+from warpboard.settings import found_token, found_url, read
 
 
 def state(folder: Path, url: str) -> None:
@@ -61,3 +61,14 @@ def test_a_state_that_no_platform_wrote_is_refused(tmp_path: Path, text: str) ->
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(Refused, match=r"state\.json"):
         found_url(tmp_path, tmp_path)
+
+
+def test_the_operators_token_lies_beside_the_platforms_state(tmp_path: Path) -> None:
+    assert found_token(tmp_path) is None
+    (tmp_path / "operator_token").write_text("secret-token\n")
+    assert found_token(tmp_path) == "secret-token"
+
+
+def test_the_environment_may_have_an_operators_token() -> None:
+    assert read({"WARPBOARD_OPERATOR_TOKEN": "secret-token"}).operator_token == "secret-token"
+    assert read({"WARPBOARD_OPERATOR_TOKEN": ""}).operator_token is None

@@ -11,9 +11,9 @@ from warpboard.domain.answers import (
     Problem,
     Submission,
     Summary,
-    Waiting,
     read,
 )
+from warpboard.domain.oversight import Waiting
 
 BOARD = {
     "problem": "matmul",

@@ -6,15 +6,23 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
+from shared.errors import Refused
 from warpboard import processes
 from warpboard.domain import names
 from warpboard.domain.demand import Demand, environ
-from warpboard.ingest_http import HttpApi, connected
+from warpboard.ingest_http import HttpApi, Operator, connected
 from warpboard.local_run import LocalDisk, LocalHarness
-from warpboard.processes.replay import rebuild
-from warpboard.settings import Settings, checked_url, found_folder, found_url, load
+from warpboard.processes.books import LocalBooks
+from warpboard.settings import (
+    Settings,
+    checked_url,
+    found_folder,
+    found_token,
+    found_url,
+    load,
+)
 from warpboard.terminal.desk import Desk, Place
 from warpboard.terminal.group import commands
 from warpboard.terminal.screen import TerminalScreen
@@ -46,10 +54,6 @@ class LocalMachine:
         """Stop a folder's platform; False if it was not up."""
         return processes.down(folder)
 
-    async def rebuild(self, folder: Path) -> dict[str, Any]:
-        """How leaderboards folded anew from event 1 compare with the live ones."""
-        return await rebuild(folder)
-
 
 @dataclass(frozen=True)
 class Wiring:
@@ -78,6 +82,34 @@ class Wiring:
         """The API that a command's options name."""
         return connected(self.url(place), self.participant(place))
 
+    def operator(self, place: Place) -> str:
+        """Which operator acts."""
+        given = place.operator
+        return names.participant(given, "--operator") if given else self.participant(place)
+
+    def _token(self, place: Place) -> str | None:
+        """A folder's token never goes to a platform that is somewhere else."""
+        is_elsewhere = place.url or (self.settings.url and place.folder is None)
+        found = None if is_elsewhere else found_token(found_folder(place.folder, Path.cwd()))
+        return found or self.settings.operator_token
+
+    def office(self, place: Place) -> AbstractAsyncContextManager[HttpApi]:
+        """The API as an operator. Errors: Refused without a token."""
+        token = self._token(place)
+        if token is None:
+            raise Refused(
+                "no_operator_token",
+                "operators show a token: set WARPBOARD_OPERATOR_TOKEN, or name the folder of a "
+                "platform on this machine by --folder",
+            )
+        return connected(
+            self.url(place), self.participant(place), Operator(self.operator(place), token)
+        )
+
+    def look(self, place: Place) -> AbstractAsyncContextManager[HttpApi]:
+        """The API as an operator where there is a token, else as anybody."""
+        return self.office(place) if self._token(place) else self.api(place)
+
     def connect(
         self, url: str, participant: str | None = None
     ) -> AbstractAsyncContextManager[HttpApi]:
@@ -94,9 +126,13 @@ def desk() -> Desk:
         disk=LocalDisk(),
         harness=LocalHarness(),
         machine=LocalMachine(settings.environ),
+        books=LocalBooks(settings.environ),
         api=wiring.api,
+        office=wiring.office,
+        look=wiring.look,
         connect=wiring.connect,
         participant=wiring.participant,
+        operator=wiring.operator,
         folder=lambda folder: found_folder(folder, Path.cwd()),
     )
 

@@ -1,8 +1,8 @@
 """The platform's public HTTP API, as one participant asks it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx
@@ -15,6 +15,15 @@ from warpboard.service.ports import Unavailable, Wish
 CONNECT_S = 3.0
 ANSWER_S = 35.0
 AWAY = (502, 503, 504)
+# An operator said no: asking again at once is of no use.
+PAUSED = "intake_paused"
+
+
+class Operator(NamedTuple):
+    """Who acts for the platform, and the token that opens its door."""
+
+    name: str
+    token: str
 
 
 class HttpApi:
@@ -26,8 +35,11 @@ class HttpApi:
 
     async def get(self, *path: str | int, **query: str | float) -> Answer:
         """What a read under /v1 answers. Errors: Refused; Unavailable; Failed."""
-        parts = "/".join(quote(str(part), safe="") for part in path)
-        return await self._ask("GET", f"/v1/{parts}", params=query)
+        return await self._ask("GET", _under_v1(path), params=query)
+
+    async def act(self, method: str, *path: str | int, said: Mapping[str, object]) -> Answer:
+        """What a request with a JSON body answers. Errors: as get."""
+        return await self._ask(method, _under_v1(path), json=said)
 
     async def submit(self, wish: Wish, key: str) -> Answer:
         """The receipts of a submission. Errors: as get."""
@@ -74,13 +86,18 @@ class HttpApi:
     def _answer(self, response: httpx.Response) -> Answer:
         body = _json(response)
         detail = str(body.get("detail") or f"HTTP status {response.status_code}")
+        is_no = response.is_client_error or body.get("code") == PAUSED
+        if is_no:
+            raise Refused(str(body.get("code", "refused")), detail, _field(body))
         if response.status_code in AWAY:
             raise Unavailable(f"{self._url} is not ready: {detail}")
-        if response.is_client_error:
-            raise Refused(str(body.get("code", "refused")), detail, _field(body))
         if not response.is_success or not body:
             raise Failed(f"{self._url} answered {response.status_code}: {detail}")
         return body
+
+
+def _under_v1(path: Sequence[str | int]) -> str:
+    return "/v1/" + "/".join(quote(str(part), safe="") for part in path)
 
 
 def _json(response: httpx.Response) -> Answer:
@@ -99,9 +116,19 @@ def _field(body: Answer) -> str | None:
 
 
 @asynccontextmanager
-async def connected(url: str, participant: str) -> AsyncIterator[HttpApi]:
-    """The API at a URL, as a participant; connecting takes at most 3 s, an answer 35 s."""
+async def connected(
+    url: str, participant: str, operator: Operator | None = None
+) -> AsyncIterator[HttpApi]:
+    """The API at a URL, as a participant, or as an operator who is one.
+
+    Connecting takes at most 3 s, an answer 35 s.
+    """
     headers = {"Warpboard-Participant": participant}
+    if operator is not None:
+        headers |= {
+            "Authorization": f"Bearer {operator.token}",
+            "Warpboard-Operator": operator.name,
+        }
     timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
     # A proxy for the outside, named in the environment, must not catch 127.0.0.1.
     async with httpx.AsyncClient(

@@ -14,6 +14,7 @@ from warpboard.domain.names import participant as checked_participant
 
 FOLDER = Path(".warpboard")
 STATE = "state.json"
+TOKEN = "operator_token"  # noqa: S105  (a file's name)
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Settings:
 
     url: str | None
     participant: str
+    operator_token: str | None
     environ: Mapping[str, str]
 
 
@@ -38,6 +40,7 @@ def read(environ: Mapping[str, str]) -> Settings:
     return Settings(
         url=checked_url(url, "WARPBOARD_URL") if url else None,
         participant=checked_participant(name) if name else legal_participant(_account()),
+        operator_token=environ.get("WARPBOARD_OPERATOR_TOKEN") or None,
         environ=dict(environ),
     )
 
@@ -70,6 +73,14 @@ def found_folder(folder: Path | None, here: Path) -> Path:
     """The data directory that was named, else the nearest from here up, else the one to be."""
     found = (one for one in _folders(folder, here) if (one / STATE).exists())
     return folder or next(found, here / FOLDER)
+
+
+def found_token(folder: Path) -> str | None:
+    """The operators' token of the platform in a folder; None if it cannot be read."""
+    try:
+        return (folder / TOKEN).read_text(encoding="ascii").strip() or None
+    except (OSError, ValueError):
+        return None
 
 
 def found_url(folder: Path | None, here: Path) -> str:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from shared.errors import Failed
+from warpboard.domain.oversight import Balance
 
 Answer = dict[str, Any]
 T = TypeVar("T", bound=msgspec.Struct)
@@ -38,10 +39,14 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """What a waiting submission waits for."""
+    """What a waiting submission waits for: its place, when it may begin, or why it cannot."""
 
     state: str
+    position: int = 1
     ahead: int = 0
+    eta_s: float | None = None
+    eta_p90_s: float | None = None
+    why: str | None = None
     agents_online: int = 0
     agents_busy: int = 0
     reason: str | None = None
@@ -63,6 +68,8 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     at: datetime
     note: str = ""
+    actor: str = ""
+    agg: str = ""
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +84,15 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 1
     score_us: float | None = None
     interval_us: tuple[float, float] | None = None
+
+
+class Moderation(msgspec.Struct, frozen=True, kw_only=True):
+    """What people decided about a submission, and what came of its appeal."""
+
+    rule: str | None = None
+    reason: str | None = None
+    appeal: str | None = None
+    appeal_reason: str | None = None
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,9 +142,13 @@ class Submission(Run, frozen=True, kw_only=True):
     received_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    state_since: datetime | None = None
+    state_deadline_at: datetime | None = None
+    state_owner: str | None = None
     queue: Queue | None = None
     progress: Progress | None = None
     ranking: Ranking | None = None
+    moderation: Moderation | None = None
     timeline: list[Moment] = []
 
 
@@ -156,10 +176,11 @@ class Summaries(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The promise for one GPU type."""
+    """The promise for one GPU type, and what is left of the quota that it took of, if of one."""
 
     number: int
     gpu: str
+    quota: Balance | None = None
 
 
 class Receipts(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,6 +244,7 @@ class Leaderboard(msgspec.Struct, frozen=True, kw_only=True):
     gpu: str
     items: list[Entry]
     title: str = ""
+    as_of_at: datetime | None = None
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
@@ -245,6 +267,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     modes: list[str] = []
     details: dict[str, str] = {}
     quarantine: str = ""
+    standing: str = ""
+    standing_reason: str | None = None
     is_alive: bool = False
     is_free: bool = False
 
@@ -253,21 +277,6 @@ class Agents(msgspec.Struct, frozen=True, kw_only=True):
     """Every agent."""
 
     items: list[Agent]
-
-
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """How many submissions of a GPU type are in a state."""
-
-    gpu: str
-    state: str
-    submissions: int
-    oldest_at: datetime | None = None
-
-
-class Waitings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is not over yet."""
-
-    items: list[Waiting]
 
 
 def read(answer: Answer, kind: type[T]) -> T:

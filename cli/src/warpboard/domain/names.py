@@ -9,14 +9,13 @@ LENGTH_MAX = 32
 ANYONE = "participant"
 
 
-def participant(name: str) -> str:
-    """A participant's name, as it was given. Errors: Refused."""
+def participant(name: str, option: str = "--as") -> str:
+    """The name of a participant, or of an operator, as it was given. Errors: Refused."""
     if not PARTICIPANT.match(name):
         raise Refused(
             "invalid_credential",
-            f"{name!r} is no participant's name: 1 to 32 of a-z 0-9 _ and -, a letter or digit "
-            "first",
-            "--as",
+            f"{name!r} is no name: 1 to 32 of a-z 0-9 _ and -, a letter or digit first",
+            option,
         )
     return name
 

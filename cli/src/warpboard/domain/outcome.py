@@ -9,19 +9,21 @@ OK = 0
 FAILED = 1
 REFUSED = 2
 INFRASTRUCTURE = 3
+QUOTA = 4
 NOT_RANKED = 5
 INTERRUPTED = 130
 TERMINATED = 143
 
-EXIT_CODES = """Exit codes: 0 passed or done, 1 not passed, 2 refused or wrong usage,
-3 infrastructure (the platform cannot be reached, it failed, or time is over),
-5 passed but not eligible for the leaderboard (mode ranked), 130 interrupted."""
+EXIT_CODES = """Exit codes: 0 passed or done, 1 not passed or the answer is no (an audit that
+is not clean), 2 refused or wrong usage, 3 infrastructure (the platform cannot be reached,
+it failed, or time is over), 4 your quota is used up, 5 passed but not eligible for the
+leaderboard (mode ranked), 130 interrupted."""
 
 LOG_LINES_MAX = 20
 MESSAGE_LINES_MAX = 12
 MISMATCHES_MAX = 5
 LINE_LENGTH_MAX = 300
-_SEVERITY = (OK, NOT_RANKED, FAILED, REFUSED, INFRASTRUCTURE)
+_SEVERITY = (OK, NOT_RANKED, FAILED, QUOTA, REFUSED, INFRASTRUCTURE)
 
 
 def worst(codes: Iterable[int]) -> int:
@@ -51,7 +53,15 @@ def ending(submission: Submission) -> list[str]:
         f"submission {submission.number}: {verdict} ({submission.mode} on {submission.gpu}){took}"
     )
     trouble = list(troubles(submission)) if submission.outcome != "passed" else []
-    return [head, *trouble, *_standing(submission)]
+    return [head, *trouble, *_standing(submission), *_appealed(submission)]
+
+
+def _appealed(submission: Submission) -> Iterator[str]:
+    """What came of the appeal, if somebody appealed."""
+    said = submission.moderation
+    if said is not None and said.appeal is not None:
+        why = f": {_cut(harmless(said.appeal_reason))}" if said.appeal_reason else ""
+        yield f"appeal {said.appeal}{why}"
 
 
 def _standing(submission: Submission) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from warpboard.domain.answers import Agent, Answer
+from warpboard.domain.answers import Agent
 from warpboard.domain.doctor import missing_lines
-from warpboard.domain.units import NOTHING, count_text, one_line
+from warpboard.domain.units import NOTHING, one_line
 
 CPU = "CPU"
 
@@ -39,22 +39,3 @@ def _offer(agent: Agent) -> Iterator[str]:
 def pid_text(pid: int | None) -> str:
     """A process number, if there is one."""
     return NOTHING if pid is None else str(pid)
-
-
-def rebuild_line(said: Answer) -> str:
-    """How leaderboards folded anew compare with the live ones.
-
-    >>> rebuild_line({"is_equal": True, "seq": 90, "entries": 1, "submissions": 4})
-    'rebuilt from event 1: equal (up to event 90: 1 entry, 4 submissions)'
-    """
-    word = "equal" if said.get("is_equal") else "NOT equal"
-    entries = said.get("entries", 0)
-    counted = f"{entries} " + ("entry" if entries == 1 else "entries")
-    submissions = count_text(said.get("submissions", 0), "submission")
-    return f"rebuilt from event 1: {word} (up to event {said.get('seq')}: {counted}, {submissions})"
-
-
-def difference_lines(said: Answer) -> Iterator[str]:
-    """Each row in which they differ."""
-    for one in said.get("differences", ()):
-        yield f"{one.get('kind')}: live {one.get('live')}, rebuilt {one.get('rebuilt')}"

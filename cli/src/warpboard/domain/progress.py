@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from warpboard.domain.answers import Progress, Queue, Submission
-from warpboard.domain.units import count_text, one_line
+from warpboard.domain.units import NOTHING, about_text, count_text, one_line
 
 _STATES = {
     "received": "received",
@@ -51,6 +51,18 @@ def step(progress: Progress) -> News:
 
 def _waiting(queue: Queue) -> str:
     if queue.state == "no_agent":
-        return f"waiting: {queue.reason or 'no agent is alive'}"
+        return f"waiting: {one_line(queue.why or queue.reason or 'no agent is alive')}"
+    place = f"queued: place {queue.position}"
+    if queue.why:
+        return f"{place}, {one_line(queue.why)}"
     online = f"{count_text(queue.agents_online, 'agent')} online, {queue.agents_busy} busy"
-    return f"queued: {queue.ahead} ahead, {online}"
+    return f"{place}, {online}{_begins(queue)}"
+
+
+def _begins(queue: Queue) -> str:
+    """When it may begin, at the usual and at the worst."""
+    if queue.eta_s is None:
+        return ""
+    usual, late = about_text(queue.eta_s), about_text(queue.eta_p90_s)
+    worst = f" (9 times of 10 within {late})" if late not in (NOTHING, "at once", usual) else ""
+    return f"; begins {'in about ' if usual != 'at once' else ''}{usual}{worst}"

@@ -12,8 +12,8 @@ from warpboard.domain.answers import (
     Moment,
     Problem,
     Summary,
-    Waiting,
 )
+from warpboard.domain.oversight import Waiting
 from warpboard.domain.units import NOTHING, interval_text, null_text, one_line, time_text, when
 
 NUMBERS = (
@@ -27,6 +27,14 @@ NUMBERS = (
     "submissions",
     "pid",
     "seq",
+    "place",
+    "used",
+    "limit",
+    "left",
+    "waiting",
+    "free",
+    "busy",
+    "after",
 )
 
 
@@ -59,7 +67,9 @@ def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
         *("rank", "participant", "score", "interval", "number", "when"),
         *("tier", "isolation", "grade"),
     )
-    return Table(f"{found.problem} on {found.gpu}, version {found.problem_version}", columns, rows)
+    moment = f", as of {when(found.as_of_at, zone)}" if found.as_of_at else ""
+    title = f"{found.problem} on {found.gpu}, version {found.problem_version}{moment}"
+    return Table(title, columns, rows)
 
 
 def _worth(grade: str, is_provisional: bool) -> str:
@@ -161,11 +171,23 @@ def agents(found: Sequence[Agent]) -> Table:
 
 
 def _health(agent: Agent) -> str:
+    """How an agent is, and what holds it back.
+
+    >>> _health(Agent(id="a", gpu="CPU", is_alive=True, standing="cordoned", standing_reason="x"))
+    'cordoned: x'
+    """
+    held = held_back(agent)
     if not agent.is_alive:
-        return "silent"
-    if agent.quarantine:
-        return f"in quarantine: {one_line(agent.quarantine)}"
-    return "free" if agent.is_free else "busy"
+        return f"silent, {held}" if held else "silent"
+    unknown = ", not enrolled" if agent.standing == "not_enrolled" else ""
+    return held or ("free" if agent.is_free else "busy") + unknown
+
+
+def held_back(agent: Agent) -> str:
+    """What keeps an agent from its work, by whose judgement ever; empty if nothing does."""
+    if agent.standing not in ("", "enrolled", "not_enrolled"):
+        return f"{agent.standing}: {one_line(agent.standing_reason or NOTHING)}"
+    return f"in quarantine: {one_line(agent.quarantine)}" if agent.quarantine else ""
 
 
 def queue(found: Sequence[Waiting], zone: tzinfo | None = None) -> Table:

@@ -62,6 +62,21 @@ def seconds_text(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
+def about_text(seconds: float | None) -> str:
+    """How long something may take, as an estimate is said.
+
+    >>> about_text(0.2), about_text(41.7), about_text(400.0), about_text(9000.0), about_text(None)
+    ('at once', '42 s', '7 min', '2.5 h', '-')
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return NOTHING
+    if seconds < 1:
+        return "at once"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.3g} h"
+
+
 def when(at: datetime | None, zone: tzinfo | None = None) -> str:
     """An instant on the clock of a zone, by default that of this machine.
 

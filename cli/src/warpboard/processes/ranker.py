@@ -59,6 +59,8 @@ async def stopped(folder: Path, environ: Mapping[str, str], *arguments: str) -> 
 
     number = await supervise(Platform(folder, environ, table=servers_alone), work)
     if number is not None:
+        # All is stopped: the signal ends this process as it would have without us.
+        signal.raise_signal(number)
         raise Failed(f"ended by {number.name}")
     return said[0]
 

@@ -17,16 +17,26 @@ from warpboard.domain.answers import (
     Published,
     Receipts,
     Submission,
-    Waitings,
     read,
 )
+from warpboard.domain.audits import replay_line
 from warpboard.domain.demand import Demand
 from warpboard.domain.demo import Example, Solutions
 from warpboard.domain.outcome import FAILED, INTERRUPTED, OK, TERMINATED
-from warpboard.domain.platform import rebuild_line
+from warpboard.domain.oversight import Queues
 from warpboard.domain.units import count_text, seconds_text
 from warpboard.service.operating import announce
-from warpboard.service.ports import Api, Connect, Disk, Machine, Platform, Screen, Wish
+from warpboard.service.ports import (
+    Api,
+    Books,
+    Connect,
+    Disk,
+    Machine,
+    Platform,
+    Replaying,
+    Screen,
+    Wish,
+)
 from warpboard.service.publishing import added, publish
 from warpboard.service.waiting import until_over
 
@@ -39,6 +49,7 @@ class Demo:
     """A platform in a folder, the problems of another, and what becomes of them."""
 
     machine: Machine
+    books: Books
     connect: Connect
     disk: Disk
     screen: Screen
@@ -101,7 +112,7 @@ class Demo:
 
     async def _left(self, api: Api) -> int:
         """How many submissions an interrupted demo left; they go first."""
-        waiting = read(await api.get("queue"), Waitings).items
+        waiting = read(await api.get("queue"), Queues).items
         left = sum(one.submissions for one in waiting)
         if left:
             self.screen.say(f"an earlier demo left {count_text(left, 'submission')}: they go first")
@@ -134,8 +145,8 @@ class Demo:
 
     async def _replay(self) -> bool:
         with self._step("compared with leaderboards folded anew"):
-            said = await self.machine.rebuild(self.folder)
-        self.screen.say(rebuild_line(said))
+            said = await self.books.replay(self.folder, Replaying())
+        self.screen.say(replay_line(said))
         return bool(said["is_equal"])
 
     @contextmanager

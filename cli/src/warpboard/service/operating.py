@@ -3,17 +3,15 @@
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from warpboard.domain import tables
-from warpboard.domain.answers import Agents, Waitings, read
+from warpboard.domain.answers import Agents, read
 from warpboard.domain.demand import Demand, demanded, worth
 from warpboard.domain.doctor import Offer, exit_code, lines
-from warpboard.domain.outcome import FAILED, INFRASTRUCTURE, INTERRUPTED, OK
-from warpboard.domain.platform import difference_lines, facts, pid_text, rebuild_line
+from warpboard.domain.outcome import INTERRUPTED, OK
+from warpboard.domain.platform import facts, pid_text
 from warpboard.service.ports import (
     Api,
     Connect,
@@ -25,6 +23,7 @@ from warpboard.service.ports import (
     Unavailable,
 )
 
+TOKEN = "operator_token"  # noqa: S105  (a file's name)
 AGENT_S_MAX = 15.0
 STEP_S = 0.25
 
@@ -36,6 +35,7 @@ async def up(
 
     async def work(platform: Platform) -> None:
         await announce(connect, screen, platform, demand)
+        screen.say(f"operators show the token in {folder / TOKEN}; warpboard admin finds it there")
         screen.say("Ctrl-C stops it")
         await asyncio.Event().wait()
 
@@ -99,51 +99,3 @@ def down(machine: Machine, screen: Screen, folder: Path) -> int:
     """Stop a folder's platform. Errors: Failed."""
     screen.say("stopped" if machine.down(folder) else f"nothing runs in {folder}")
     return OK
-
-
-async def status(
-    connect: Callable[[], AbstractAsyncContextManager[Api]],
-    screen: Screen,
-    rows: Sequence[Row],
-    *,
-    as_json: bool,
-) -> int:
-    """The processes here, the agents and the queue; 3 if the platform does not answer."""
-    local = [_plain(row) for row in rows]
-    if not as_json and rows:
-        screen.table(processes(rows))
-    try:
-        async with connect() as api:
-            agents, queue = await api.get("agents"), await api.get("queue")
-    except Unavailable as trouble:
-        if as_json:
-            screen.json({"is_up": False, "reason": str(trouble), "processes": local})
-        else:
-            screen.say(str(trouble))
-        return INFRASTRUCTURE
-    if as_json:
-        answers = {"agents": agents["items"], "queue": queue["items"]}
-        screen.json({"is_up": True, "processes": local, **answers})
-        return OK
-    screen.table(tables.agents(read(agents, Agents).items))
-    screen.table(tables.queue(read(queue, Waitings).items))
-    return OK
-
-
-def _plain(row: Row) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "state": row.state,
-        "pid": row.pid,
-        "restarts": row.restarts,
-        "address": row.address,
-    }
-
-
-async def replay(machine: Machine, screen: Screen, folder: Path) -> int:
-    """Compare the live leaderboards with ones folded anew from event 1; 1 if they differ."""
-    said = await machine.rebuild(folder)
-    screen.say(rebuild_line(said))
-    for line in difference_lines(said):
-        screen.say(line)
-    return OK if said["is_equal"] else FAILED

@@ -37,6 +37,10 @@ class Api(Protocol):
         """What a read under /v1 answers. Errors: Refused; Unavailable; Failed."""
         ...
 
+    async def act(self, method: str, *path: str | int, said: Mapping[str, object]) -> Answer:
+        """What a request under /v1 with a JSON body answers. Errors: as get."""
+        ...
+
     async def submit(self, wish: Wish, key: str) -> Answer:
         """The receipts of a submission; the same key never makes a second one. Errors: as get."""
         ...
@@ -168,8 +172,52 @@ class Machine(Protocol):
         """Stop a folder's platform; False if it was not up. Errors: Failed."""
         ...
 
-    async def rebuild(self, folder: Path) -> Answer:
-        """How leaderboards folded anew from event 1 compare with the live ones. Errors: Failed."""
+
+@dataclass(frozen=True)
+class Auditing:
+    """What is audited: a leaderboard, at a moment or now; of a file, no server is needed."""
+
+    problem: str
+    gpu: str
+    version: int | None = None
+    as_of: str | None = None
+    as_of_seq: int | None = None
+    file: Path | None = None
+    keys: tuple[str, ...] = ()
+    seals: Path | None = None
+
+
+@dataclass(frozen=True)
+class Replaying:
+    """Which projection is folded anew, from where, and whether readers are to see it."""
+
+    projection: str = "ranker"
+    source: str = "stream"
+    file: Path | None = None
+    is_switched: bool = False
+
+
+class Books(Protocol):
+    """The log of a folder's platform, and what is made of it: by the ranker's own commands."""
+
+    async def replay(self, folder: Path, asked: Replaying) -> Answer:
+        """How a projection folded anew compares with the live one. Errors: Refused; Failed."""
+        ...
+
+    async def audit(self, folder: Path, asked: Auditing) -> Answer:
+        """The report on a leaderboard. Errors: Refused; Failed."""
+        ...
+
+    async def export(self, folder: Path, file: Path, *, with_blobs: bool) -> Answer:
+        """What was written of the log, whether the platform runs or not. Errors: as audit."""
+        ...
+
+    async def import_(self, folder: Path, file: Path, actor: str) -> Answer:
+        """What is now in the log, empty before, of a platform that is down. Errors: as audit."""
+        ...
+
+    async def collect(self, folder: Path, *, is_trial: bool) -> Answer:
+        """Which blobs that no event names were, or would be, removed. Errors: as audit."""
         ...
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from shared.errors import Failed
 from warpboard.domain import tables
 from warpboard.domain.answers import (
     Answer,
@@ -62,6 +63,10 @@ def _tell(screen: Screen, found: Submission) -> None:
     screen.table(tables.timeline(found.timeline))
     if not found.is_over:
         screen.say(f"submission {found.number}: {news(found).sentence}")
+        screen.say(
+            f"state {found.state} since {when(found.state_since)}, until "
+            f"{when(found.state_deadline_at)} at the latest: {found.state_owner} owes the next step"
+        )
         return
     for line in ending(found):
         screen.say(line)
@@ -78,37 +83,57 @@ async def submissions(
     answer = await api.get(
         "submissions", **{name: value for name, value in wanted.items() if value is not None}
     )
-    return _table(screen, answer, as_json, tables.submissions(read(answer, Summaries).items))
+    return show(screen, answer, tables.submissions(read(answer, Summaries).items), as_json=as_json)
 
 
 async def problems(api: Api, screen: Screen, *, as_json: bool) -> int:
     """Every problem."""
     answer = await api.get("problems")
-    return _table(screen, answer, as_json, tables.problems(read(answer, Problems).items))
+    return show(screen, answer, tables.problems(read(answer, Problems).items), as_json=as_json)
 
 
-def _table(screen: Screen, answer: Answer, as_json: bool, table: tables.Table) -> int:
+def show(screen: Screen, answer: Answer, *shown: tables.Table, as_json: bool) -> int:
+    """An answer, as it is for a program, as tables for people."""
     if as_json:
         screen.json(answer)
-    else:
+    for table in () if as_json else shown:
         screen.table(table)
     return OK
 
 
-async def leaderboards(
-    api: Api, screen: Screen, problem: str, gpu: str | None, *, as_json: bool
-) -> int:
-    """A problem's leaderboards, one for each of its GPU types if none is named."""
-    gpus = [gpu] if gpu else read(await api.get("problems", problem), Problem).gpus
-    answers = [await api.get("leaderboards", problem, one) for one in gpus]
+@dataclass(frozen=True)
+class Which:
+    """Whose or which leaderboards: all of a problem's GPU types if none is named."""
+
+    problem: str
+    gpu: str | None = None
+    as_of: str | None = None
+
+
+async def gpus(api: Api, which: Which) -> list[str]:
+    """The GPU types that are meant."""
+    return (
+        [which.gpu] if which.gpu else read(await api.get("problems", which.problem), Problem).gpus
+    )
+
+
+async def leaderboards(api: Api, screen: Screen, which: Which, *, as_json: bool) -> int:
+    """A problem's leaderboards, now or at a moment. Errors: Refused; Failed."""
+    moment = {"as_of": which.as_of} if which.as_of else {}
+    answers = [
+        await api.get("leaderboards", which.problem, one, **moment)
+        for one in await gpus(api, which)
+    ]
+    boards = [read(answer, Leaderboard) for answer in answers]
+    if which.as_of and any(board.as_of_at is None for board in boards):
+        raise Failed("the platform shows no leaderboard of the past: warpboard audit --as-of does")
     if as_json:
         screen.json({"leaderboards": answers})
         return OK
-    boards = [read(answer, Leaderboard) for answer in answers]
     for board in boards:
-        if board.items or gpu:
+        if board.items or which.gpu:
             screen.table(tables.leaderboard(board))
     empty = [board.gpu for board in boards if not board.items]
-    if empty and not gpu:
+    if empty and not which.gpu:
         screen.say(f"no entry yet on {', '.join(empty)}")
     return OK

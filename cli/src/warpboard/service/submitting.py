@@ -8,6 +8,7 @@ from shared.clock import new_id
 from shared.errors import Refused
 from shared.problems.directives import read_directives
 from warpboard.domain.answers import Answer, Receipt, Receipts, Submission, read
+from warpboard.domain.ledgers import left
 from warpboard.domain.outcome import OK, ending, exit_code, worst
 from warpboard.service.patience import persist
 from warpboard.service.ports import Api, Disk, Screen, Wish
@@ -84,7 +85,8 @@ def _once(api: Api, found: Wish) -> Callable[[], Awaitable[Answer]]:
 
 
 def _received(problem: str, receipt: Receipt) -> str:
-    return f"submission {receipt.number} received: {problem} on {receipt.gpu}"
+    quota = f"; {left(receipt.quota)}" if receipt.quota else ""
+    return f"submission {receipt.number} received: {problem} on {receipt.gpu}{quota}"
 
 
 def _announce(screen: Screen, problem: str, receipts: Receipts) -> None:

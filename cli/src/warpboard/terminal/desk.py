@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpboard.service.ports import Api, Connect, Disk, Harness, Machine, Screen
+from warpboard.service.ports import Api, Books, Connect, Disk, Harness, Machine, Screen
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -23,11 +23,12 @@ class Stopped(Exception):  # noqa: N818  (an outcome, not an error)
 
 @dataclass(frozen=True)
 class Place:
-    """Which platform, as which participant; None means as the environment says."""
+    """Which platform, as which participant or operator; None means as the environment says."""
 
     url: str | None
     participant: str | None
     folder: Path | None = None
+    operator: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,19 +39,30 @@ class Desk:
     disk: Disk
     harness: Harness
     machine: Machine
+    books: Books
     api: Callable[[Place], AbstractAsyncContextManager[Api]]
+    office: Callable[[Place], AbstractAsyncContextManager[Api]]
+    look: Callable[[Place], AbstractAsyncContextManager[Api]]
     connect: Connect
     participant: Callable[[Place], str]
+    operator: Callable[[Place], str]
     folder: Callable[[Path | None], Path]
 
     def ask(self, place: Place, command: Callable[[Api], Coroutine[Any, Any, int]]) -> int:
         """Run a command that speaks with the platform; its exit code."""
 
-        async def connected() -> int:
-            async with self.api(place) as api:
-                return await command(api)
+        return run(_with(self.api(place), command))
 
-        return run(connected())
+    def operate(self, place: Place, command: Callable[[Api], Coroutine[Any, Any, int]]) -> int:
+        """Run an operator's command; its exit code. Errors: Refused without a token."""
+        return run(_with(self.office(place), command))
+
+
+async def _with(
+    opening: AbstractAsyncContextManager[Api], command: Callable[[Api], Coroutine[Any, Any, int]]
+) -> int:
+    async with opening as api:
+        return await command(api)
 
 
 def run(command: Coroutine[Any, Any, int]) -> int:

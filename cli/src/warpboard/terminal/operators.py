@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from click import Path as PathType
 
-from warpboard.service import operating
+from warpboard.service import operating, overview
 from warpboard.service.demo import Demo
 from warpboard.terminal import options
 from warpboard.terminal.desk import Desk, Place, run
@@ -33,7 +33,7 @@ def up(desk: Desk, folder: Path, level_min: str | None) -> int:
 
 
 @click.command()
-@click.option("--folder", type=FOLDER, help="Its data; the nearest .warpboard if not given.")
+@options.folder
 @click.pass_obj
 def down(desk: Desk, folder: Path | None) -> int:
     """Stop the platform that runs on this machine.
@@ -47,30 +47,19 @@ def down(desk: Desk, folder: Path | None) -> int:
 
 @click.command()
 @options.as_json
-@options.place
+@options.office
 @click.pass_obj
 def status(desk: Desk, /, place: Place, *, as_json: bool) -> int:
-    """Show the processes, the agents and the queue; exit code 3 if the platform is not up.
+    """Show processes, agents, queues and what is held back; exit code 3 if it is not up.
+
+    Dead letters are shown to operators alone.
 
     \b
     Example:
       warpboard status --json
     """
     rows = () if place.url else desk.machine.describe(desk.folder(place.folder))
-    return run(operating.status(lambda: desk.api(place), desk.screen, rows, as_json=as_json))
-
-
-@click.command()
-@click.option("--folder", type=FOLDER, help="Its data; the nearest .warpboard if not given.")
-@click.pass_obj
-def replay(desk: Desk, folder: Path | None) -> int:
-    """Fold the leaderboards anew from event 1 and compare: exit code 0 if equal, 1 if not.
-
-    \b
-    Example:
-      warpboard replay
-    """
-    return run(operating.replay(desk.machine, desk.screen, desk.folder(folder)))
+    return run(overview.status(lambda: desk.look(place), desk.screen, rows, as_json=as_json))
 
 
 @click.command()
@@ -95,7 +84,7 @@ def demo(desk: Desk, folder: Path, problems: Path, level_min: str | None, *, is_
     """
     demand = operating.demand(desk.harness, level_min)
     show = Demo(
-        *(desk.machine, desk.connect, desk.disk, desk.screen),
+        *(desk.machine, desk.books, desk.connect, desk.disk, desk.screen),
         *(folder, problems, demand, is_kept),
     )
     return asyncio.run(show.run())
@@ -119,4 +108,4 @@ def doctor(desk: Desk, *, as_json: bool) -> int:
     return operating.doctor(desk.harness, desk.screen, as_json=as_json)
 
 
-COMMANDS = (up, down, status, replay, demo, agent)
+COMMANDS = (up, down, status, demo, agent)

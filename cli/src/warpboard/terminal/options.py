@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,16 +20,36 @@ FILE = PathType(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER = PathType(exists=True, file_okay=False, path_type=Path)
 
 
-def place(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Say which platform and who asks: --url, --folder and --as become one argument `place`."""
+class Instant(click.ParamType[str]):
+    """An instant with its zone; a program gets it as RFC 3339."""
+
+    name = "instant"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The instant, if it is one."""
+        try:
+            found = datetime.fromisoformat(value)
+        except ValueError:
+            found = None
+        if found is None or found.tzinfo is None:
+            expected = "expected an instant with its zone, such as 2026-11-21T12:00:00Z"
+            self.fail(f"{value!r}: {expected}", param, ctx)
+        return found.isoformat()
+
+
+def _placed(
+    function: Callable[..., Any], name: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Callable[..., Any]:
+    """Say which platform, and by whose name: the options become one argument `place`."""
 
     @functools.wraps(function)
-    def placed(*args: Any, url: str | None, who: str | None, **options: Any) -> Any:
-        folder = options.pop("folder")
-        return function(*args, place=Place(url, who, folder), **options)
+    def placed(*args: Any, url: str | None, folder: Path | None, **options: Any) -> Any:
+        who, operator = options.pop("who", None), options.pop("operator", None)
+        return function(*args, place=Place(url, who, folder, operator), **options)
 
+    made: Callable[..., Any] = placed
     for option in (
-        click.option("--as", "who", metavar="NAME", help="Participant; or WARPBOARD_PARTICIPANT."),
+        name,
         click.option(
             "--folder",
             type=PathType(file_okay=False, path_type=Path),
@@ -36,8 +57,45 @@ def place(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--url", metavar="URL", help="The platform's URL; or WARPBOARD_URL."),
     ):
-        placed = option(placed)
-    return placed
+        made = option(made)
+    return made
+
+
+def place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Say which platform and who asks: --url, --folder and --as become one argument `place`."""
+    named = click.option(
+        "--as", "who", metavar="NAME", help="Participant; or WARPBOARD_PARTICIPANT."
+    )
+    return _placed(function, named)
+
+
+def office(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for operators, who show the token of --folder or WARPBOARD_OPERATOR_TOKEN."""
+    named = click.option(
+        "--operator", metavar="NAME", help="Your name for the log; else the participant's."
+    )
+    return _placed(function, named)
+
+
+def folder(function: Function) -> Function:
+    """Which platform on this machine."""
+    return click.option(
+        "--folder",
+        type=PathType(file_okay=False, path_type=Path),
+        help="Its data; the nearest .warpboard if not given.",
+    )(function)
+
+
+def reason(function: Function) -> Function:
+    """Why, for the log and for those whom it concerns."""
+    return click.option(
+        "--reason", required=True, metavar="TEXT", help="Why: kept in the log, and shown."
+    )(function)
+
+
+def number(function: Function) -> Function:
+    """Which submission."""
+    return click.argument("number", type=click.IntRange(min=1))(function)
 
 
 def as_json(function: Function) -> Function:

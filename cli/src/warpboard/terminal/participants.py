@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from warpboard.service import reading, running, submitting
+from warpboard.service.deeds import Deed, act
 from warpboard.terminal import options
 from warpboard.terminal.desk import Desk, Place, run
 
@@ -25,7 +26,7 @@ def submit(desk: Desk, /, place: Place, **asked: Any) -> int:
     """Submit FILE and wait for its verdict.
 
     The exit code tells how it ended: 0 passed, 1 not passed, 2 refused, 3 infrastructure,
-    5 passed but not eligible for the leaderboard.
+    4 your quota is used up, 5 passed but not eligible for the leaderboard.
 
     \b
     Example:
@@ -36,7 +37,7 @@ def submit(desk: Desk, /, place: Place, **asked: Any) -> int:
 
 
 @click.command()
-@click.argument("number", type=click.IntRange(min=1))
+@options.number
 @click.option("--wait", "is_waiting", is_flag=True, help="Wait until it is over.")
 @options.save
 @options.timeout
@@ -76,24 +77,37 @@ def submissions(desk: Desk, /, place: Place, problem: str | None, **asked: Any) 
 
 
 @click.command()
-@click.argument("leaderboard")
-@click.option("--gpu", metavar="TYPE", help="GPU type; all of the problem's if not given.")
+@options.number
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
 @options.as_json
 @options.place
 @click.pass_obj
-def show(desk: Desk, /, place: Place, leaderboard: str, **asked: Any) -> int:
-    """Show a LEADERBOARD, best first.
+def cancel(desk: Desk, /, place: Place, number: int, *, reason: str, as_json: bool) -> int:
+    """Let your submission NUMBER end without a verdict; its quota comes back.
 
     \b
     Example:
-      warpboard show matmul --gpu CPU
+      warpboard cancel 12 --reason "the wrong file"
     """
-    return desk.ask(
-        place,
-        lambda api: reading.leaderboards(
-            api, desk.screen, leaderboard, asked["gpu"], as_json=asked["as_json"]
-        ),
-    )
+    deed = Deed("POST", ("submissions", number, "cancel"), {"reason": reason})
+    return desk.ask(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
+
+
+@click.command()
+@options.number
+@click.argument("text")
+@options.as_json
+@options.place
+@click.pass_obj
+def appeal(desk: Desk, /, place: Place, number: int, *, text: str, as_json: bool) -> int:
+    """Ask to look again at what was decided about your submission NUMBER.
+
+    \b
+    Example:
+      warpboard appeal 12 "it reads the input once; line 4 shows where"
+    """
+    deed = Deed("POST", ("submissions", number, "appeal"), {"text": text})
+    return desk.ask(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
 
 
 @click.command(name="run")
@@ -115,4 +129,4 @@ def run_here(desk: Desk, /, *, as_json: bool, **asked: Any) -> int:
     return run(running.run(desk.disk, desk.harness, desk.screen, wanted, as_json=as_json))
 
 
-COMMANDS = (submit, submission, submissions, show, run_here)
+COMMANDS = (submit, submission, submissions, cancel, appeal, run_here)

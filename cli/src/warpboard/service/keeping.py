@@ -1,0 +1,69 @@
+"""Keeping the books: replay, audit, export, import and the collection of blobs."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from warpboard.domain import audits
+from warpboard.domain.answers import Answer, read
+from warpboard.domain.audits import Report
+from warpboard.domain.outcome import FAILED, OK
+from warpboard.service.ports import Api, Auditing, Books, Replaying, Screen
+
+TARGET_LENGTH_MAX = 500
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """The books of the platform in a folder; each command returns its exit code."""
+
+    books: Books
+    screen: Screen
+    folder: Path
+    as_json: bool
+
+    async def replay(self, asked: Replaying) -> int:
+        """Compare a projection with one folded anew; 1 if they differ. Errors: Refused; Failed."""
+        answer = await self.books.replay(self.folder, asked)
+        self._tell(answer, audits.replay_lines)
+        return OK if answer["is_equal"] else FAILED
+
+    async def audit(self, asked: Auditing) -> int:
+        """Check a leaderboard and its log; 1 if anything is not as it must be."""
+        answer = await self.books.audit(self.folder, asked)
+        found = read(answer, Report)
+        self._tell(answer, lambda _: audits.report_lines(found))
+        return OK if found.is_clean else FAILED
+
+    async def export(self, file: Path, *, with_blobs: bool) -> int:
+        """Write the log into a file; 1 if a blob that it names is not there any more."""
+        answer = await self.books.export(self.folder, file, with_blobs=with_blobs)
+        self._tell(answer, audits.export_lines)
+        return FAILED if answer.get("blobs_missing") else OK
+
+    async def import_(self, file: Path, actor: str) -> int:
+        """Fill an empty log from a file."""
+        self._tell(await self.books.import_(self.folder, file, actor), audits.import_lines)
+        return OK
+
+    async def collect(self) -> int:
+        """Say which blobs that no event names would be removed."""
+        answer = await self.books.collect(self.folder, is_trial=True)
+        self._tell(answer, audits.collection_lines)
+        return OK
+
+    async def remove(self, api: Api, reason: str) -> int:
+        """Remove blobs that no event names, once it is in the log who wanted it, and why."""
+        target = str(self.folder)[-TARGET_LENGTH_MAX:]
+        said = {"command": "gc --apply", "target": target, "reason": reason}
+        await api.act("POST", "admin", "acted", said=said)
+        answer = await self.books.collect(self.folder, is_trial=False)
+        self._tell(answer, audits.collection_lines)
+        return OK
+
+    def _tell(self, answer: Answer, lines: Callable[[Answer], Iterable[str]]) -> None:
+        if self.as_json:
+            self.screen.json(answer)
+            return
+        for line in lines(answer):
+            self.screen.say(line)

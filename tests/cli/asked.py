@@ -1,0 +1,21 @@
+"""Runs commands in an environment of their own, against a stand-in where the platform would be."""
+
+from click.testing import CliRunner, Result
+
+from tests.cli.standin import Heard, Say, standing
+from warpboard.__main__ import desk
+from warpboard.terminal.group import commands
+
+UNSET = ("WARPBOARD_URL", "WARPBOARD_PARTICIPANT", "WARPBOARD_OPERATOR_TOKEN")
+
+
+def warpboard(*arguments: object, **environ: str) -> Result:
+    """Run a command in an environment of its own."""
+    given = dict.fromkeys(UNSET) | environ
+    return CliRunner().invoke(commands(desk), [str(one) for one in arguments], env=given)
+
+
+def asked(say: Say, *arguments: object, **environ: str) -> tuple[Result, list[Heard]]:
+    """Run a command against a stand-in; how it ended, and what was asked."""
+    with standing(say) as standin:
+        return warpboard(*arguments, "--url", standin.url, **environ), standin.heard

@@ -1,0 +1,87 @@
+"""What an audit found, and what a replay, a copy and a collection did, in lines."""
+
+from typing import Any
+
+from warpboard.domain.answers import read
+from warpboard.domain.audits import (
+    Report,
+    collection_lines,
+    export_lines,
+    replay_line,
+    replay_lines,
+    report_lines,
+)
+
+SAID = {"is_equal": False, "seq": 9, "entries": 2, "submissions": 1}
+REASON = {
+    "seq": 5,
+    "type": "SubmissionFinished",
+    "at": "2026-01-02T03:04:05Z",
+    "actor": "service:ranker",
+    "sentence": "it may be ranked:\n12.340 us",
+}
+REPORT: dict[str, Any] = {
+    "is_clean": True,
+    "board": {"problem": "matmul", "number": 3, "gpu": "CPU"},
+    "as_of": None,
+    "seq": 90,
+    "events": 91,
+    "chain": "ab12",
+    "seals": 2,
+    "keys": [],
+    "verified_runs": 4,
+    "rows": [{"rank": 1, "account": "a1", "number": 12, "score_us": 12.34, "because": [REASON]}],
+    "findings": [],
+    "live_seq": 90,
+    "differences": [],
+}
+
+
+def lines(change: dict[str, Any]) -> list[str]:
+    return list(report_lines(read(REPORT | change, Report)))
+
+
+def test_a_rebuild_tells_whether_it_is_equal() -> None:
+    assert replay_line(SAID | {"is_equal": True}).startswith("rebuilt from event 1: equal ")
+    assert replay_line(SAID) == (
+        "rebuilt from event 1: NOT equal (up to event 9: 2 entries, 1 submission)"
+    )
+
+
+def test_each_difference_of_a_rebuild_has_a_line() -> None:
+    difference = {"kind": "entry", "live": {"number": 1}, "rebuilt": None}
+    assert list(replay_lines(SAID | {"differences": [difference], "is_switched": True}))[1:] == [
+        "entry: live {'number': 1}, rebuilt None",
+        "switched: readers see what was folded anew",
+    ]
+
+
+def test_a_clean_audit_explains_each_row_and_says_so_last() -> None:
+    found = lines({"as_of": "2026-01-02T00:00:00+00:00"})
+    assert found[0] == "matmul on CPU, version 3, as of 2026-01-02T00:00:00+00:00, event 90"
+    assert "SubmissionFinished by service:ranker: it may be ranked: 12.340 us" in found[-2]
+    assert found[-1].startswith("clean: ")
+
+
+def test_an_audit_that_is_not_clean_names_the_first_event() -> None:
+    findings = [{"seq": 7, "what": "the chain breaks"}]
+    found = lines({"is_clean": False, "findings": findings, "differences": ["rank 1 differs"]})
+    assert found[-2:] == [
+        "NOT CLEAN from event 7 on: the chain breaks",
+        "NOT EQUAL: rank 1 differs",
+    ]
+
+
+def test_a_copy_that_lacks_blobs_says_so() -> None:
+    said = {"events": 3, "file": "f", "chain": "ab", "blobs": 1, "blobs_missing": ["d1", "d2"]}
+    assert list(export_lines(said))[-1] == "MISSING: 2 blobs that events name"
+
+
+def test_a_trial_says_how_blobs_are_removed() -> None:
+    said = {"is_trial": True, "removed": 1, "removed_bytes": 5000, "blobs": 3, "blobs_old": 2}
+    assert list(collection_lines(said)) == [
+        "1 blob that no event names would be removed (5,000 bytes)",
+        "of 3 blobs, 2 older than two days",
+        "to remove them: warpboard gc --apply --reason TEXT",
+    ]
+    assert next(collection_lines(said | {"is_trial": False})).endswith("removed (5,000 bytes)")

@@ -1,0 +1,161 @@
+"""What anybody may ask: queues, quotas, histories, records, traces, and how the platform is."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.answers import ANSWER, RECEIVED_AT
+from tests.cli.asked import asked
+from tests.cli.standin import Heard, in_turn
+
+AGENT = {"id": "a1", "gpu": "CPU", "level": "none", "is_alive": True, "is_free": True}
+HELD = AGENT | {"standing": "cordoned", "standing_reason": "drifts"}
+JOB = {"submission": "s1", "number": 12, "position": 1, "eta_s": 3.2, "eta_p90_s": 9.0}
+PAUSED = {"submission": "s2", "position": 2, "why": "the pool is paused: heat"}
+POOL = {
+    "gpu": "CPU",
+    "depth": 2,
+    "paused": "heat",
+    "agents_free": 1,
+    "agents_busy": 0,
+    "run_s_p50": 4.0,
+    "forecast": [JOB, PAUSED],
+}
+OTHER = {"gpu": "H100", "depth": 0}
+QUEUE = {"items": [], "pools": [POOL, OTHER], "parked": {"seq": 9, "error": "no fold"}}
+BALANCE = {"bucket": "m.CPU.ranked", "limit": 5, "used": 2, "remaining": 3, "window_s": 3600.0}
+PAST = {"number": 12, "verdict": "passed", "score_us": 4.0, "counts": True, "was_best": True}
+RECORD = {"seq": 9, "number": 12, "score_us": 4.0, "previous_us": 5.0, "at": RECEIVED_AT}
+
+
+def answering(answers: dict[str, Any]) -> Any:
+    """Says to each path what is there for it."""
+
+    def say(heard: Heard) -> tuple[int, Any]:
+        path = heard.path.partition("?")[0].removeprefix("/v1/")
+        if path in answers:
+            return 200, answers[path]
+        return 403, {"detail": "operators are let in nowhere", "code": "operator_access_off"}
+
+    return say
+
+
+def test_a_queue_shows_who_waits_and_why() -> None:
+    result, _ = asked(in_turn((200, QUEUE)), "queue", "--gpu", "cpu")
+    assert result.exit_code == 0
+    for words in ("paused: heat", "3 s", "s2", "the pool is paused: heat"):
+        assert words in result.stdout
+    assert "H100" not in result.stdout
+
+
+def test_a_queue_of_an_unknown_gpu_type_is_refused() -> None:
+    result, _ = asked(in_turn((200, QUEUE)), "queue", "--gpu", "TPU")
+    assert result.exit_code == 2
+    assert "'TPU'" in result.stderr
+
+
+def test_agents_say_what_holds_them_back() -> None:
+    result, _ = asked(in_turn((200, {"items": [HELD]})), "agents")
+    assert "cordoned: drifts" in result.stdout
+
+
+def test_a_quota_tells_what_is_left_or_that_there_is_no_limit() -> None:
+    result, heard = asked(in_turn((200, {"items": [BALANCE]})), "quota", "m", "--gpu", "CPU")
+    assert heard[0].path == "/v1/quota?problem=m&gpu=CPU"
+    assert result.stdout.splitlines()[2].split()[:5] == ["m.CPU.ranked", "2", "5", "3", "hour"]
+    result, _ = asked(in_turn((200, {"items": []})), "quota")
+    assert result.stdout == "no limit holds for you\n"
+
+
+def test_a_history_is_of_every_leaderboard_of_ones_own() -> None:
+    board = {"participant": "ada", "problem": "m", "problem_version": 1, "items": [PAST]}
+    answers = {
+        "problems": {"items": [{"slug": "m", "number": 1, "title": "M", "gpus": ["CPU"]}]},
+        "problems/m": {"slug": "m", "number": 1, "title": "M", "gpus": ["CPU"]},
+        "participants/ada/history": board | {"gpu": "CPU"},
+    }
+    result, heard = asked(answering(answers), "history", "--as", "ada")
+    assert "best so far" in result.stdout
+    assert heard[-1].path == "/v1/participants/ada/history?problem=m&gpu=CPU"
+
+
+def test_records_tell_what_was_before_them() -> None:
+    result, heard = asked(in_turn((200, {"items": [RECORD]})), "records", "m", "CPU")
+    assert heard[0].path == "/v1/leaderboards/m/CPU/records"
+    assert "5 µs" in result.stdout
+    assert "stands" in result.stdout
+
+
+def test_a_trace_tells_whose_event_it_was_and_who_said_it() -> None:
+    began = {"seq": 14, "type": "RunStarted", "at": "2026-01-02T03:04:06.178+00:00"}
+    began |= {"actor": "agent:a1", "agg": "run.a1.0123456789"}
+    answer = ANSWER | {"timeline": [*ANSWER["timeline"], began]}
+    result, _ = asked(in_turn((200, answer)), "trace", 12)
+    line = result.stdout.splitlines()[3]
+    assert "+0.500 s  run …56789  RunStarted" in line
+    assert "agent:a1" in line
+
+
+def test_a_past_leaderboard_is_asked_for_by_its_instant() -> None:
+    board = {"problem": "m", "problem_version": 3, "gpu": "CPU", "items": []}
+    past = ("show", "m", "--gpu", "CPU", "--as-of", "2026-01-02T03:04:05Z")
+    say = in_turn((200, board | {"as_of_at": "2026-01-02T03:04:05Z"}))
+    result, heard = asked(say, *past)
+    assert heard[0].path == "/v1/leaderboards/m/CPU?as_of=2026-01-02T03%3A04%3A05%2B00%3A00"
+    assert "as of 2026-01-02" in result.stdout
+    result, _ = asked(in_turn((200, board)), *past)
+    assert result.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "said"),
+    [
+        (("cancel", "12", "--reason", "r"), "submissions/12/cancel", {"reason": "r"}),
+        (("appeal", "12", "look"), "submissions/12/appeal", {"text": "look"}),
+    ],
+)
+def test_a_participants_deed_is_one_request(
+    words: tuple[str, ...], path: str, said: dict[str, str]
+) -> None:
+    result, (heard,) = asked(in_turn((202, {"event": "Made", "seq": 7})), *words, "--as", "ada")
+    assert (heard.method, heard.path) == ("POST", f"/v1/{path}")
+    assert json.loads(heard.body) == said
+    assert heard.headers["warpboard-participant"] == "ada"
+    assert result.stdout == "done: Made, event 7\n"
+
+
+PLATFORM = {"agents": {"items": [HELD]}, "queue": QUEUE, "intake": {"paused": "a new disk"}}
+
+
+def test_status_says_in_words_what_is_held_back() -> None:
+    letters = {"items": [{"consumer": "c", "seq": 1, "reason": "r"}]}
+    say = answering(PLATFORM | {"admin/deadletters": letters})
+    result, _ = asked(say, "status", WARPBOARD_OPERATOR_TOKEN="secret-token")
+    assert result.stdout.splitlines()[-5:] == [
+        "intake is paused: a new disk",
+        "pool CPU is paused: heat",
+        "agent a1 is cordoned: drifts",
+        "the read models stand before event 9: no fold",
+        "1 event given up by their consumers: warpboard deadletters list",
+    ]
+
+
+def test_status_in_json_has_all_of_it() -> None:
+    result, _ = asked(answering(PLATFORM), "status", "--json")
+    assert json.loads(result.stdout) == {
+        "is_up": True,
+        "processes": [],
+        "agents": [HELD],
+        "queue": [],
+        "pools": [POOL, OTHER],
+        "parked": {"seq": 9, "error": "no fold"},
+        "intake_paused": "a new disk",
+        "dead_letters": None,
+    }
+
+
+def test_a_status_without_trouble_says_so() -> None:
+    calm = {"agents": {"items": [AGENT]}, "queue": {"items": []}, "intake": {"paused": None}}
+    result, _ = asked(answering(calm), "status")
+    assert result.stdout.splitlines()[-1] == "nothing is held back"
