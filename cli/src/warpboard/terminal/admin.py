@@ -1,6 +1,7 @@
 """The group `admin`: what operators decide, each an event with their name and their reason."""
 
 import click
+from click import IntRange
 
 from warpboard.service import reviewing
 from warpboard.terminal import machines, moderation, options
@@ -66,7 +67,7 @@ def list_letters(desk: Desk, /, place: Place, *, as_json: bool) -> int:
 
 @letters.command(name="show")
 @click.argument("consumer")
-@click.argument("seq", type=click.IntRange(min=1))
+@click.argument("seq", type=IntRange(min=1))
 @options.as_json
 @options.office
 @click.pass_obj
@@ -90,7 +91,7 @@ REDRIVE = Shape(
     'ranker-announce 118 --reason "the URL is back"',
     (
         click.argument("consumer"),
-        click.argument("seq", type=click.IntRange(min=1)),
+        click.argument("seq", type=IntRange(min=1)),
         options.reason,
     ),
 )

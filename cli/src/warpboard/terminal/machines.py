@@ -1,6 +1,7 @@
 """Operators' commands for intake, pools, agents and projections."""
 
 import click
+from click import FloatRange, IntRange
 
 from warpboard.terminal import options
 from warpboard.terminal.deeds import Shape
@@ -51,12 +52,10 @@ SHAPES = (
         "H200 --submission 12 --every 3600 --ratio-max 1.1",
         (
             GPU,
-            click.option(
-                "--submission", type=click.IntRange(min=1), required=True, help="Its number."
-            ),
+            click.option("--submission", type=IntRange(min=1), required=True, help="Its number."),
             click.option(
                 *("--every", "every_s"),
-                type=click.FloatRange(10, 2_592_000),
+                type=FloatRange(10, 2_592_000),
                 default=3600.0,
                 show_default=True,
                 metavar="SECONDS",
@@ -64,7 +63,7 @@ SHAPES = (
             ),
             click.option(
                 "--ratio-max",
-                type=click.FloatRange(1, 100, min_open=True),
+                type=FloatRange(1, 100, min_open=True),
                 default=1.1,
                 show_default=True,
                 help="How many times its usual time is bad.",
@@ -127,7 +126,7 @@ SHAPES = (
         'ranker 118 --reason "it was written by hand"',
         (
             click.argument("name"),
-            click.argument("seq", type=click.IntRange(min=1)),
+            click.argument("seq", type=IntRange(min=1)),
             options.reason,
         ),
     ),

@@ -1,9 +1,11 @@
 """Operators' commands for submissions and participants."""
 
 import click
+from click import FloatRange
 
 from warpboard.terminal import options
 from warpboard.terminal.deeds import Shape
+from warpboard.terminal.options import Instant
 
 UNLIMITED = "none"
 
@@ -93,9 +95,7 @@ SHAPES = (
         'mallory --until 2027-01-01T00:00:00Z --reason "shared accounts"',
         (
             NAME,
-            click.option(
-                "--until", "until_at", type=options.Instant(), help="For ever if not given."
-            ),
+            click.option("--until", "until_at", type=Instant(), help="For ever if not given."),
             options.reason,
         ),
     ),
@@ -119,7 +119,7 @@ SHAPES = (
             ),
             click.option(
                 *("--window", "window_s"),
-                type=click.FloatRange(1, 31_622_400),
+                type=FloatRange(1, 31_622_400),
                 default=86_400.0,
                 show_default=True,
                 metavar="SECONDS",
