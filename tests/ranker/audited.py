@@ -25,6 +25,7 @@ class Town:
 
     def __init__(self, folder: Path) -> None:
         self.log = MemoryLog()
+        self.at = T0
         self.agent = load_key(folder / "agent.key")
         self.sealer = load_key(folder / "seal.key")
 
@@ -50,7 +51,7 @@ class Town:
 
     def envelope(self, agg: str, fact: Fact, actor: str = "service:test") -> Envelope:
         """An event that was not said yet."""
-        return seal(fact, agg, Stamp(new_id(), T0, actor, "", ""))
+        return seal(fact, agg, Stamp(new_id(), self.at, actor, "", ""))
 
     async def live(self, *lives: Life, key: SigningKey | None = None) -> None:
         """Whole lives up to their end, with runs signed by the agent or by another's key."""

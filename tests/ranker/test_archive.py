@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ranker.archive.keeping import Sealer, keep
-from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, Seals, archive
+from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, Shelf, archive
 from ranker.archive.running import Archiving, Sealing
 from ranker.commands.replaying import Unwatched
 from ranker.domain.kept import kept
@@ -136,7 +136,7 @@ async def test_seals_are_read_newest_first(copy: Archive, dsn: str) -> None:
     await log.append(New(second, 1))
     await keep(log, copy, Unwatched(), until=2)
     async with pool(dsn, 1, 1) as connections:
-        found = await Seals(connections).newest(10)
+        found = await Shelf(connections).newest(10)
     assert [one.seq for one in found] == [2, 1]
 
 

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from ranker.archive.keeping import keep
-from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, Seals, archive
+from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, Shelf, archive
 from ranker.audit.auditing import Live, Question, audit
 from ranker.audit.copies import ArchiveCopy, FileCopy
 from ranker.commands.replaying import Unwatched
@@ -159,7 +159,7 @@ async def test_seals_and_their_key_are_public(place: Place, postgres_dsn: str) -
     async with pool(postgres_dsn, 1, 1) as connections:
         app = FastAPI()
         install(app)
-        audit_reads(app, Seals(connections), place.town.seal_key)
+        audit_reads(app, Shelf(connections), place.town.seal_key)
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app), base_url="http://ranker"
         ) as http:

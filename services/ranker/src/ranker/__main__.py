@@ -8,9 +8,10 @@ from dataclasses import asdict
 
 from ranker import commands
 from ranker.announce import announce
+from ranker.archive.past import ArchivedPast
 from ranker.archive.postgres import PACKAGE as ARCHIVE_PACKAGE
 from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
-from ranker.archive.postgres import Seals
+from ranker.archive.postgres import Shelf
 from ranker.archive.running import Archiving, Sealing
 from ranker.domain.seals import Rhythm
 from ranker.gc import Collection, collect
@@ -101,8 +102,10 @@ async def _run(settings: Settings, life: Life) -> None:
     LogMetrics("ranker", log)
     archiving = Archiving(log, dsn, life)
     async with pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
-        app = application(Reader(connections), news, live, log.last, blobs)
-        audit(app, Seals(connections), public_key(sealing.key) if sealing else None)
+        reader, shelf = Reader(connections), Shelf(connections)
+        app = application(reader, news, live, log.last, blobs)
+        app.state.past = ArchivedPast(shelf, reader)
+        audit(app, shelf, public_key(sealing.key) if sealing else None)
         await until_first(
             serve(
                 Metered(app, "ranker"), settings.listen.host, settings.listen.port, life.stopping

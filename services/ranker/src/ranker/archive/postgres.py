@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any
 
 from psycopg import AsyncConnection, OperationalError
@@ -19,6 +20,7 @@ SCHEMA = "archive"
 NAME = "archive"
 TYPES = ("int8", "text", "text", "timestamptz", "bytea", "bytea")
 SEALS_MAX = 1000
+THEN_MAX = 500_000
 
 
 class Archive:
@@ -93,18 +95,33 @@ async def archive(dsn: str, schema: str = SCHEMA) -> AsyncIterator[Archive]:
         raise Failed(f"the archive cannot be reached: {error}") from error
 
 
-class Seals:
-    """The seals, for many readers at once."""
+class Shelf:
+    """The archive for many readers at once, on connections of the read models."""
 
     def __init__(self, pool: AsyncConnectionPool) -> None:
         self.pool = pool
 
     async def newest(self, limit: int) -> list[Recorded]:
         """The newest seals first, at most 1000. Errors: Failed."""
-        sql = statements(PACKAGE, "archive.sql")["seals"].encode()
+        rows = await self._rows("seals", {"limit": min(limit, SEALS_MAX)})
+        return [_recorded(*row) for row in rows]
+
+    async def then(self, problem: str, gpu: str, at: datetime) -> tuple[int, list[Recorded]]:
+        """The last sequence at an instant, and all that mattered to a leaderboard. Errors: Failed.
+
+        It reads the whole archive once, in Postgres.
+        """
+        ((seq,),) = await self._rows("newest_then", {"at": at})
+        values = {"problem": problem, "gpu": gpu, "at": at, "limit": THEN_MAX}
+        rows = await self._rows("then", values)
+        if len(rows) == THEN_MAX:
+            raise Failed(f"over {THEN_MAX} events make that leaderboard: audit it instead")
+        return int(seq), [_recorded(*row) for row in rows]
+
+    async def _rows(self, statement: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
+        sql = statements(PACKAGE, "archive.sql")[statement].encode()
         try:
             async with self.pool.connection() as connection:
-                cursor = await connection.execute(sql, {"limit": min(limit, SEALS_MAX)})
-                return [_recorded(*row) for row in await cursor.fetchall()]
+                return await (await connection.execute(sql, values)).fetchall()
         except (OperationalError, PoolTimeout, PoolClosed) as error:
-            raise Failed("the seals cannot be read for a moment; ask again") from error
+            raise Failed("the archive cannot be read for a moment; ask again") from error

@@ -1,7 +1,7 @@
 """Problems, their leaderboards, and where a submission stands."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from fastapi import FastAPI, Query
 
@@ -16,6 +16,14 @@ LIMIT_MAX = 200
 
 Row = dict[str, Any]
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
+
+
+class Past(Protocol):
+    """Leaderboards as they were; `past` of the application's state, where they are kept."""
+
+    async def board(self, board: Board, at: datetime, limit: int) -> tuple[int, list[Row]]:
+        """The sequence that was the last then, and the rows, best first. Errors: Failed."""
+        ...
 
 
 def boards(app: FastAPI, reader: Reads, news: News) -> None:
@@ -37,17 +45,19 @@ def boards(app: FastAPI, reader: Reads, news: News) -> None:
     ) -> dict[str, Any]:
         """One leaderboard, best first; what cannot be told apart has one rank."""
         found, board = await named(reader, slug, gpu, version)
-        if as_of is not None:
-            what = "read models know the present alone: ask the log, by `warpboard audit --as-of`"
-            raise Refused("not_supported", what, "as_of")
-        checkpoint = await reader.rows("checkpoint")
+        if as_of is None:
+            (checkpoint,) = await reader.rows("checkpoint")
+            seq, items = checkpoint["seq"], await _items(reader, board, limit)
+        else:
+            seq, items = await _then(app, board, as_of, limit)
         return {
             "problem": board.problem,
             "title": found["title"],
             "problem_version": board.problem_number,
             "gpu": board.gpu,
-            "items": await _items(reader, board, limit),
-            "as_of": checkpoint[0]["seq"],
+            "items": items,
+            "as_of": seq,
+            "as_of_at": as_of,
             "parked": standing(news),
         }
 
@@ -100,6 +110,15 @@ async def _problem(reader: Reads, slug: str) -> Row:
     if not rows:
         raise Refused("unknown_problem", f"there is no problem {slug!r}", "problem")
     return rows[0]
+
+
+async def _then(app: FastAPI, board: Board, at: datetime, limit: int) -> tuple[int, list[Row]]:
+    past: Past | None = getattr(app.state, "past", None)
+    if past is None:
+        raise Refused("not_supported", "this ranker has no archive: it keeps no past", "as_of")
+    if at.tzinfo is None:
+        raise Refused("invalid_request", f"as_of {at} has no zone: end it with Z", "as_of")
+    return await past.board(board, at, limit)
 
 
 async def _items(reader: Reads, board: Board, limit: int) -> list[Row]:

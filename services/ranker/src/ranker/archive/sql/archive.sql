@@ -31,3 +31,29 @@ select seq, body from archive.event_archive
 where subject = 'events.audit.seal'
 order by seq desc
 limit %(limit)s;
+
+-- name: newest_then
+-- The last event that had happened by an instant.
+select coalesce(max(seq), 0) from archive.event_archive where at <= %(at)s;
+
+-- name: then
+-- What had happened by an instant to everything that ever counted on a leaderboard; the read
+-- models, on whose connection this runs, know which submissions that are.
+select seq, body
+from archive.event_archive
+where at <= %(at)s and subject in (
+    select 'events.problem.' || %(problem)s
+    union all
+    select 'events.submission.' || submission
+    from result where problem = %(problem)s and gpu = %(gpu)s
+    union all
+    select 'events.moderation.' || submission
+    from result where problem = %(problem)s and gpu = %(gpu)s
+    union all
+    select 'events.account.' || account
+    from result where problem = %(problem)s and gpu = %(gpu)s
+    union all
+    select 'events.rejudge.' || id from rejudge where problem = %(problem)s
+)
+order by seq
+limit %(limit)s;
