@@ -108,6 +108,15 @@ def subject(agg: str) -> str:
     return f"events.{agg}"
 
 
+def aggregate(subject: str) -> str:
+    """The aggregate whose events lie on a subject.
+
+    >>> aggregate(subject(problem("matmul")))
+    'problem.matmul'
+    """
+    return subject.removeprefix("events.")
+
+
 def last_token(agg: str) -> str:
     """The id at the end of an aggregate's name.
 

@@ -53,6 +53,7 @@ UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Envelope).decode
 _decoders = {name: msgspec.json.Decoder(fact) for name, fact in CATALOGUE.items()}
+_homes = {name: f"{fact.aggregate}." for name, fact in CATALOGUE.items()}
 
 
 def seal(fact: Fact, agg: str, stamp: Stamp) -> Envelope:
@@ -77,6 +78,23 @@ def pack(envelope: Envelope) -> bytes:
     if len(body) > limit:
         raise ValueError(f"{envelope.type} has {len(body)} bytes, over {limit}: name a blob in it")
     return body
+
+
+def read(agg: str, body: bytes) -> Envelope:
+    """The envelope of what lies on an aggregate: that counts, whatever the event says of itself.
+
+    Errors: msgspec.DecodeError.
+    """
+    envelope = decode(body)
+    return envelope if envelope.agg == agg else msgspec.structs.replace(envelope, agg=agg)
+
+
+def is_at_home(envelope: Envelope) -> bool:
+    """Whether an event lies where its type belongs; elsewhere it is forged, and means nothing.
+
+    An agent may write on the subjects of its runs what it likes: it is no verdict on others.
+    """
+    return envelope.agg.startswith(_homes.get(envelope.type, ""))
 
 
 def fact_of(envelope: Envelope) -> Fact:

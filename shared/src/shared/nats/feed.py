@@ -8,8 +8,8 @@ from shared.event_log import Gap, Recorded
 from shared.nats.counts import Counts
 from shared.nats.pull import Pace, Pull, held_back, stream_sequence
 from shared.nats.streams import SECOND_NS, Settings, state
-from shared.subjects import STREAM
-from shared.wire import decode
+from shared.subjects import STREAM, aggregate
+from shared.wire import read
 
 FORGOTTEN_S = 60
 PACE = Pace()
@@ -91,9 +91,9 @@ class NatsFeed:
             self._damage = Gap(f"after event {self._received} came {seq}")
             return
         try:
-            recorded = Recorded(seq, decode(message.data), message.data)
+            envelope = read(aggregate(message.subject), message.data)
         except msgspec.DecodeError as error:
             self._damage = error
             return
         self._received, self._reply = seq, message.reply
-        self._buffer.append(recorded)
+        self._buffer.append(Recorded(seq, envelope, message.data))
