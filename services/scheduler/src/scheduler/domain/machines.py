@@ -33,11 +33,8 @@ def canary_over(board: Board, job: Job) -> None:
 
 def _assigned(board: Board, event: Recorded, fact: events.JobAssigned, id_: str) -> None:
     name, job = _writer(event), board.jobs.get(fact.job)
-    # A run counts only if the lease of its job, which no agent can write, names its agent; and
-    # no agent takes another's run by its name.
-    is_leased = job is not None and job.run is not None and name in job.agents
-    if job is None or job.run is None or not is_leased or _is_taken(board, event, id_):
-        name_spoilt(board, event, id_)
+    if job is None or job.run is None or not _is_leased(board, job, name, id_):
+        strayed(board, event)
         return
     board.runs[id_] = Run(
         id=id_,
@@ -56,11 +53,6 @@ def _assigned(board: Board, event: Recorded, fact: events.JobAssigned, id_: str)
 def _writer(event: Recorded) -> str:
     """The agent on whose subject an event of a run lies."""
     return event.envelope.agg.split(".")[1]
-
-
-def _is_taken(board: Board, event: Recorded, id_: str) -> bool:
-    run = board.runs.get(id_)
-    return run is not None and run.agent != _writer(event)
 
 
 def _is_leased(board: Board, job: Job, name: str, id_: str) -> bool:
@@ -87,7 +79,7 @@ def strayed(board: Board, event: Recorded) -> None:
 def _run_moved(board: Board, event: Recorded, fact: Any, id_: str) -> None:
     run = board.runs.get(id_)
     if run is None or run.agent != _writer(event):
-        name_spoilt(board, event, id_)
+        _name_spoilt(board, event, id_)
         return
     if run.end is not None:
         return
@@ -102,7 +94,7 @@ def _run_moved(board: Board, event: Recorded, fact: Any, id_: str) -> None:
         _run_over(board, event, run, fact)
 
 
-def name_spoilt(board: Board, event: Recorded, id_: str) -> None:
+def _name_spoilt(board: Board, event: Recorded, id_: str) -> None:
     """An agent that writes where its next order belongs gets it elsewhere, and a bad mark."""
     agent = board.agents.get(_writer(event))
     if agent is not None and id_ == next_run(_writer(event), agent.last_run):
