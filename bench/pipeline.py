@@ -1,6 +1,7 @@
 """Submissions/s through HTTP to the leaderboard, and what the platform adds to a run.
 
-`python -m bench.pipeline [--quick]`. No-op agents pass at once, so all time is the platform's.
+`python -m bench.pipeline [--quick] [--agents N ...]`. No-op agents pass at once, so all time is
+the platform's.
 Sustained: so many clients that each submits, waits until its submission is over in the log, and
 submits again. Half load: submissions at fixed instants, half as many a second. Beside it, on the
 same nats-server and so with the same durability (every append synced), the bare publish limit.
@@ -99,8 +100,10 @@ async def _one(client: Client, witness: Witness, who: str, number: int) -> float
     return await witness.end(answer.json()["submissions"][0]["id"]) - began
 
 
-async def sustained(platform: Platform, witness: Witness, plan: Plan) -> dict[str, float]:
-    """Ended submissions and events per second, in the steady part; seconds of processor too."""
+async def sustained(
+    platform: Platform, witness: Witness, plan: Plan, agents: int
+) -> dict[str, float]:
+    """Ended submissions and events per second when steady, and processor milliseconds of each."""
 
     async def work(number: int) -> None:
         async with Client(platform.url) as client:
@@ -110,12 +113,13 @@ async def sustained(platform: Platform, witness: Witness, plan: Plan) -> dict[st
     async with _beside(*(work(number) for number in range(CLIENTS))):
         await asyncio.sleep(plan.warm_s)
         ends, events, began = witness.ends, witness.events, time.perf_counter()
-        pids = platform.pids()
-        before = spent(pids)
+        pids = platform.pids() | {"agents": agents}
+        before, ours = spent(pids), time.process_time()
         await asyncio.sleep(plan.measured_s)
         took_s = time.perf_counter() - began
         done = max(1, witness.ends - ends)
         cost = {name: 1e3 * (s - before[name]) / done for name, s in spent(pids).items()}
+        cost["bench"] = 1e3 * (time.process_time() - ours) / done
         events = witness.events - events
     return {"rate": done / took_s, "events": events / took_s} | cost
 
@@ -202,7 +206,7 @@ async def with_agents(
     process = platform.agents(count, names, GPU)
     try:
         await _await_agents(bus, count, names)
-        found: dict[str, Any] = await sustained(platform, witness, plan)
+        found: dict[str, Any] = await sustained(platform, witness, plan, process.pid)
         await asyncio.sleep(SETTLE_S)
         found["latencies"] = await paced(platform, witness, found["rate"] / 2, plan.measured_s)
     finally:
@@ -218,7 +222,7 @@ def _print(found: dict[str, Any], many: float) -> None:
         f"{found['events']:7.0f} events/s  {found['events'] / many:5.2f} of the bare limit;  "
         f"half load: p50 {p50:.0f} ms, p99 {p99:.0f} ms  ({found['load']})"
     )
-    named = ("ingest", "scheduler", "ranker", "nats-server", "Postgres")
+    named = ("ingest", "scheduler", "ranker", "nats-server", "Postgres", "agents", "bench")
     costs = "  ".join(f"{name} {found[name]:.1f}" for name in named)
     print(f"              processor ms a submission: {costs}")
 
@@ -244,7 +248,10 @@ def main() -> None:
     """Measure on a platform of our own, and stop it."""
     parser = argparse.ArgumentParser(prog="python -m bench.pipeline", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer agents, a few seconds each")
-    plan = QUICK if parser.parse_args().quick else LONG
+    parser.add_argument("--agents", type=int, nargs="+", help="numbers of one's own")
+    told = parser.parse_args()
+    plan = QUICK if told.quick else LONG
+    plan = plan._replace(agents=tuple(told.agents or plan.agents))
     with tempfile.TemporaryDirectory() as home:
         platform = Platform(Path(home, "bench"))
         try:

@@ -8,7 +8,7 @@ knew the whole log until they have dealt with one new event.
 
 import argparse
 import asyncio
-import subprocess
+import os
 import sys
 import tempfile
 import time
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import replay_log
-from bench.noop_platform import load, peak_mib
-from bench.replay_place import Ground, Running, ask
+from bench.noop_platform import cpu_s, load, peak_mib
+from bench.replay_place import Cost, Ground, Running, ask, cost
 from shared import subjects
 from shared.clock import now
 from shared.event_log import New
@@ -40,26 +40,25 @@ class Row(NamedTuple):
     """What one length of the log cost."""
 
     events: int
-    bare_s: float
-    first_s: float
-    first_mib: float
-    rebuild_s: float
-    rebuild_mib: float
+    bare: Cost
+    first: Cost
+    rebuild: Cost
     ranker_start_s: float
     scheduler_start_s: float
     load: str
 
 
-def measure(events: int, folder: Path, empty: float) -> Row:
-    """Everything for one length; `empty` is what a rebuild of next to nothing takes."""
+def measure(events: int, folder: Path, nothing: Row | None) -> Row:
+    """Everything for one length, without what the same takes for next to `nothing`."""
     ground = Ground(folder)
     try:
         asyncio.run(_write(ground.nats.url, events))
-        bare_s = _bare(ground, events)
+        bare = _bare(ground, events)
         with ground.service("ranker") as ranker:
             first_s = _until(lambda: _folded(ground) >= events, ranker, FOLDING_STEP_S)
-            first_mib = peak_mib(ranker.process.pid)
-        rebuild_s, rebuild_mib, _ = ground.command("ranker", "rebuild")
+            pid = ranker.process.pid
+            first = Cost(first_s, cpu_s(pid), peak_mib(pid))
+        rebuild = ground.command("ranker", "rebuild")
         with ground.service("ranker") as ranker:
             last = asyncio.run(_submit(ground.nats.url, "ranker"))
             ranker_start_s = _until(lambda: _folded(ground) >= last, ranker)
@@ -67,16 +66,13 @@ def measure(events: int, folder: Path, empty: float) -> Row:
         scheduler_start_s = _scheduler_start(ground, "second")
     finally:
         ground.stop()
-    return Row(
-        events=events,
-        bare_s=bare_s,
-        first_s=first_s - empty,
-        first_mib=first_mib,
-        rebuild_s=rebuild_s - empty,
-        rebuild_mib=rebuild_mib,
-        ranker_start_s=ranker_start_s,
-        scheduler_start_s=scheduler_start_s,
-        load=load(),
+    row = Row(events, bare, first, rebuild, ranker_start_s, scheduler_start_s, load())
+    if nothing is None:
+        return row
+    return row._replace(
+        bare=bare.less(nothing.bare),
+        first=first.less(nothing.first),
+        rebuild=rebuild.less(nothing.rebuild),
     )
 
 
@@ -89,12 +85,12 @@ async def _write(url: str, events: int) -> None:
     await nc.close()
 
 
-def _bare(ground: Ground, events: int) -> float:
+def _bare(ground: Ground, events: int) -> Cost:
     where = ground.folder / "nats.url"
     where.touch(mode=0o600)
     where.write_text(ground.nats.url)
     command = [sys.executable, "-m", "bench.replay_bare", str(where), str(events)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return cost(command, os.environ)
 
 
 def _folded(ground: Ground) -> int:
@@ -145,28 +141,19 @@ async def _queued(url: str, job: str, scheduler: Running) -> float:
     return time.monotonic() - scheduler.began
 
 
-def _print(rows: list[Row]) -> None:
-    for row in rows:
-        bare, first, rebuild = (row.events / s for s in (row.bare_s, row.first_s, row.rebuild_s))
+def _print(row: Row) -> None:
+    print(
+        f"{row.events:9} events: start with all of it known: ranker {row.ranker_start_s:.2f} s, "
+        f"scheduler {row.scheduler_start_s:.2f} s  ({row.load})"
+    )
+    named = {"bare consumer": row.bare, "ranker from event 1": row.first, "rebuild": row.rebuild}
+    for name, one in named.items():
         print(
-            f"{row.events:9} events: bare consumer {bare:8.0f}/s;  ranker from event 1 "
-            f"{first:8.0f}/s ({first / bare:.2f}), {row.first_mib:.0f} MiB;  rebuild and compare "
-            f"{rebuild:8.0f}/s ({rebuild / bare:.2f}), {row.rebuild_mib:.0f} MiB;  start with all "
-            f"of it known: ranker {row.ranker_start_s:.2f} s, scheduler "
-            f"{row.scheduler_start_s:.2f} s  ({row.load})"
+            f"{name:>30} {row.events / one.s:8.0f}/s, {row.bare.s / one.s:.2f} of bare;  "
+            f"{1e6 * one.cpu_s / row.events:5.1f} us of processor each, "
+            f"{row.bare.cpu_s / one.cpu_s:.2f} of bare;  {one.mib:.0f} MiB",
+            flush=True,
         )
-
-
-def _empty(folder: Path) -> float:
-    """What a rebuild of a log of two events takes: the start of Python, the tables, the end."""
-    ground = Ground(folder)
-    try:
-        asyncio.run(_write(ground.nats.url, 2))
-        with ground.service("ranker") as ranker:
-            _until(lambda: _folded(ground) >= 2, ranker)
-        return ground.command("ranker", "rebuild")[0]
-    finally:
-        ground.stop()
 
 
 def main() -> None:
@@ -175,14 +162,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="short logs alone")
     parser.add_argument("--events", type=int, nargs="+", help="lengths of one's own")
     told = parser.parse_args()
-    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as home:
         Path(home).chmod(0o755)
-        empty = _empty(_folder(home, "empty"))
-        print(f"a rebuild of nothing takes {empty:.2f} s, subtracted below", flush=True)
+        nothing = measure(2, _folder(home, "nothing"), None)
+        said = (
+            f"{name} {cost.s:.2f} s"
+            for name, cost in (("bare", nothing.bare), ("rebuild", nothing.rebuild))
+        )
+        print(f"a start costs {', '.join(said)}, subtracted below", flush=True)
         for events in told.events or (QUICK if told.quick else LONG):
-            rows.append(measure(events, _folder(home, str(events)), empty))
-            _print(rows[-1:])
+            _print(measure(events, _folder(home, str(events)), nothing))
 
 
 def _folder(home: str, name: str) -> Path:

@@ -4,17 +4,17 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
-from shared.servers.process import tail
 from warpboard.processes.services import HOST, PORTS, Place, Service, local_services
 from warpboard.processes.state import ports
 
@@ -69,23 +69,35 @@ class Ground:
             process.send_signal(signal.SIGTERM)
             process.wait(STOP_S_MAX)
 
-    def command(self, name: str, *arguments: str) -> tuple[float, float, str]:
-        """Another command of a service: its seconds, its peak memory in MiB, its last line."""
+    def command(self, name: str, *arguments: str) -> "Cost":
+        """What another command of a service costs."""
         found = next(one for one in local_services(self.place) if one.name == name)
-        environ = {**os.environ, **found.environ}
-        out = self.folder / "command.out"
+        return cost([*found.command, *arguments], {**os.environ, **found.environ})
+
+
+class Cost(NamedTuple):
+    """What a command took: seconds, those of the processor, and its peak memory."""
+
+    s: float
+    cpu_s: float
+    mib: float
+
+    def less(self, other: "Cost") -> "Cost":
+        """What is left without what another took, its memory aside."""
+        return self._replace(s=self.s - other.s, cpu_s=self.cpu_s - other.cpu_s)
+
+
+def cost(command: Sequence[str], environ: Mapping[str, str]) -> Cost:
+    """Run a command to its good end, and say what it cost."""
+    with tempfile.TemporaryFile() as out:
         began = time.monotonic()
-        with out.open("wb") as file, (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [*found.command, *arguments], env=environ, stdout=file, stderr=log
-            )
+        process = subprocess.Popen(command, env=environ, stdout=out, stderr=out)
         _, status, usage = os.wait4(process.pid, 0)
         took_s = time.monotonic() - began
-        said = out.read_text().strip().rpartition("\n")[2]
+        out.seek(0)
         if os.waitstatus_to_exitcode(status) != 0:
-            trouble = said or tail(self.folder / f"{name}.log")
-            raise SystemExit(f"{name} {' '.join(arguments)} failed: {trouble}")
-        return took_s, usage.ru_maxrss / 1024, said
+            raise SystemExit(f"{' '.join(command)} failed: {out.read().decode()[-2000:]}")
+    return Cost(took_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def ask(url: str) -> Any:
