@@ -18,7 +18,7 @@ from ranker.domain.fold import fold
 from ranker.domain.outcomes import apply
 from ranker.domain.rejudging import Ranks, diff
 from ranker.domain.rows import Item, Run, Submission
-from ranker.service import Board, Due, Unfoldable, Waiting
+from ranker.service import Board, Change, Due, Unfoldable, Waiting
 from ranker.service.top import RANKED_MAX, top
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -59,7 +59,7 @@ class ReadModels:
         """The rows of a named statement of sql/read.sql."""
         return await self._rows(self.reads[statement], values)
 
-    async def write(self, after: int, batch: Sequence[Told]) -> set[Board]:
+    async def write(self, after: int, batch: Sequence[Told]) -> Change:
         """Fold a batch in, all or nothing; see the port. Errors: Fenced; Unfoldable."""
         first, last = batch[0].event.seq, batch[-1].event.seq
         with _unfoldable(first):
@@ -67,7 +67,7 @@ class ReadModels:
                 await claim(self.connection, PROJECTION, after, last)
                 rows = fold(await self._load(needs(batch)), batch)
                 await self._keep(rows)
-                return await self._rank(rows)
+                return Change(await self._rank(rows), rows.is_due)
 
     async def park(self, seq: int, reason: str) -> None:
         """Keep the event at which the projection stopped."""
@@ -157,7 +157,7 @@ class ReadModels:
             for step in rows.steps:
                 await self.connection.execute(self.sql[step.statement].encode(), step.values)
 
-    async def _rank(self, rows: Rows) -> set[Board]:
+    async def _rank(self, rows: Rows) -> frozenset[Board]:
         """Choose the entries again that may be others; the leaderboards that may be."""
         boards: list[Row] = []
         if rows.banned:
@@ -172,7 +172,7 @@ class ReadModels:
             values["numbers"] = [row["problem_number"] for row in moved]
             values["accounts"] = [row["account"] for row in moved]
             boards += await self._rows(self.sql["choose_entries"], values)
-        return {Board(**row) for row in boards}
+        return frozenset(Board(**row) for row in boards)
 
     async def _items(self, due: Due, rows: Rows) -> list[Row]:
         """The items of a rejudge with their old results and their drafts."""

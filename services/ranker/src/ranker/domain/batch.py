@@ -14,6 +14,8 @@ from shared.events import Fact
 from shared.subjects import last_token
 
 NUL = b"\\u0000"
+# States in which a verdict, a draft or a preview is due.
+DUE = ("ranking", "given_up", "judged")
 
 
 class Told(msgspec.Struct, frozen=True, gc=False):
@@ -51,6 +53,12 @@ class Rows:
     changed: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
     banned: set[str] = field(default_factory=set)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether somebody waits for a decision."""
+        works: tuple[Work, ...] = (*self.submissions.values(), *self.items.values())
+        return any(work.state in DUE for work in works)
 
     def add(self, submissions: Iterable[Submission], items: Iterable[Item]) -> None:
         """Know rows that were loaded."""

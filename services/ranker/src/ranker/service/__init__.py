@@ -8,6 +8,7 @@ from ranker.service.news import News, Parked
 from ranker.service.ports import (
     Alive,
     Board,
+    Change,
     Deciding,
     Due,
     Metrics,
@@ -22,6 +23,7 @@ __all__ = [
     "Alive",
     "Announcements",
     "Board",
+    "Change",
     "Deciding",
     "Decisions",
     "Due",
@@ -45,16 +47,23 @@ class Ranker:
     decisions: Decisions
     announcements: Announcements
     news: News
-    due: set[Board] | None = None
+    boards: set[Board] | None = None
+    is_due: bool = True
 
     async def run(self) -> None:
         """Fold and decide for ever. Errors: Gap, Fenced, Failed stop it."""
         made = self.decisions
         async for folded in project(made.log, made.models, self.news, made.metrics):
-            if folded.boards is None or self.due is None:
-                self.due = None
-            else:
-                self.due |= folded.boards
+            self._note(folded.change)
             if folded.behind == 0:
-                await made.all()
-                self.due = await self.announcements.of(self.due)
+                self.is_due = self.is_due and await made.all()
+                self.boards = await self.announcements.of(self.boards)
+
+    def _note(self, change: Change | None) -> None:
+        """Remember what is to be looked at, once the log's end is reached."""
+        if change is None:
+            self.boards, self.is_due = None, True
+            return
+        self.is_due = self.is_due or change.is_due
+        if self.boards is not None:
+            self.boards |= change.boards

@@ -36,15 +36,19 @@ class Decisions:
     wanted: Demand
     said: set[str] = field(default_factory=set)
 
-    async def all(self) -> None:
-        """Everything that is due now, at most 100 submissions and 100 drafts. Errors: Failed."""
-        await self._ends(await self.models.undecided())
+    async def all(self) -> bool:
+        """Everything that is due now; True if there may be more. Errors: Failed."""
+        undecided = await self.models.undecided()
+        await self._ends(undecided)
         rejudges: dict[str, list[Waiting]] = {}
-        for one in await self.models.undecided_items():
+        items = await self.models.undecided_items()
+        for one in items:
             rejudges.setdefault(one.rejudge, []).append(one)
-        await asyncio.gather(*(self._judge(items) for items in rejudges.values()))
-        for due in await self.models.unpreviewed():
+        await asyncio.gather(*(self._judge(found) for found in rejudges.values()))
+        previews = await self.models.unpreviewed()
+        for due in previews:
             await self._preview(due)
+        return bool(undecided or items or previews)
 
     async def _ends(self, undecided: Sequence[Waiting]) -> None:
         """Decide what is not decided yet; what was said is soon folded, and no longer here."""

@@ -26,6 +26,13 @@ class Board(NamedTuple):
     problem_number: int
 
 
+class Change(NamedTuple):
+    """What a batch may have moved: leaderboards, and whether somebody waits for a decision."""
+
+    boards: frozenset[Board]
+    is_due: bool
+
+
 class Waiting(NamedTuple):
     """A run that waits for its decision: of a submission, or of its place in a rejudge.
 
@@ -69,11 +76,11 @@ class Models(Protocol):
         """The last sequence that is folded in."""
         ...
 
-    async def write(self, after: int, batch: Sequence[Told]) -> set[Board]:
+    async def write(self, after: int, batch: Sequence[Told]) -> Change:
         """Fold a batch in, all or nothing, and move the checkpoint with it.
 
-        It returns the leaderboards that may be others now. Errors: Fenced; Unfoldable for the
-        first event of a batch, which is then split by the caller.
+        Errors: Fenced; Unfoldable for the first event of a batch, which is then split by the
+        caller.
         """
         ...
 

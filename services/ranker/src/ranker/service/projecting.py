@@ -10,10 +10,10 @@ import msgspec
 
 from ranker.domain.batch import Told, tell
 from ranker.service.news import News
-from ranker.service.ports import Board, Metrics, Models, Unfoldable
+from ranker.service.ports import Change, Metrics, Models, Unfoldable
 from shared.event_log import EventLog, Feed, Recorded
 from shared.events import EventSkipped
-from shared.wire import UnknownEvent
+from shared.wire import UnknownEvent, is_at_home
 
 log = logging.getLogger(__name__)
 
@@ -23,13 +23,13 @@ BATCH_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Folded(NamedTuple):
-    """A batch is in: how many events still wait, and which leaderboards may be others.
+    """A batch is in: how many events still wait, and what it may have moved.
 
-    Where nobody knows which, at a start and after a stop, `boards` is None.
+    Where nobody knows what, at a start and after a stop, `change` is None.
     """
 
     behind: int
-    boards: set[Board] | None
+    change: Change | None
 
 
 @dataclass
@@ -85,14 +85,14 @@ class Projection:
 
     async def _turn(self) -> Folded:
         try:
-            boards = await self._fold()
+            change = await self._fold()
         except Unfoldable as poison:
             await self._stand(poison)
             return Folded(1, None)
         assert self.feed is not None, "a batch came from a feed"
-        return Folded(self.feed.behind + len(self.ahead.told), boards)
+        return Folded(self.feed.behind + len(self.ahead.told), change)
 
-    async def _fold(self) -> set[Board]:
+    async def _fold(self) -> Change:
         """Write a batch, and meanwhile decode what is to be written after it."""
         if self.feed is None:
             self.feed, self.last = self.log.follow(self.done), self.done
@@ -124,20 +124,21 @@ class Projection:
             came = [event for event in came if event.seq <= self.until]
         self.ahead.add(came)
 
-    async def _write(self, told: Sequence[Told]) -> set[Board]:
+    async def _write(self, told: Sequence[Told]) -> Change:
         """Fold a batch in, the events before the first that cannot be folded at least."""
         try:
-            boards = await self.models.write(self.done, told)
+            change = await self.models.write(self.done, told)
         except Unfoldable as error:
             if len(told) == 1:
                 raise Unfoldable(told[0].event.seq, error.reason) from error
             half = len(told) // 2
-            return await self._write(told[:half]) | await self._write(told[half:])
+            first, second = await self._write(told[:half]), await self._write(told[half:])
+            return Change(first.boards | second.boards, first.is_due or second.is_due)
         self.done = told[-1].event.seq
         self.news.tell(self.done)
         behind = self.feed.behind + len(self.ahead.told) if self.feed is not None else 0
         self.metrics.folded([one.event for one in told], behind)
-        return boards
+        return change
 
     async def _stand(self, poison: Unfoldable) -> None:
         """Wait before an event until an operator says to go on without it."""
@@ -178,7 +179,7 @@ class Projection:
 
 
 def _skips(event: Recorded, seq: int) -> bool:
-    if event.envelope.type != "EventSkipped":
+    if event.envelope.type != "EventSkipped" or not is_at_home(event.envelope):
         return False
     fact = event.fact
     assert isinstance(fact, EventSkipped)
