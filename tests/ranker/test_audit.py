@@ -195,11 +195,22 @@ async def test_a_log_that_was_cut_short_is_caught_by_a_published_seal(town: Town
     assert (await audit(other, List(rows), verify)).findings[0].seq == 3
 
 
-async def test_an_event_on_a_subject_not_its_own_is_named(town: Town) -> None:
+async def test_an_event_that_was_moved_to_another_subject_is_named(town: Town) -> None:
     rows = town.rows()
     rows[2] = rows[2]._replace(subject="events.submission.other")
-    report = await asked(town, chained(rows))
-    assert "its subject or its id is not what its body says" in report.findings[0].what
+    assert (await asked(town, rows)).findings[0].seq == 3
+    sealed = seq_of(town, "AuditSealed") - 1
+    findings = (await asked(town, chained(rows))).findings
+    assert [one.seq for one in findings[:2]] == [3, sealed]
+    assert findings[0].what.startswith("its subject")
+
+
+async def test_an_event_under_another_id_is_named(town: Town) -> None:
+    rows = town.rows()
+    rows[-1] = rows[-1]._replace(id="other")
+    (finding,) = (await asked(town, chained(rows))).findings
+    assert finding.seq == len(rows)
+    assert finding.what.endswith("its id is not what its body says")
 
 
 async def test_what_is_shown_is_compared_with_what_the_log_says(town: Town) -> None:

@@ -13,7 +13,6 @@ from shared import chain
 from shared.errors import Failed
 from shared.event_log import Recorded
 from shared.postgres import claim, connect, statements
-from shared.wire import decode
 
 PACKAGE = "ranker.archive"
 SCHEMA = "archive"
@@ -81,8 +80,8 @@ class Archive:
         return None if row is None else _recorded(*row)
 
 
-def _recorded(seq: int, body: bytes) -> Recorded:
-    return Recorded(seq, decode(bytes(body)), bytes(body))
+def _recorded(seq: int, on: str, id_: str, body: bytes) -> Recorded:
+    return Kept(seq, on, id_, bytes(body)).recorded
 
 
 @asynccontextmanager

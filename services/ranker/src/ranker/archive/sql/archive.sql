@@ -23,11 +23,15 @@ limit %(limit)s;
 
 -- name: newest_seal
 -- The last event of the seals' own aggregate.
-select seq, body from event_archive where subject = 'events.audit.seal' order by seq desc limit 1;
+select seq, subject, id, body
+from event_archive
+where subject = 'events.audit.seal'
+order by seq desc
+limit 1;
 
 -- name: seals
 -- The newest seals, for whoever keeps them elsewhere; read on a connection of the read models.
-select seq, body from archive.event_archive
+select seq, subject, id, body from archive.event_archive
 where subject = 'events.audit.seal'
 order by seq desc
 limit %(limit)s;
@@ -39,7 +43,7 @@ select coalesce(max(seq), 0) from archive.event_archive where at <= %(at)s;
 -- name: then
 -- What had happened by an instant to everything that ever counted on a leaderboard; the read
 -- models, on whose connection this runs, know which submissions that are.
-select seq, body
+select seq, subject, id, body
 from archive.event_archive
 where at <= %(at)s and subject in (
     select 'events.problem.' || %(problem)s
