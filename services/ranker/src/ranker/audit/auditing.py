@@ -18,7 +18,7 @@ from ranker.domain.witness import Witness
 from shared.errors import Refused
 from shared.event_log import Recorded
 from shared.events import EventSkipped
-from shared.wire import UnknownEvent
+from shared.wire import UnknownEvent, is_at_home
 
 # SQL and Python add in another order.
 TOLERANCE = 1e-9
@@ -88,7 +88,7 @@ class _Audit:
             self.unread[event.seq] = f"the event cannot be folded: {error}"
 
     def _fold(self, event: Recorded) -> None:
-        if event.envelope.type == "EventSkipped":
+        if event.envelope.type == "EventSkipped" and is_at_home(event.envelope):
             fact = event.fact
             assert isinstance(fact, EventSkipped)
             # The live projection went on without it, and so does this one.

@@ -114,6 +114,10 @@ def _job_assigned(rows: Rows, told: Told) -> None:
     is_member = bool(fact.gang) and fact.gang[0] != agent
     if is_member or fact.class_ == CANARY:
         return
+    work = rows.jobs.get(fact.job)
+    # The lease, which no agent can write, comes first: an order that it does not name is forged.
+    if work is None or (work.run, work.agent) != (told.id, agent):
+        return
     rows.changed.add(told.id)
     rows.runs[told.id] = Run(
         id=told.id,
@@ -169,7 +173,7 @@ def _run_completed(rows: Rows, told: Told) -> None:
     fact = told.fact
     assert isinstance(fact, events.RunCompleted)
     run, work = _run_of(rows, told)
-    if run is None:
+    if run is None or run.ended_at is not None:  # after the end of its lease nothing counts
         return
     rows.changed.add(run.id)
     at = told.event.envelope.at

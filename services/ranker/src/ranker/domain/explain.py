@@ -8,6 +8,7 @@ from ranker.domain.standings import Board, Row
 from shared import events
 from shared.event_log import Recorded
 from shared.subjects import last_token
+from shared.wire import is_at_home
 
 
 class Reason(NamedTuple):
@@ -36,7 +37,7 @@ class Trail:
     def fold(self, event: Recorded) -> None:
         """Note what concerns this leaderboard."""
         telling = _TELLING.get(event.envelope.type)
-        if telling is None:
+        if telling is None or not is_at_home(event.envelope):
             return
         where, sentence = telling
         fact = event.fact

@@ -5,13 +5,19 @@ from collections.abc import Callable, Iterable
 from ranker.domain import changes, outcomes
 from ranker.domain.batch import Rows, Told
 from ranker.domain.projection import MEANING
+from shared.wire import is_at_home
 
 CHANGES: dict[str, Callable[[Rows, Told], None]] = changes.CHANGES | outcomes.CHANGES
 
 
 def fold(rows: Rows, batch: Iterable[Told]) -> Rows:
-    """The rows after a batch; what an event says of rows that nobody made is dropped."""
+    """The rows after a batch; what an event says of rows that nobody made is dropped.
+
+    So is what lies where it does not belong.
+    """
     for told in batch:
+        if not is_at_home(told.event.envelope):
+            continue
         kind = told.event.envelope.type
         change = CHANGES.get(kind)
         if change is not None:

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from shared.chain import Link
 from shared.event_log import Recorded
-from shared.subjects import subject
-from shared.wire import decode
+from shared.subjects import aggregate, subject
+from shared.wire import read
 
 
 class Damaged(Exception):  # noqa: N818
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
     @property
     def recorded(self) -> Recorded:
         """The event itself. Errors: msgspec.DecodeError if its bytes are no event."""
-        return Recorded(self.seq, decode(self.body), self.body)
+        return Recorded(self.seq, read(aggregate(self.subject), self.body), self.body)
 
 
 def kept(event: Recorded) -> Kept:

@@ -11,6 +11,7 @@ from shared import events
 from shared.event_log import Recorded
 from shared.events import SubmissionFinished
 from shared.subjects import last_token
+from shared.wire import is_at_home
 
 # Another machine's logarithm may differ in the last bits.
 SCORE_TOLERANCE = 1e-9
@@ -46,7 +47,7 @@ class Witness:
     def fold(self, event: Recorded) -> None:
         """Take the next event in."""
         meaning = _MEANING.get(event.envelope.type)
-        if meaning is not None:
+        if meaning is not None and is_at_home(event.envelope):
             meaning(self, event, event.fact)
 
     def findings(self, counting: Iterable[str], number: int) -> list[Finding]:
@@ -78,10 +79,13 @@ class Witness:
 
     def assigned(self, event: Recorded, fact: events.JobAssigned) -> None:
         """The order, whose sequence is what the agent's signature names."""
+        agg = event.envelope.agg
+        if self._leased.get(last_token(agg)) != agg:
+            return
         if fact.submission in self._versions and fact.mode == "ranked":
-            self._tokens[event.envelope.agg] = event.seq
+            self._tokens[agg] = event.seq
         else:
-            self._leased.pop(last_token(event.envelope.agg), None)
+            del self._leased[last_token(agg)]
 
     def completed(self, event: Recorded, fact: events.RunCompleted) -> None:
         """The verdict: verified now, so that its bytes need not be kept."""

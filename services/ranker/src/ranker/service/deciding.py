@@ -34,7 +34,7 @@ class Decisions:
     blobs: Blobs
     metrics: Metrics
     wanted: Demand
-    said: set[str] = field(default_factory=set)
+    said: set[tuple[str, int]] = field(default_factory=set)
 
     async def all(self) -> bool:
         """Everything that is due now; True if there may be more. Errors: Failed."""
@@ -51,11 +51,14 @@ class Decisions:
         return bool(undecided or items or previews)
 
     async def _ends(self, undecided: Sequence[Waiting]) -> None:
-        """Decide what is not decided yet; what was said is soon folded, and no longer here."""
-        self.said &= {one.submission for one in undecided}
-        due = [one for one in undecided if one.submission not in self.said]
-        await asyncio.gather(*(self._end(one) for one in due))
-        self.said |= {one.submission for one in due}
+        """Decide what is not decided yet; what was said is soon folded, and no longer here.
+
+        What another event forestalled, such as a cancel that came too late, has a new version.
+        """
+        due = {(one.submission, one.version): one for one in undecided}
+        self.said &= due.keys()
+        await asyncio.gather(*(self._end(due[one]) for one in due.keys() - self.said))
+        self.said |= due.keys()
 
     async def _end(self, waiting: Waiting) -> None:
         end = conclude(await self._verified(waiting), self.wanted)

@@ -1,0 +1,132 @@
+"""What an agent forges under its own prefix, or says too late, moves no submission."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from ranker.postgres import ReadModels
+from shared import events, subjects
+from shared.events import Fact, SubmissionFinished
+from shared.memory import MemoryLog
+from shared.testing import eventually
+from tests.ranker.lives import AGENT, Life, begin, problem, say
+from tests.ranker.running import is_folded, migrated, ranking
+
+pytestmark = pytest.mark.server
+THIEF = "thief"
+FAST = SubmissionFinished(
+    outcome="passed",
+    is_eligible=True,
+    code="ranked",
+    reason="",
+    run="r",
+    verdict="passed",
+    score_us=1.0,
+    delta=0.01,
+)
+
+
+@dataclass
+class Told:
+    """A ranker at work, and a log into which one may say anything."""
+
+    log: MemoryLog
+    models: ReadModels
+
+    async def begin(self, life: Life) -> None:
+        """Say all that comes before the verdict."""
+        for agg, fact in life.facts()[:6]:
+            await say(self.log, agg, fact)
+
+    async def ends(self, submission: str) -> list[Fact]:
+        """The ends of a submission, once everything is folded and decided."""
+        await eventually(lambda: is_folded(self.log, self.models), within_s=10)
+        found = await self.log.history(subjects.submission(submission))
+        return [event.fact for event in found if isinstance(event.fact, SubmissionFinished)]
+
+    async def row(self, statement: str, **values: object) -> Any:
+        """One row of the read models, once everything is folded."""
+        await eventually(lambda: is_folded(self.log, self.models), within_s=10)
+        cursor = await self.models.connection.execute(statement.encode(), values)
+        return await cursor.fetchone()
+
+
+@pytest.fixture
+async def told(postgres_dsn: str) -> AsyncIterator[Told]:
+    log = MemoryLog()
+    await begin(log)
+    async with ranking(log, migrated(postgres_dsn)) as models:
+        yield Told(log, models)
+
+
+async def test_no_run_ends_a_submission_or_changes_an_agents_key(told: Told) -> None:
+    life = Life("s1")
+    await told.begin(life)
+    key = events.AgentEnrolled(sign_key="bWluZQ==", owner=THIEF)
+    for id_, fact in (("s1", FAST), (AGENT, key), (AGENT, events.AgentRevoked(reason="a rival"))):
+        await say(told.log, subjects.run(THIEF, id_), fact)
+    await say(told.log, subjects.run(THIEF, "identity"), problem(2))
+    state = await told.row("select state, outcome from submission where id = 's1'")
+    assert state == ("running", None)
+    await say(told.log, subjects.run(AGENT, life.run), life.completed())
+    (end,) = await eventually(lambda: told.ends("s1"), within_s=10)
+    assert isinstance(end, SubmissionFinished)
+    assert (end.code, end.score_us) == ("ranked", 100.0)
+
+
+async def test_a_forged_order_takes_no_run_from_its_agent(told: Told) -> None:
+    life, own = Life("s1"), Life("s2", account="eve")
+    await told.begin(life)
+    order = own.facts()[3][1]
+    await say(told.log, subjects.run(THIEF, life.run), order)
+    await say(told.log, subjects.run(AGENT, life.run), life.completed())
+    (end,) = await eventually(lambda: told.ends("s1"), within_s=10)
+    assert isinstance(end, SubmissionFinished)
+    assert end.code == "ranked"
+
+
+async def test_what_an_agent_says_after_its_lease_is_never_decided_on(told: Told) -> None:
+    life = Life("s1")
+    await told.begin(life)
+    run = subjects.run(AGENT, life.run)
+    await say(told.log, run, events.JobExpired(reason="it fell silent", code="agent_silent"))
+    await say(told.log, run, life.completed())
+    assert await told.ends("s1") == []
+    state = await told.row("select state from submission where id = 's1'")
+    assert state == ("running",)
+
+
+async def test_of_two_verdicts_of_a_run_the_first_counts(told: Told) -> None:
+    life = Life("s1", mode="test")
+    await told.begin(life)
+    run = subjects.run(AGENT, life.run)
+    await say(told.log, run, structs.replace(life.completed(), verdict="wrong", stage="check"))
+    await say(told.log, run, life.completed())
+    (end,) = await eventually(lambda: told.ends("s1"), within_s=10)
+    assert isinstance(end, SubmissionFinished)
+    assert end.outcome == "failed"
+    verdict = await told.row("select verdict from run where id = %(id)s", id=life.run)
+    assert verdict == ("wrong",)
+
+
+async def test_a_decision_that_a_cancel_crossed_is_made_again(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life, append, crossed = Life("s1"), told.log.append, []
+    cancel = events.SubmissionCancelRequested(reason="never mind")
+
+    async def crossing(event: Any) -> int:
+        if event.envelope.type == "SubmissionFinished" and not crossed:
+            crossed.append(True)
+            await say(told.log, subjects.submission("s1"), cancel)
+        return await append(event)
+
+    monkeypatch.setattr(told.log, "append", crossing)
+    await told.begin(life)
+    await say(told.log, subjects.run(AGENT, life.run), life.completed())
+    (end,) = await eventually(lambda: told.ends("s1"), within_s=10)
+    assert isinstance(end, SubmissionFinished)
+    assert (crossed, end.code) == ([True], "ranked")
