@@ -235,3 +235,32 @@ async def test_two_rankers_announce_once(postgres_dsn: str) -> None:
             await eventually(lambda: is_folded(log, ReadModels(two)), within_s=10)
             await second.announcements.of(None)
     assert announced(log) == [("record", "a"), ("podium", ["ada"])]
+
+
+async def test_a_ban_that_is_over_moves_the_podium_with_the_next_event(ruled: Ruled) -> None:
+    await live(ruled.log, Life("a"))
+    await ruled.settle()
+    until_at = now() + timedelta(seconds=1)
+    await ruled.say(subjects.account("ada"), events.AccountBanned(reason="s", until_at=until_at))
+
+    async def is_back() -> bool:
+        await say(ruled.log, subjects.agent("a9"), events.AgentDrained(reason="any event"))
+        return announced(ruled.log)[-2:] == [("podium", []), ("podium", ["ada"])]
+
+    await eventually(is_back, within_s=15)
+
+
+async def test_a_ranker_that_folds_everything_anew_announces_nothing_again(
+    postgres_dsn: str, ruled: Ruled
+) -> None:
+    for life in (Life("a"), Life("b", "grace", 50)):
+        await live(ruled.log, life)
+        await ruled.settle()
+    await ruled.decide("b", DISQUALIFIED)
+    said, last = announced(ruled.log), await ruled.log.last()
+    migrated(postgres_dsn, "rm_anew")
+    async with await connect(postgres_dsn, "rm_anew") as anew:
+        ranker = ranker_of(ruled.log, ReadModels(anew))
+        async with running(ranker):
+            await eventually(lambda: ranker.boards == set(), within_s=10)
+    assert (announced(ruled.log), await ruled.log.last()) == (said, last)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from ranker.domain import records
 from ranker.domain.records import Known, Leader, Past
@@ -19,7 +19,7 @@ from shared.wire import Stamp, seal
 log = logging.getLogger(__name__)
 
 ACTOR = "service:ranker"
-BANS_PAUSE = timedelta(seconds=1)
+BANS_PAUSE_S = 1.0
 
 
 @dataclass
@@ -38,10 +38,11 @@ class Announcements:
         """
         at = now()
         wanted = await self._boards("boards") if boards is None else set(boards)
-        if self.looked_at is None or at - self.looked_at > BANS_PAUSE:
-            if self.looked_at is not None:
-                wanted |= await self._boards("boards_of_bans_over", since=self.looked_at, at=at)
-            self.looked_at = at
+        since = self.looked_at or at
+        if (at - since).total_seconds() > BANS_PAUSE_S:
+            wanted |= await self._boards("boards_of_bans_over", since=since, at=at)
+            since = at
+        self.looked_at = since
         return {board for board in sorted(wanted) if not await self._announce(board, at)}
 
     async def _boards(self, statement: str, **values: object) -> set[Board]:
