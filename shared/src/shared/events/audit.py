@@ -73,7 +73,7 @@ class LogImported(Fact, frozen=True, kw_only=True):
     """A log begins as a copy of another, whose chain ended in `chain`."""
 
     aggregate: ClassVar[str] = "audit"
-    publisher: ClassVar[str] = "ingest"
+    publisher: ClassVar[str] = "ranker"
 
     chain: str
     count: int
