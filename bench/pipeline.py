@@ -15,6 +15,8 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +29,15 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 
 ENDS = frozenset({"SubmissionFinished", "SubmissionRejected"})
+# What is between these, in this order, is where the time goes.
+STEPS = (
+    "SubmissionReceived",
+    "JobQueued",
+    "JobLeased",
+    "RunStarted",
+    "RunCompleted",
+    "SubmissionFinished",
+)
 PROBLEM, GPU = "identity", "H100"
 CLIENTS = 64
 WINDOWS = (1, 64, 256)
@@ -59,6 +70,8 @@ class Witness:
     ended: dict[str, float] = field(default_factory=dict)
     waiting: dict[str, asyncio.Future[float]] = field(default_factory=dict)
     bad: dict[str, int] = field(default_factory=dict)
+    instants: dict[str, list[datetime]] = field(default_factory=dict)
+    steps_ms: list[list[float]] = field(default_factory=list)
 
     async def watch(self, log: NatsLog, after: int) -> None:
         """Read on for ever."""
@@ -67,11 +80,18 @@ class Witness:
             for event in await feed.take():
                 self.events += 1
                 self.bytes += len(event.body)
+                if event.envelope.type in STEPS:
+                    instants = self.instants.setdefault(event.envelope.corr, [])
+                    instants.append(event.envelope.at)
                 if event.envelope.type in ENDS:
                     self._end(event.envelope.corr, event.fact)
 
     def _end(self, submission: str, fact: Any) -> None:
         self.ends += 1
+        instants = self.instants.pop(submission, [])
+        apart = [1e3 * (b - a).total_seconds() for a, b in pairwise(instants)]
+        if len(instants) == len(STEPS):
+            self.steps_ms.append(apart)
         if fact.code != "ranked":
             self.bad[fact.code] = self.bad.get(fact.code, 0) + 1
         waiting = self.waiting.pop(submission, None)
@@ -208,7 +228,9 @@ async def with_agents(
         await _await_agents(bus, count, names)
         found: dict[str, Any] = await sustained(platform, witness, plan, process.pid)
         await asyncio.sleep(SETTLE_S)
+        witness.steps_ms.clear()
         found["latencies"] = await paced(platform, witness, found["rate"] / 2, plan.measured_s)
+        found["steps_ms"] = [statistics.median(one) for one in zip(*witness.steps_ms, strict=True)]
     finally:
         await asyncio.to_thread(stop, process)
     return found | {"count": count, "load": load()}
@@ -222,6 +244,10 @@ def _print(found: dict[str, Any], many: float) -> None:
         f"{found['events']:7.0f} events/s  {found['events'] / many:5.2f} of the bare limit;  "
         f"half load: p50 {p50:.0f} ms, p99 {p99:.0f} ms  ({found['load']})"
     )
+    steps = "  ".join(
+        f"{name} {ms:.0f}" for name, ms in zip(STEPS[1:], found["steps_ms"], strict=False)
+    )
+    print(f"              half load, median ms to each: {steps}")
     named = ("ingest", "scheduler", "ranker", "nats-server", "Postgres", "agents", "bench")
     costs = "  ".join(f"{name} {found[name]:.1f}" for name in named)
     print(f"              processor ms a submission: {costs}")
