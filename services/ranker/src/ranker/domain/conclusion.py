@@ -37,6 +37,9 @@ class Verdict:
         return [case for case in self.cases if case.stage == "time"]
 
 
+# As long as people read; an agent's word may be as long as an event, and this one is longer.
+REASON_LENGTH_MAX = 2000
+WORD_LENGTH_MAX = 64
 # Stage names are the harness's; a hidden failure is told by its class alone.
 NOT_RANKED = {"build": "build_failed", "check": "check_failed", "time": "time_failed"}
 HELD = ("suspicious", "below_physical_floor")
@@ -53,11 +56,11 @@ def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
         outcome="passed" if is_passed else _failed_outcome(run.verdict),
         is_eligible=code == "ranked",
         code=code,
-        reason=reason,
+        reason=reason[:REASON_LENGTH_MAX],
         job=run.job,
         run=run.run,
-        verdict=run.verdict,
-        grade=worst_grade(case.grade for case in run.timed),
+        verdict=run.verdict[:WORD_LENGTH_MAX],
+        grade=worst_grade(case.grade for case in run.timed)[:WORD_LENGTH_MAX],
         is_held=code in HELD,
     )
     return end if score is None else _with_score(end, run, score)

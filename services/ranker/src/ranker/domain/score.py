@@ -13,6 +13,11 @@ from shared.problems.score import score_us
 DELTA_MIN = 0.003
 DELTA_MIN_GPU = 0.02
 REACH_MAX = 50.0
+# From a picosecond to eleven days; what is outside was never measured, and breaks arithmetic.
+TIME_US_MIN, TIME_US_MAX = 1e-6, 1e12
+SPREAD_MAX = 10.0
+FREEDOM_MAX = 1_000_000
+PROCESSES_MAX = 1000
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ def scored(ranking_by: str, timed: Sequence[CaseResult], sigma_run: float) -> Sc
     from before processes were told apart, has the ranking rule over its cases' own intervals.
     """
     whole = score_us(ranking_by, [case.time_us or 0.0 for case in timed])
-    if whole is None:
+    if whole is None or not (0 <= sigma_run <= SPREAD_MAX and all(map(_is_likely, timed))):
         return None
     values = _by_process(ranking_by, timed)
     if None in values:
@@ -71,11 +76,25 @@ def tie_share(
     """
     least = DELTA_MIN_GPU if tier.startswith("G") else DELTA_MIN
     times = [case.time_us or 0.0 for case in timed]
+    hidden_us = min(max(tie_us, 0.0), TIME_US_MAX)
     score, longer = (
-        score_us(ranking_by, [time + extra for time in times]) for extra in (0.0, tie_us)
+        score_us(ranking_by, [time + extra for time in times]) for extra in (0.0, hidden_us)
     )
     hideable = log(longer / score) if score and longer else 0.0
     return max(least, 2 * sigma_run, hideable)
+
+
+def _is_likely(case: CaseResult) -> bool:
+    """Whether a clock could have said so: an agent may send any number."""
+    low, high = case.interval_us or (0.0, TIME_US_MIN)
+    measured = [case.time_us or 0.0, *case.process_us]
+    return (
+        all(TIME_US_MIN <= time <= TIME_US_MAX for time in measured)
+        and len(case.process_us) <= PROCESSES_MAX
+        and 0 <= low <= high <= TIME_US_MAX
+        and 0 <= (case.error or 0.0) <= SPREAD_MAX
+        and 0 <= case.freedom <= FREEDOM_MAX
+    )
 
 
 def _by_process(ranking_by: str, timed: Sequence[CaseResult]) -> list[float | None]:
