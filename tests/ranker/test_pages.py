@@ -154,7 +154,9 @@ async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> Non
     assert (page["state_owner"], page["state_deadline_at"]) == ("scheduler", page["deadline_at"])
     (pool,) = (await reads.get("queue"))["pools"]
     assert (pool["depth"], pool["paused"], pool["run_s_p90"]) == (1, "new driver", 9.0)
-    assert pool["forecast"][1]["submission"] == "s1"
+    (_, mine) = pool["forecast"]
+    assert (mine["submission"], mine["number"]) == ("s1", page["number"])
+    assert page["timeline"][0]["actor"]
 
 
 async def test_an_agent_says_what_was_decided_about_it(reads: Reads) -> None:

@@ -163,7 +163,7 @@ async def test_a_submission_is_read_whole(dsn: str) -> None:
         reader = Reader(connections)
         (row,) = await reader.rows("submission", number=3, at=now())
     assert (row["outcome"], row["tier"], row["cases"][0]["samples"]) == ("passed", "C2", 10)
-    types = [type_ for _, type_, _, _ in row["timeline"]]
+    types = [type_ for _, type_, _, _, _ in row["timeline"]]
     assert types[:6] == [
         "SubmissionReceived",
         "JobQueued",

@@ -17,8 +17,7 @@ Raw = msgspec.Raw
 def noted(work: Work | None, told: Told, text: str) -> None:
     """Keep an event in the life of the submission that it belongs to."""
     if work is not None:
-        envelope = told.event.envelope
-        work.note(told.event.seq, envelope.type, envelope.at, text)
+        work.note(told.event, text)
 
 
 def _received(rows: Rows, told: Told) -> None:

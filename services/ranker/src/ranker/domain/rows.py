@@ -4,6 +4,8 @@ from datetime import datetime
 
 import msgspec
 
+from shared.event_log import Recorded
+
 NOTE_LENGTH_MAX = 2000
 # Attempts are few, so a life longer than this is no life; what comes after is in the log alone.
 LINES_MAX = 500
@@ -11,7 +13,8 @@ FINISHED = "finished"
 GIVEN_UP = "given_up"
 
 Raw = msgspec.Raw
-Line = tuple[int, str, datetime, str]
+# Its sequence, type, instant and note, and who said it.
+Line = tuple[int, str, datetime, str, str]
 
 
 class Submission(msgspec.Struct, kw_only=True, gc=False):
@@ -56,10 +59,11 @@ class Submission(msgspec.Struct, kw_only=True, gc=False):
         """Whether nothing of its job matters any more."""
         return self.state == FINISHED
 
-    def note(self, seq: int, type_: str, at: datetime, text: str) -> None:
+    def note(self, event: Recorded, text: str) -> None:
         """Keep what happened, in short."""
         if len(self.timeline) < LINES_MAX:
-            self.timeline.append((seq, type_, at, text[:NOTE_LENGTH_MAX]))
+            said, note = event.envelope, text[:NOTE_LENGTH_MAX]
+            self.timeline.append((event.seq, said.type, said.at, note, said.actor))
 
 
 class Item(msgspec.Struct, kw_only=True, gc=False):
@@ -89,7 +93,7 @@ class Item(msgspec.Struct, kw_only=True, gc=False):
         """Whether nothing of its job matters any more."""
         return self.state in ("judged", GIVEN_UP)
 
-    def note(self, seq: int, type_: str, at: datetime, text: str) -> None:
+    def note(self, event: Recorded, text: str) -> None:
         """Drafts are told to nobody."""
 
 

@@ -16,6 +16,7 @@ from shared.states import STATES, state_deadline
 
 WAIT_S_MAX = 25.0
 LAG_S_MAX = 5.0
+LINE = ("seq", "type", "at", "note", "actor")
 
 Row = dict[str, Any]
 Wait = Annotated[float, Query(ge=0, le=WAIT_S_MAX)]
@@ -76,10 +77,7 @@ class Submissions:
             return None
         row = rows[0]
         decided = row.pop("decided")
-        timeline = [
-            {"seq": seq, "type": type_, "at": when, "note": note}
-            for seq, type_, when, note in row.pop("timeline")
-        ]
+        timeline = [dict(zip(LINE, line, strict=False)) for line in row.pop("timeline")]
         is_over = row["state"] == "finished"
         shown = {
             "version": timeline[-1]["seq"] if timeline else number,

@@ -34,6 +34,7 @@ def waiting(app: FastAPI, reader: Reads, news: News, live: Alive) -> None:
         paused = {row["gpu"]: row["paused"] for row in await reader.rows("pools")}
         gpus = sorted({row["gpu"] for row in items} | set(paused) | set(live.queues))
         pools = [_pool(gpu, items, paused.get(gpu), live) for gpu in gpus]
+        await _name([job for pool in pools for job in pool["forecast"]], reader)
         return {"items": items, "pools": pools, "as_of": news.seq, "parked": standing(news)}
 
 
@@ -68,6 +69,15 @@ def _pool(gpu: str, items: list[Row], paused: str | None, live: Alive) -> Row:
         "forecast_at": said.get("at"),
         "forecast": jobs,
     }
+
+
+async def _name(jobs: list[Row], reader: Reads) -> None:
+    """Say by which number and of whom people know the submissions that wait."""
+    rows = await reader.rows("named", submissions=[job["submission"] for job in jobs])
+    known = {row["id"]: row for row in rows}
+    for job in jobs:
+        row = known.get(job["submission"], {})
+        job |= {"number": row.get("number"), "participant": row.get("participant")}
 
 
 JOB = ("submission", "position", "eta_s", "eta_p90_s", "why")
