@@ -87,14 +87,13 @@ def test_records_tell_what_was_before_them() -> None:
     assert "stands" in result.stdout
 
 
-def test_a_trace_tells_whose_event_it_was_and_who_said_it() -> None:
+def test_a_trace_tells_how_long_after_and_who_said_it() -> None:
     began = {"seq": 14, "type": "RunStarted", "at": "2026-01-02T03:04:06.178+00:00"}
-    began |= {"actor": "agent:a1", "agg": "run.a1.0123456789"}
+    began |= {"actor": "agent:a1"}
     answer = ANSWER | {"timeline": [*ANSWER["timeline"], began]}
     result, _ = asked(in_turn((200, answer)), "trace", 12)
     line = result.stdout.splitlines()[3]
-    assert "+0.500 s  run …56789  RunStarted" in line
-    assert "agent:a1" in line
+    assert line.split()[3:] == ["+0.500", "s", "RunStarted", "agent:a1"]
 
 
 def test_a_past_leaderboard_is_asked_for_by_its_instant() -> None:

@@ -69,7 +69,6 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     note: str = ""
     actor: str = ""
-    agg: str = ""
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):

@@ -153,7 +153,7 @@ def trace(found: Submission, zone: tzinfo | None = None) -> Table:
     for one in found.timeline:
         rows.append((str(one.seq), when(one.at, zone), _after(one, before), *_said(one)))
         before = one
-    columns = ("seq", "when", "after", "of", "event", "actor", "note")
+    columns = ("seq", "when", "after", "event", "actor", "note")
     return Table(f"trace of submission {found.number}", columns, rows)
 
 
@@ -163,16 +163,4 @@ def _after(one: Moment, before: Moment | None) -> str:
 
 
 def _said(one: Moment) -> tuple[str, ...]:
-    return (_of(one), one.type, one_line(one.actor) or NOTHING, one_line(one.note))
-
-
-def _of(moment: Moment) -> str:
-    """Whose event it is: the aggregate without the length of its id.
-
-    >>> from datetime import UTC, datetime
-    >>> at = datetime(2026, 1, 1, tzinfo=UTC)
-    >>> _of(Moment(seq=1, type="RunStarted", at=at, agg="run.local.01H8XGJWBWBAQ4"))
-    'run …WBAQ4'
-    """
-    kind, _, name = moment.agg.partition(".")
-    return f"{kind} …{name[-5:]}" if name else NOTHING
+    return (one.type, one_line(one.actor) or NOTHING, one_line(one.note))
