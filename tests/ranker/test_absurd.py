@@ -1,5 +1,7 @@
 """Whatever numbers and texts an agent sends, a decision comes of it that everybody can read."""
 
+from dataclasses import replace
+
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,7 +47,7 @@ def verdict(**other: object) -> Verdict:
         level="none",
         tier="C2",
     )
-    return Verdict(**{**vars(whole), **other})  # type: ignore[arg-type]
+    return replace(whole, **other)  # type: ignore[arg-type]
 
 
 def read_back(end: SubmissionFinished) -> SubmissionFinished:

@@ -115,7 +115,8 @@ async def test_of_two_verdicts_of_a_run_the_first_counts(told: Told) -> None:
 async def test_a_decision_that_a_cancel_crossed_is_made_again(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    life, append, crossed = Life("s1"), told.log.append, []
+    life, append = Life("s1"), told.log.append
+    crossed: list[bool] = []
     cancel = events.SubmissionCancelRequested(reason="never mind")
 
     async def crossing(event: Any) -> int:

@@ -14,6 +14,10 @@ from shared.events import AgentRegistered
 
 log = logging.getLogger(__name__)
 
+BEAT_BYTES_MAX = 64 * 1024
+# As the read models keep them.
+NUMBER_MAX = 2**31 - 1
+
 
 class Heartbeat(msgspec.Struct, frozen=True):
     """What an agent writes every few seconds."""
@@ -23,13 +27,25 @@ class Heartbeat(msgspec.Struct, frozen=True):
     registration: AgentRegistered
 
 
+def _readable(agent: str, value: bytes) -> Heartbeat:
+    """A heartbeat that can be recorded as it is. Errors: ValueError, msgspec's among them."""
+    if len(value) > BEAT_BYTES_MAX:
+        raise ValueError(f"its heartbeat has {len(value)} bytes, over {BEAT_BYTES_MAX}")
+    said = msgspec.json.decode(value, type=Heartbeat)
+    subjects.agent(agent)
+    subjects.pool(said.registration.gpu)
+    for number in (said.registration.count, said.registration.memory_mib):
+        if not 0 <= number <= NUMBER_MAX:
+            raise ValueError(f"{number} is no count of GPUs and no memory of one in MiB")
+    return said
+
+
 def _offer(beat: Beat) -> Offer | None:
     """What an agent says; nothing if it is gone, or says what nobody can understand."""
     if beat.value is None:
         return None
     try:
-        said = msgspec.json.decode(beat.value, type=Heartbeat)
-        subjects.pool(said.registration.gpu)
+        said = _readable(beat.agent, beat.value)
     except ValueError as error:
         log.warning("agent %s says what cannot be read: %s", beat.agent, error)
         return None

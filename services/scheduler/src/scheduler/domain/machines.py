@@ -11,6 +11,9 @@ from shared.event_log import Recorded
 from shared.subjects import last_token
 
 CANARY_TIMES_MAX = 50
+# What an agent says may fill an event; what is said because of it has to fit into one too.
+REASON_LENGTH_MAX = 2000
+WORD_LENGTH_MAX = 64
 # How a run ends when what it ran took its agent or its harness down.
 DEADLY = ("supervisor", "sandbox", "device", "agent_silent", "agent_restarted")
 # Ends that say nothing against the agent.
@@ -88,9 +91,9 @@ def _run_moved(board: Board, event: Recorded, fact: Any, id_: str) -> None:
         run.has_begun = True
     elif type(fact).is_terminal:
         run.end = event.envelope.type
-        run.code = getattr(fact, "code", "")
-        run.reason = getattr(fact, "reason", "")
-        run.verdict = getattr(fact, "verdict", "")
+        run.code = getattr(fact, "code", "")[:WORD_LENGTH_MAX]
+        run.reason = getattr(fact, "reason", "")[:REASON_LENGTH_MAX]
+        run.verdict = getattr(fact, "verdict", "")[:WORD_LENGTH_MAX]
         _run_over(board, event, run, fact)
 
 

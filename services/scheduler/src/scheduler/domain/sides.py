@@ -15,6 +15,8 @@ CANARY_MODE = "benchmark"
 # So many good canaries say what is usual; before, a slow one is no drift.
 CANARY_FIRST = 3
 CANARY_PAUSE_S_MIN = 1.0
+# Beyond it no JSON has a number for what an agent may claim.
+CANARY_RATIO_MAX = 1e6
 REJUDGE_S_MAX = 24 * 3600.0
 REJUDGE_BATCH_MAX = 100
 REJUDGE_ATTEMPTS_MAX = 3
@@ -98,7 +100,8 @@ def judged(board: Board, job: Job, run: Run) -> Move:
     if job.class_ != "canary" or canary is None or job.cancel:
         return ()
     usual = canary.times_us
-    ratio = round(run.time_us / statistics.median(usual), 4) if usual else float(run.time_us > 0)
+    ratio = min(run.time_us / statistics.median(usual), CANARY_RATIO_MAX) if usual else 1.0
+    ratio = round(ratio, 4) if run.time_us > 0 else 0.0
     is_drift = ratio > canary.chosen.ratio_max and len(usual) >= CANARY_FIRST
     is_good = run.verdict == "passed" and run.time_us > 0 and not is_drift
     fact = events.CanaryJudged(run=run.id, ratio=ratio, is_good=is_good)

@@ -1,0 +1,93 @@
+"""Whatever an agent offers or says, the scheduler can say what follows of it."""
+
+import asyncio
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from scheduler.domain.rules import due
+from scheduler.presence import Heartbeat, Presence
+from shared import events, subjects
+from shared.events import Blob
+from shared.memory import MemoryBus
+from shared.testing import eventually
+from shared.wire import Stamp, fact_of, pack, seal
+from tests.scheduler.histories import CPU, T0, History, completed, given_running, offering, world
+from tests.scheduler.histories import started as begun
+
+LONG = "x" * 254_000
+STAMP = Stamp("i" * 36, T0, "service:scheduler", "c" * 36, "c" * 36)
+
+
+def settle(history: History) -> list[str]:
+    """All that follows, each fact as it would be stored and read again."""
+    said: list[str] = []
+    for _ in range(20):
+        moves = list(due(history.board, world(offering("a1"), now=history.at)))
+        if not moves:
+            return said
+        for move in moves:
+            for one in move:
+                envelope = seal(one.fact, one.agg, STAMP)
+                pack(envelope)
+                assert fact_of(envelope) == one.fact
+                said.append(envelope.type)
+            history.move(move)
+    raise AssertionError("it never came to rest")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [("problem_fault", LONG), ("noisy", LONG), (LONG, "why")]
+)
+def test_a_failure_with_a_very_long_reason_is_told_in_short(code: str, reason: str) -> None:
+    history = given_running()
+    history.say(history.run_agg(), events.RunFailed(stage="", code=code, reason=reason))
+    assert len(history.board.runs[history.run_agg().split(".")[2]].code) <= 64
+    assert settle(history)
+
+
+@pytest.mark.parametrize("usual_us", [1e-300, 1e300])
+def test_a_canary_of_absurd_times_has_a_ratio_that_can_be_read(usual_us: float) -> None:
+    history = History()
+    history.say(
+        subjects.pool("CPU"),
+        events.CanaryChosen(
+            submission="c",
+            account="ada",
+            problem="p",
+            problem_number=1,
+            problem_digest="d",
+            source=Blob(digest="x", bytes=1),
+            name="k.py",
+            every_s=10,
+            ratio_max=2,
+        ),
+    )
+    for time_us in (usual_us, usual_us, usual_us, 1e300 if usual_us < 1 else 1e-300):
+        settle(history)
+        history.say(history.run_agg(), begun()).say(history.run_agg(), completed(time_us=time_us))
+        history.at += timedelta(seconds=11)
+    settle(history)
+    assert len(history.of_type("CanaryJudged")) == 4
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"details": {"why": LONG}},
+        {"count": 2**40},
+        {"memory_mib": -(2**63)},
+        {"gpu": "a name > with.dots"},
+    ],
+)
+async def test_an_offer_that_could_not_be_recorded_is_none(said: dict[str, object]) -> None:
+    bus, presence = MemoryBus(), Presence(1.0)
+    watching = asyncio.create_task(presence.watch(bus))
+    offer = msgspec.json.encode(Heartbeat("s", True, msgspec.structs.replace(CPU, **said)))
+    await bus.beat("a1", offer, 10)
+    await bus.beat("good", msgspec.json.encode(Heartbeat("s", True, CPU)), 10)
+    await eventually(presence.offers)
+    assert presence.offers().keys() == {"good"}
+    assert not watching.done()
+    watching.cancel()
