@@ -1,0 +1,118 @@
+"""An operator's office: the command line on a real platform, and a no-op agent to decide about."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.noop_agent import enrolment
+
+from tests.cli.asked import warpboard
+from tests.system.running import ROOT, Running
+
+WITHIN_S = 20.0
+GPU = "H100"
+AGENT = "noop-0"
+SLUG = "copied"
+WHY = ("--reason", "a system test")
+
+
+class Said(NamedTuple):
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it said, for a program."""
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Office:
+    """The command line, in the folder of one platform."""
+
+    running: Running
+    workplace: Path
+
+    def say(self, *words: object) -> Said:
+        """Run a command; whatever comes of it."""
+        result = warpboard(*words, "--folder", self.running.folder)
+        return Said(result.exit_code, result.stdout, result.stderr)
+
+    def do(self, *words: object) -> Said:
+        """Run a command that must end well."""
+        said = self.say(*words)
+        assert said.code == 0, (words, said)
+        return said
+
+    def admin(self, *words: object) -> Said:
+        """An operator's decision, which must be made."""
+        return self.do("admin", *words, "--operator", "olga", *WHY)
+
+    def submit(self, who: str, *options: str, mode: str = "test", name: str = "") -> Said:
+        """Submit a file of one's own, as fast as its name makes it; whatever comes of it."""
+        file = self.workplace / f"{name or who}.py"
+        file.write_text(f"# {name or who}\ndef custom_kernel(data):\n    return data\n")
+        where = ("--leaderboard", SLUG, "--gpu", GPU, "--mode", mode, "--as", who)
+        return self.say("submit", file, *where, *options)
+
+    def waiting(self, who: str) -> int:
+        """The number of a submission that is in, and that nobody waits for."""
+        said = self.submit(who, "--no-wait", "--json")
+        assert said.code == 0, said
+        return int(said.json["submissions"][0]["number"])
+
+    def board(self) -> list[str]:
+        """Who stands on the leaderboard, best first."""
+        (board,) = self.do("show", SLUG, "--gpu", GPU, "--json").json["leaderboards"]
+        return [one["participant"] for one in board["items"]]
+
+    def submission(self, number: int) -> Any:
+        """One submission whole."""
+        return self.say("submission", number, "--json").json
+
+    def publish(self, seed: int) -> None:
+        """A version of the problem, which differs from others by the seed of a case."""
+        source, folder = ROOT / "problems" / "identity", self.workplace / SLUG
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+        task = (source / "task.yml").read_text()
+        (folder / "task.yml").write_text(task.replace("seed: 4242", f"seed: {seed}"))
+        self.do("problem", "add", folder)
+
+    def hire(self) -> "subprocess.Popen[bytes]":
+        """Enrol and start a no-op agent; returns once it is free."""
+        key = enrolment(AGENT)["sign_key"]
+        self.admin("agent", "enroll", AGENT, "--key", key, "--owner", "tests")
+        nats_url = self.running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
+        told = {"NATS_URL": nats_url, "GPU": GPU, "NAMES": "noop", "HEARTBEAT_S": "0.5"}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.noop_agent"],
+            env=os.environ | {f"WARPBOARD_NOOP_{name}": value for name, value in told.items()},
+            cwd=ROOT,
+            start_new_session=True,
+        )
+        until(lambda: self.agent()["is_free"])
+        return process
+
+    def agent(self) -> Any:
+        """The no-op agent, as everybody sees it."""
+        items = self.do("agents", "--json").json["items"]
+        return next(one for one in items if one["id"] == AGENT)
+
+
+def until(check: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
+    """What a check returns once that is true."""
+    end = time.monotonic() + within_s
+    while not (found := check()):
+        assert time.monotonic() < end, "it never became true"
+        time.sleep(0.05)
+    return found

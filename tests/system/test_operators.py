@@ -1,0 +1,167 @@
+"""What operators decide, from the command line to what participants are shown."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.system.office import AGENT, GPU, SLUG, WHY, Office, until
+from tests.system.running import Running
+
+pytestmark = pytest.mark.server
+
+FLIP = (
+    "update archive.event_archive set body = set_byte(body, 30, get_byte(body, 30) # 1) "
+    "where seq = 7"
+)
+
+
+@pytest.fixture(scope="module")
+def office(platform: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    """An operator with a problem and a no-op agent of their own."""
+    office = Office(platform, tmp_path_factory.mktemp("office"))
+    office.publish(1)
+    agent = office.hire()
+    try:
+        yield office
+    finally:
+        agent.terminate()
+        try:
+            agent.wait(20)
+        except subprocess.TimeoutExpired:
+            agent.kill()
+            agent.wait(20)
+
+
+@pytest.fixture(scope="module")
+def ranked(office: Office) -> dict[str, int]:
+    """Two rivals' numbers, by their names, the best first."""
+    numbers = {}
+    for who in ("ada", "grace"):
+        said = office.submit(who, "--json", mode="ranked")
+        assert said.code == 0, said
+        numbers[who] = said.json["submissions"][0]["number"]
+    return {who: numbers[who] for who in until(office.board) if who in numbers}
+
+
+def test_a_paused_intake_says_why_until_it_is_resumed(office: Office) -> None:
+    office.do("admin", "intake", "pause", "--reason", "a new disk")
+    refused = office.submit("ada")
+    assert (refused.code, "a new disk" in refused.err) == (2, True)
+    assert "intake is paused: a new disk" in office.do("status").out
+    office.admin("intake", "resume")
+    assert office.submit("ada").code == 0
+
+
+def test_who_took_all_of_a_quota_is_told_by_exit_code_4(office: Office) -> None:
+    limit = ("quota", f"{SLUG}.{GPU}.test", "--participant", "carol", "--limit")
+    office.admin(*limit, 1)
+    first, second = office.submit("carol"), office.submit("carol")
+    assert (first.code, second.code) == (0, 4)
+    assert "1 of 1 are used" in second.err
+    (left,) = office.do("quota", SLUG, "--gpu", GPU, "--as", "carol", "--json").json["items"]
+    assert (left["used"], left["remaining"]) == (1, 0)
+    office.admin(*limit, "none")
+    assert office.submit("carol").code == 0
+
+
+def test_a_cancelled_submission_gives_its_quota_back(office: Office) -> None:
+    office.admin("quota", f"{SLUG}.{GPU}.test", "--participant", "dave", "--limit", 1)
+    office.do("admin", "pool", "pause", GPU, "--reason", "times drift")
+    number = office.waiting("dave")
+    until(lambda: "times drift" in office.do("submission", number).out)
+    assert "SubmissionCancelRequested" in office.do("cancel", number, "--as", "dave").out
+    ended = until(lambda: (found := office.submission(number))["is_over"] and found)
+    assert (ended["outcome"], ended["code"]) == ("cancelled", "cancelled")
+    office.admin("pool", "resume", GPU)
+    until(lambda: office.submit("dave").code == 0)
+
+
+def test_the_next_best_stands_while_the_best_is_disqualified(
+    office: Office, ranked: dict[str, int]
+) -> None:
+    best, second = ranked
+    office.admin("disqualify", ranked[best], "--rule", "no caching")
+    until(lambda: office.board()[:1] == [second])
+    assert "no caching" in office.do("admin", "moderation", "--all").out
+    shown = office.submission(ranked[best])["ranking"]
+    assert (shown["status"], shown["reason"]) == ("disqualified", WHY[1])
+    assert office.do("appeal", ranked[best], "look again", "--as", best).code == 0
+    assert f"{ranked[best]}" in until(lambda: office.do("admin", "moderation").out)
+    office.admin("restore", ranked[best])
+    until(lambda: office.board()[:2] == [best, second])
+
+
+def test_who_is_banned_is_off_the_leaderboard_until_the_ban_ends(
+    office: Office, ranked: dict[str, int]
+) -> None:
+    best, _ = ranked
+    office.admin("ban", best, "--until", "2999-01-01T00:00:00Z")
+    until(lambda: best not in office.board())
+    refused = office.submit(best)
+    assert (refused.code, WHY[1] in refused.err) == (2, True)
+    office.admin("unban", best)
+    until(lambda: best in office.board())
+    assert office.submit(best).code == 0
+
+
+def test_who_waits_for_a_cordoned_agent_is_told_so(office: Office) -> None:
+    office.do("admin", "agent", "cordon", AGENT, "--reason", "its times drift")
+    until(lambda: office.agent()["standing"] == "cordoned")
+    number = office.waiting("erin")
+    waiting = until(lambda: office.submission(number)["queue"]["why"])
+    assert "cordoned" in waiting
+    assert "cordoned" in until(lambda: office.do("queue", "--gpu", GPU).out)
+    assert f"agent {AGENT} is cordoned: its times drift" in office.do("status").out
+    office.admin("agent", "release", AGENT)
+    assert office.do("submission", number, "--wait").code == 0
+
+
+def test_a_rejudge_is_seen_before_it_counts(office: Office, ranked: dict[str, int]) -> None:
+    office.publish(2)
+    until(lambda: office.board() == [])
+    started = office.do("rejudge", "start", SLUG, "--json", *WHY).json
+    assert (started["count"], started["to_version"]) == (2, 2)
+    show = ("rejudge", "show", started["id"])
+    until(lambda: office.do(*show, "--json").json["state"] == "previewed")
+    page = office.do(*show).out
+    assert "of 2 submissions change" in page
+    assert all(str(number) in page for number in ranked.values())
+    assert office.board() == []
+    office.do("rejudge", "apply", started["id"], *WHY)
+    until(lambda: office.board() == list(ranked))
+    assert "applied" in office.do("rejudge", "list").out
+
+
+def test_a_trace_names_who_did_what(office: Office, ranked: dict[str, int]) -> None:
+    number = next(iter(ranked.values()))
+    page = office.do("trace", number).out
+    for words in ("SubmissionReceived", "JobLeased", "RunCompleted", "SubmissionFinished"):
+        assert words in page
+    for actor in ("service:scheduler", f"agent:{AGENT}", "service:ranker"):
+        assert actor in page
+
+
+def test_nothing_was_given_up(office: Office) -> None:
+    assert office.do("deadletters", "list", "--json").json == {"items": []}
+
+
+def test_a_copy_is_clean_until_somebody_touches_its_archive(
+    office: Office, ranked: dict[str, int], own_platform: Running, tmp_path: Path
+) -> None:
+    assert ranked
+    (key,) = office.do("audit", SLUG, GPU, "--json").json["keys"]
+    office.do("export", tmp_path / "log", "--blobs")
+    copy = Office(own_platform, tmp_path)
+    copy.do("import", tmp_path / "log", "--operator", "olga")
+    own_platform.up()
+    audit = ("audit", SLUG, GPU, "--key", key)
+    until(lambda: copy.say(*audit).code == 0)
+    dsn = own_platform.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute(FLIP).rowcount == 1
+    audited = copy.say(*audit)
+    assert audited.code == 1
+    assert "NOT CLEAN from event" in audited.out
