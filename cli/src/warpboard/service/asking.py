@@ -31,18 +31,21 @@ async def agents(api: Api, screen: Screen, *, as_json: bool) -> int:
     return show(screen, answer, tables.agents(read(answer, Agents).items), as_json=as_json)
 
 
-async def quota(
-    api: Api, screen: Screen, problem: str | None, gpu: str | None, *, as_json: bool
-) -> int:
-    """What is left of one's quotas, of a leaderboard's if named."""
-    named = {"problem": problem, "gpu": gpu}
-    given = {name: value for name, value in named.items() if value is not None}
-    answer = await api.get("quota", **given)
+async def quota(api: Api, screen: Screen, which: Which | None, *, as_json: bool) -> int:
+    """What is left of one's quotas: of all, or of those of a problem."""
+    answer = await api.get("quota") if which is None else await _quota(api, which)
     found = read(answer, Balances).items
     if not found and not as_json:
-        screen.say("no limit holds for you there" if given else "no limit holds for you")
+        screen.say("no limit holds for you" + (" there" if which else ""))
         return OK
     return show(screen, answer, ledgers.quotas(found), as_json=as_json)
+
+
+async def _quota(api: Api, which: Which) -> Answer:
+    answers = [
+        await api.get("quota", problem=which.problem, gpu=gpu) for gpu in await gpus(api, which)
+    ]
+    return {"items": [item for answer in answers for item in answer["items"]]}
 
 
 async def history(api: Api, screen: Screen, who: str, problem: str | None, *, as_json: bool) -> int:

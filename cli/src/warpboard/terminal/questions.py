@@ -60,7 +60,7 @@ def agents(desk: Desk, /, place: Place, *, as_json: bool) -> int:
 
 @click.command()
 @click.argument("problem", required=False)
-@click.option("--gpu", metavar="TYPE", help="GPU type, if the problem has several.")
+@click.option("--gpu", metavar="TYPE", help="GPU type; all of the problem's if not given.")
 @options.as_json
 @options.place
 @click.pass_obj
@@ -75,9 +75,8 @@ def quota(
     """
     if gpu and not problem:
         raise click.UsageError("--gpu needs a PROBLEM")
-    return desk.ask(
-        place, lambda api: asking.quota(api, desk.screen, problem, gpu, as_json=as_json)
-    )
+    which = reading.Which(problem, gpu) if problem else None
+    return desk.ask(place, lambda api: asking.quota(api, desk.screen, which, as_json=as_json))
 
 
 @click.command()
