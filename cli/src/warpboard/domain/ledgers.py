@@ -86,14 +86,13 @@ def expected(gpu: str, found: Sequence[Expected]) -> Table:
         (
             str(one.position),
             str(one.number or one.submission),
-            one.participant or NOTHING,
             about_text(one.eta_s),
             about_text(one.eta_p90_s),
             one_line(one.why or ""),
         )
         for one in found
     ]
-    columns = ("place", "number", "participant", "begins in", "9 of 10 within", "why")
+    columns = ("place", "number", "begins in", "9 of 10 within", "why")
     return Table(f"waiting for {gpu}", columns, rows)
 
 

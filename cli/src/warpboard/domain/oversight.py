@@ -29,7 +29,6 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     submission: str
     position: int
     number: int | None = None
-    participant: str | None = None
     eta_s: float | None = None
     eta_p90_s: float | None = None
     why: str | None = None

@@ -34,7 +34,7 @@ def waiting(app: FastAPI, reader: Reads, news: News, live: Alive) -> None:
         paused = {row["gpu"]: row["paused"] for row in await reader.rows("pools")}
         gpus = sorted({row["gpu"] for row in items} | set(paused) | set(live.queues))
         pools = [_pool(gpu, items, paused.get(gpu), live) for gpu in gpus]
-        await _name([job for pool in pools for job in pool["forecast"]], reader)
+        await _number([job for pool in pools for job in pool["forecast"]], reader)
         return {"items": items, "pools": pools, "as_of": news.seq, "parked": standing(news)}
 
 
@@ -71,13 +71,12 @@ def _pool(gpu: str, items: list[Row], paused: str | None, live: Alive) -> Row:
     }
 
 
-async def _name(jobs: list[Row], reader: Reads) -> None:
-    """Say by which number and of whom people know the submissions that wait."""
-    rows = await reader.rows("named", submissions=[job["submission"] for job in jobs])
-    known = {row["id"]: row for row in rows}
+async def _number(jobs: list[Row], reader: Reads) -> None:
+    """Say by which number people know the submissions that wait; never whose they are."""
+    rows = await reader.rows("numbers", submissions=[job["submission"] for job in jobs])
+    known = {row["id"]: row["number"] for row in rows}
     for job in jobs:
-        row = known.get(job["submission"], {})
-        job |= {"number": row.get("number"), "participant": row.get("participant")}
+        job["number"] = known.get(job["submission"])
 
 
 JOB = ("submission", "position", "eta_s", "eta_p90_s", "why")
