@@ -71,9 +71,10 @@ class Office:
         assert said.code == 0, said
         return int(said.json["submissions"][0]["number"])
 
-    def board(self) -> list[str]:
+    def board(self, *when: str) -> list[str]:
         """Who stands on the leaderboard, best first."""
-        (board,) = self.do("show", SLUG, "--gpu", GPU, "--json").json["leaderboards"]
+        said = self.do("show", SLUG, "--gpu", GPU, "--json", *when)
+        (board,) = said.json["leaderboards"]
         return [one["participant"] for one in board["items"]]
 
     def submission(self, number: int) -> Any:

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -84,14 +85,27 @@ def test_the_next_best_stands_while_the_best_is_disqualified(
 ) -> None:
     best, second = ranked
     office.admin("disqualify", ranked[best], "--rule", "no caching")
-    until(lambda: office.board()[:1] == [second])
+    until(lambda: office.board() == [second])
+    moment = datetime.now(UTC).isoformat()
     assert "no caching" in office.do("admin", "moderation", "--all").out
     shown = office.submission(ranked[best])["ranking"]
     assert (shown["status"], shown["reason"]) == ("disqualified", WHY[1])
-    assert office.do("appeal", ranked[best], "look again", "--as", best).code == 0
-    assert f"{ranked[best]}" in until(lambda: office.do("admin", "moderation").out)
     office.admin("restore", ranked[best])
-    until(lambda: office.board()[:2] == [best, second])
+    until(lambda: office.board() == [best, second])
+    assert office.board("--as-of", moment) == [second]
+
+
+def test_an_accepted_appeal_lifts_a_hold(office: Office, ranked: dict[str, int]) -> None:
+    best, second = ranked
+    number = ranked[best]
+    office.admin("hold", number, "--rule", "no caching")
+    until(lambda: office.board() == [second])
+    assert office.say("appeal", number, "look again", "--as", second).code == 2
+    office.do("appeal", number, "look again", "--as", best)
+    until(lambda: "filed" in office.do("admin", "moderation").out)
+    office.do("admin", "decide-appeal", number, "accept", *WHY)
+    until(lambda: office.board() == [best, second])
+    assert f"appeal accepted: {WHY[1]}" in office.do("submission", number).out
 
 
 def test_who_is_banned_is_off_the_leaderboard_until_the_ban_ends(
@@ -107,16 +121,29 @@ def test_who_is_banned_is_off_the_leaderboard_until_the_ban_ends(
     assert office.submit(best).code == 0
 
 
-def test_who_waits_for_a_cordoned_agent_is_told_so(office: Office) -> None:
-    office.do("admin", "agent", "cordon", AGENT, "--reason", "its times drift")
-    until(lambda: office.agent()["standing"] == "cordoned")
+@pytest.mark.parametrize(("act", "standing"), [("cordon", "cordoned"), ("drain", "drained")])
+def test_who_waits_for_a_held_agent_is_told_so(office: Office, act: str, standing: str) -> None:
+    office.do("admin", "agent", act, AGENT, "--reason", "its times drift")
+    until(lambda: office.agent()["standing"] == standing)
     number = office.waiting("erin")
-    waiting = until(lambda: office.submission(number)["queue"]["why"])
-    assert "cordoned" in waiting
-    assert "cordoned" in until(lambda: office.do("queue", "--gpu", GPU).out)
-    assert f"agent {AGENT} is cordoned: its times drift" in office.do("status").out
+    until(lambda: standing in (office.submission(number)["queue"]["why"] or ""))
+    until(lambda: standing in office.do("queue", "--gpu", GPU).out)
+    assert f"agent {AGENT} is {standing}: its times drift" in office.do("status").out
     office.admin("agent", "release", AGENT)
     assert office.do("submission", number, "--wait").code == 0
+
+
+def test_a_pool_has_one_canary_that_has_passed(office: Office, ranked: dict[str, int]) -> None:
+    canary = ("admin", "pool", "canary", GPU, "--submission")
+    assert "CanaryChosen" in office.do(*canary, next(iter(ranked.values()))).out
+    assert office.say(*canary, 999_999).code == 2
+    office.admin("pool", "no-canary", GPU)
+
+
+def test_a_collection_of_blobs_says_what_it_did(office: Office) -> None:
+    assert office.do("gc", "--json").json["is_trial"] is True
+    done = office.do("gc", "--apply", "--json", *WHY).json
+    assert (done["is_trial"], done["removed"]) == (False, 0)
 
 
 def test_a_rejudge_is_seen_before_it_counts(office: Office, ranked: dict[str, int]) -> None:
