@@ -66,6 +66,9 @@ class Client:
 
     async def _ask(self, method: str, path: str, headers: str = "", body: bytes = b"") -> Answer:
         assert self._streams is not None, "use it by `async with`"
+        if self._streams[0].at_eof():  # The server closes what nobody used for some seconds.
+            self._streams[1].close()
+            self._streams = await asyncio.open_connection(self.host, self.port)
         reader, writer = self._streams
         head = f"{method} {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n{headers}"
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
