@@ -1,11 +1,12 @@
 """Small events to append, and the ids they carry."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from shared import subjects
 from shared.clock import new_id
-from shared.event_log import New, Recorded
+from shared.event_log import Feed, New, Recorded
 from shared.events import JobRequeued
 from shared.wire import Stamp, seal
 
@@ -28,3 +29,12 @@ def ids(events: Sequence[Recorded | New]) -> list[str]:
 def seqs(events: Sequence[Recorded]) -> list[int]:
     """Their sequences, in order."""
     return [event.seq for event in events]
+
+
+async def taken(feed: Feed, count: int) -> list[Recorded]:
+    """The next events of a feed, which may hand them over in several lists."""
+    found: list[Recorded] = []
+    async with asyncio.timeout(10):
+        while len(found) < count:
+            found += await feed.take(most=count - len(found))
+    return found

@@ -12,7 +12,8 @@ from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed
 from shared.nats.pull import Pace
 from shared.testing import eventually
-from tests.contracts.samples import JOB, new, seqs
+from shared.wire import UNREADABLE, is_at_home, pack
+from tests.contracts.samples import JOB, new, seqs, taken
 
 pytestmark = pytest.mark.server
 
@@ -35,7 +36,7 @@ async def brittle(client: Client) -> Client:
 async def test_a_lost_event_is_a_gap_after_those_before_it(brittle: Client) -> None:
     await api(brittle, "STREAM.MSG.DELETE.EVENTS", {"seq": 3})
     feed = NatsLog(brittle).follow(0)
-    assert seqs(await feed.take()) == [1, 2]
+    assert seqs(await taken(feed, 2)) == [1, 2]
     with pytest.raises(Gap, match="after event 2 came 4"):
         await asyncio.wait_for(feed.take(), 5)
     await feed.close()
@@ -49,13 +50,38 @@ async def test_a_log_without_its_beginning_is_a_gap(brittle: Client) -> None:
     await feed.close()
 
 
-async def test_what_is_no_event_stops_the_feed_after_those_before_it(client: Client) -> None:
+NAIVE = (
+    b'{"id":"e","type":"t","v":1,"at":"2026-01-01T00:00:00","agg":"run.a.r","actor":"",'
+    b'"corr":"","cause":"","data":{}}'
+)
+
+
+@pytest.mark.parametrize(
+    "body", [b"no event", b"[" * 200_000, b'{"id":"\xff"}', NAIVE, NAIVE.replace(b":00:00", b"")]
+)
+async def test_what_is_no_event_is_handed_over_as_such(client: Client, body: bytes) -> None:
     await NatsLog(client).append(new(JOB, 0))
-    await client.request("events.job.j2", b"no event", 2)
+    await client.request("events.run.a.r", body, 2)
+    await NatsLog(client).append(new(JOB, None))
     feed = NatsLog(client).follow(0)
-    assert seqs(await feed.take()) == [1]
+    events = await feed.take()
+    events += await feed.take() if len(events) < 3 else []
+    assert [one.envelope.type for one in events] == ["JobRequeued", UNREADABLE, "JobRequeued"]
+    assert (events[1].body, events[1].envelope.agg) == (body, "run.a.r")
     with pytest.raises(msgspec.DecodeError):
-        await asyncio.wait_for(feed.take(), 5)
+        _ = events[1].fact
+    assert await NatsLog(client).history("run.a.r") == [events[1]]
+    await feed.close()
+
+
+async def test_an_event_is_of_the_aggregate_on_whose_subject_it_lies(client: Client) -> None:
+    forged = pack(new(JOB, None).envelope)
+    await client.request("events.run.a.r", forged, 2)
+    feed = NatsLog(client).follow(0)
+    (event,) = await feed.take()
+    assert (event.envelope.agg, event.body) == ("run.a.r", forged)
+    assert not is_at_home(event.envelope)
+    assert await NatsLog(client).history("run.a.r") == [event]
     await feed.close()
 
 

@@ -207,9 +207,10 @@ async def test_a_killed_setup_leaves_no_half_cluster(tmp_path: Path) -> None:
 
 async def test_a_start_that_is_given_up_leaves_no_process(tmp_path: Path) -> None:
     starting = Postgres(tmp_path).starting()
-    await eventually(lambda: next(starting) or (tmp_path / "data.new" / "base").exists())
+    made = (tmp_path / "data.new" / "base").exists
+    await eventually(lambda: next(starting) or made(), within_s=20)
     starting.close()
-    await eventually(lambda: not lock.is_held(tmp_path))
+    await eventually(lambda: not lock.is_held(tmp_path), within_s=10)
 
 
 def test_a_number_of_a_dead_process_does_not_stop_postgres(postgres: Postgres) -> None:
