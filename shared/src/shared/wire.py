@@ -1,8 +1,8 @@
 """Events as bytes: the envelope, and how old versions become the newest."""
 
 from collections.abc import Callable
-from datetime import datetime
-from typing import Any, NamedTuple
+from datetime import UTC, datetime
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -10,6 +10,8 @@ from shared.events import CATALOGUE, Fact
 
 EVENT_BYTES_MAX = 256 * 1024
 HEADERS_BYTES_MAX = 1024
+# The type of what is no event; nobody has a reader for it.
+UNREADABLE = "Unreadable"
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -18,7 +20,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str
     type: str
     v: int
-    at: datetime
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
     agg: str
     actor: str
     corr: str
@@ -46,6 +48,9 @@ class UnknownEvent(Exception):  # noqa: N818
         self.type = type_
         self.v = v
 
+
+# What a decoder says to bytes that are no JSON of ours, the nested and the ill encoded too.
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 UPCASTERS: dict[tuple[str, int], Upcaster] = {}
@@ -80,13 +85,33 @@ def pack(envelope: Envelope) -> bytes:
     return body
 
 
-def read(agg: str, body: bytes) -> Envelope:
+def read(agg: str, seq: int, body: bytes) -> Envelope:
     """The envelope of what lies on an aggregate: that counts, whatever the event says of itself.
 
-    Errors: msgspec.DecodeError.
+    What is no event, for anybody may write bytes on his own subject, is Unreadable, and stops
+    only whoever needs to know what it says.
     """
-    envelope = decode(body)
+    try:
+        envelope = decode(body)
+    except _BROKEN:
+        return _unreadable(agg, seq)
+    if "\0" in envelope.id:  # Postgres has no text with it.
+        return _unreadable(agg, seq)
     return envelope if envelope.agg == agg else msgspec.structs.replace(envelope, agg=agg)
+
+
+def _unreadable(agg: str, seq: int) -> Envelope:
+    return Envelope(
+        id=f"unreadable-{seq}",
+        type=UNREADABLE,
+        v=0,
+        at=datetime.fromtimestamp(0, UTC),
+        agg=agg,
+        actor="",
+        corr="",
+        cause="",
+        data=msgspec.Raw(b"null"),
+    )
 
 
 def is_at_home(envelope: Envelope) -> bool:
@@ -98,7 +123,16 @@ def is_at_home(envelope: Envelope) -> bool:
 
 
 def fact_of(envelope: Envelope) -> Fact:
-    """What an event says, in its newest version. Errors: UnknownEvent."""
+    """What an event says, in its newest version. Errors: UnknownEvent, msgspec.DecodeError."""
+    try:
+        return _fact_of(envelope)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from error
+
+
+def _fact_of(envelope: Envelope) -> Fact:
+    if envelope.type == UNREADABLE:
+        raise msgspec.DecodeError("it is no event")
     kind = CATALOGUE.get(envelope.type)
     if kind is None or envelope.v > kind.version:
         raise UnknownEvent(envelope.type, envelope.v)

@@ -62,7 +62,7 @@ class NatsLog:
     async def history(self, agg: str, after: int = 0) -> list[Recorded]:
         """The events of one aggregate after a sequence, in order; see the port."""
         found = await pages(self._nc, STREAM, subject(agg), after)
-        return [Recorded(one.seq, read(agg, one.data), one.data) for one in found]
+        return [Recorded(one.seq, read(agg, one.seq, one.data), one.data) for one in found]
 
     async def last(self) -> int:
         """The sequence of the newest event, 0 if there is none."""

@@ -1,6 +1,5 @@
 """The pump: the whole log from a place on, in order, each event once, handed over in lists."""
 
-import msgspec
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -49,7 +48,7 @@ class NatsFeed:
     async def take(self, most: int = 5000) -> list[Recorded]:
         """The next events, at least one; see the port.
 
-        Errors: Gap, and what an event that cannot be decoded raises, after all those before it.
+        Errors: Gap, after all events before it.
         """
         while not self._buffer:
             if self._damage is not None:
@@ -90,10 +89,6 @@ class NatsFeed:
             self._counts.gaps += 1
             self._damage = Gap(f"after event {self._received} came {seq}")
             return
-        try:
-            envelope = read(aggregate(message.subject), message.data)
-        except msgspec.DecodeError as error:
-            self._damage = error
-            return
+        envelope = read(aggregate(message.subject), seq, message.data)
         self._received, self._reply = seq, message.reply
         self._buffer.append(Recorded(seq, envelope, message.data))

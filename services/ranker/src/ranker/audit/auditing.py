@@ -18,7 +18,7 @@ from ranker.domain.witness import Witness
 from shared.errors import Refused
 from shared.event_log import Recorded
 from shared.events import EventSkipped
-from shared.wire import UnknownEvent, is_at_home
+from shared.wire import UNREADABLE, UnknownEvent, is_at_home
 
 # SQL and Python add in another order.
 TOLERANCE = 1e-9
@@ -81,7 +81,11 @@ class _Audit:
         event = self.scrutiny.look(one)
         if event is None or not self.question.is_before(event):
             return
-        self.seq, self.at = event.seq, event.envelope.at
+        self.seq = event.seq
+        if event.envelope.type == UNREADABLE:
+            self.unread[event.seq] = "it is no event: nobody can read it"
+            return
+        self.at = event.envelope.at
         try:
             self._fold(event)
         except (msgspec.MsgspecError, UnknownEvent) as error:

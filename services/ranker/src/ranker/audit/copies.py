@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol
 
-import msgspec
-
 from ranker.domain.kept import Damaged, Kept
 from ranker.domain.scrutiny import Finding
 from shared import chain
@@ -77,7 +75,7 @@ class ArchiveCopy:
             return event
         try:
             page = await feed.take(PAGE)
-        except (Gap, msgspec.DecodeError) as error:
+        except Gap as error:
             self._findings.append(Finding(self._read + 1, f"the log cannot be read: {error}"))
             return None
         self._read, self._beside = page[-1].seq, iter(page)

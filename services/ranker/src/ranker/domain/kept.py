@@ -33,8 +33,8 @@ class Kept(NamedTuple):
 
     @property
     def recorded(self) -> Recorded:
-        """The event itself. Errors: msgspec.DecodeError if its bytes are no event."""
-        return Recorded(self.seq, read(aggregate(self.subject), self.body), self.body)
+        """The event itself."""
+        return Recorded(self.seq, read(aggregate(self.subject), self.seq, self.body), self.body)
 
 
 def kept(event: Recorded) -> Kept:

@@ -1,6 +1,7 @@
 """Which blobs an event names."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -18,8 +19,13 @@ def named(envelope: Envelope) -> Iterator[Blob]:
     >>> [blob.digest for blob in named(event)]
     ['ab']
     """
-    if b'"digest"' in bytes(envelope.data):
-        yield from _within(msgspec.json.decode(envelope.data))
+    if b'"digest"' not in bytes(envelope.data):
+        return
+    try:
+        data = msgspec.json.decode(envelope.data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return  # An agent may write bytes that nobody can read: they name nothing.
+    yield from _within(data)
 
 
 def _within(value: Any) -> Iterator[Blob]:
@@ -27,7 +33,8 @@ def _within(value: Any) -> Iterator[Blob]:
         for one in value:
             yield from _within(one)
     elif isinstance(value, dict) and {"digest", "bytes"} <= value.keys():
-        yield msgspec.convert(value, Blob)
+        with suppress(msgspec.ValidationError):
+            yield msgspec.convert(value, Blob)
     elif isinstance(value, dict):
         for one in value.values():
             yield from _within(one)

@@ -10,7 +10,7 @@ from ranker.domain.seals import AGGREGATE, Verify
 from shared import chain
 from shared.event_log import Recorded
 from shared.events import AuditSealed
-from shared.wire import UnknownEvent
+from shared.wire import UNREADABLE, UnknownEvent
 
 FINDINGS_MAX = 100
 H_BYTES = 32
@@ -60,15 +60,17 @@ class Scrutiny:
         """Take the next event; None if it cannot be read."""
         self._place(one)
         self._link(one)
+        event = one.recorded
+        is_read = event.envelope.type != UNREADABLE
+        if one.id != event.envelope.id:
+            what = "its id is not the one in its body" if is_read else "the event cannot be read"
+            self.find(one.seq, what)
         try:
-            event = one.recorded
             if event.envelope.agg == AGGREGATE:
                 self._seal(event)
-        except (msgspec.DecodeError, msgspec.ValidationError, UnknownEvent) as error:
+        except (msgspec.DecodeError, UnknownEvent) as error:
             self.find(one.seq, f"the event cannot be read: {error}")
             return None
-        if one.id != event.envelope.id:
-            self.find(one.seq, "its id is not the one in its body")
         return event
 
     def compare(self, published: Iterable[Published]) -> None:

@@ -67,7 +67,6 @@ class Projection:
     metrics: Metrics
     until: int | None = None
     done: int = 0
-    last: int = 0
     feed: Feed | None = None
     ahead: Batch = field(default_factory=Batch)
 
@@ -95,7 +94,7 @@ class Projection:
     async def _fold(self) -> Change:
         """Write a batch, and meanwhile decode what is to be written after it."""
         if self.feed is None:
-            self.feed, self.last = self.log.follow(self.done), self.done
+            self.feed = self.log.follow(self.done)
         if not self.ahead.told and self.ahead.poison is None:
             await self._take(self.feed)
         batch, self.ahead = self.ahead, Batch()
@@ -113,13 +112,7 @@ class Projection:
             await asyncio.gather(writing, return_exceptions=True)
 
     async def _take(self, feed: Feed) -> None:
-        try:
-            came = await feed.take(BATCH_MAX - len(self.ahead.told))
-        except msgspec.DecodeError as error:
-            # A feed hands over all before it first.
-            self.ahead.poison = Unfoldable(self.last + 1, str(error))
-            return
-        self.last = came[-1].seq
+        came = await feed.take(BATCH_MAX - len(self.ahead.told))
         if self.until is not None:
             came = [event for event in came if event.seq <= self.until]
         self.ahead.add(came)
@@ -157,18 +150,15 @@ class Projection:
     async def _skipped(self, poison: Unfoldable) -> None:
         """Return when an EventSkipped names the event. Errors: Unfoldable if none will come."""
         after = poison.seq
-        while self.until is None or after < self.until:
-            feed = self.log.follow(after)
-            try:
-                while self.until is None or after < self.until:
-                    batch = await feed.take(BATCH_MAX)
-                    after = batch[-1].seq
-                    if any(_skips(event, poison.seq) for event in batch):
-                        return
-            except msgspec.DecodeError:
-                after += 1
-            finally:
-                await feed.close()
+        feed = self.log.follow(after)
+        try:
+            while self.until is None or after < self.until:
+                batch = await feed.take(BATCH_MAX)
+                after = batch[-1].seq
+                if any(_skips(event, poison.seq) for event in batch):
+                    return
+        finally:
+            await feed.close()
         raise poison
 
     async def _close(self) -> None:
