@@ -117,7 +117,9 @@ def _run_over(board: Board, event: Recorded, run: Run, fact: events.Fact) -> Non
     if run.is_member:
         _member_over(board, job, run)
         return
-    took_s = max(0.0, (event.envelope.at - run.assigned_at).total_seconds())
+    # By the agent's clock, which is believed no further than its time went.
+    took_s = (min(event.envelope.at, job.deadline_at) - run.assigned_at).total_seconds()
+    took_s = max(0.0, took_s)
     fair.settle(board.pool(job.gpu), job, took_s)
     job.took_down += run.code in DEADLY
     if isinstance(fact, events.RunCompleted) and fact.verdict == "passed":
