@@ -164,7 +164,7 @@ async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
     nc = await connect(settings.nats_url, settings.names, closed=stopping.set)
     await ensure(nc)
     log, blobs, bus = NatsLog(nc), NatsBlobs(nc), NatsBus(nc)
-    agents = []
+    agents, began = [], await log.last()
     for name in names(settings.names, settings.count):
         # No secret is drawn, and the same seed draws the same.
         dice = random.Random(f"{settings.seed}/{name}")  # noqa: S311
@@ -177,6 +177,7 @@ async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
                 runs=NoopRuns(dice, settings.took_s_min, settings.took_s_max),
                 metrics=Unwatched(),
                 registration=registration(settings.gpu, MACHINE, DEMAND, {}),
+                began=began,
                 heartbeat_s=settings.heartbeat_s,
             )
         )

@@ -220,6 +220,23 @@ async def test_an_inbox_is_silent_in_an_outage_and_goes_on_after(
     await inbox.close()
 
 
+async def test_an_inbox_that_a_restarted_server_forgot_begins_where_its_agent_did(
+    own_nats: NatsServer, client: Client
+) -> None:
+    log, bus = NatsLog(client), NatsBus(client)
+    earlier = await bus.inbox("a1")
+    for number in (1, 2):
+        await log.append(new(f"run.a1.r{number}", 0))
+    await (await delivered(earlier)).ack()
+    await earlier.close()
+    began = await log.last()
+    restart(own_nats)
+    await log.append(new("run.a1.r3", 0))
+    inbox = await bus.inbox("a1", began)
+    assert (await delivered(inbox)).recorded.seq == 3
+    await inbox.close()
+
+
 async def test_an_inbox_outlives_its_consumer(client: Client) -> None:
     inbox = await NatsBus(client).inbox("a1")
     assert await inbox.next(0.1) is None

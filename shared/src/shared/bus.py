@@ -81,8 +81,11 @@ class Bus(Protocol):
         """What is told on a topic, which may end in `>`: (topic, data)."""
         ...
 
-    async def inbox(self, agent: str) -> Inbox:
-        """The durable inbox of an agent's runs; the same name goes on where it stopped."""
+    async def inbox(self, agent: str, after: int = 0) -> Inbox:
+        """The inbox of an agent's runs; the same name goes on where it stopped.
+
+        A bus that restarted has forgotten where: then it begins after this sequence.
+        """
         ...
 
 

@@ -38,7 +38,9 @@ async def _run(settings: Settings, life: Life, found: Machine) -> None:
     nc = await connect(settings.nats_url, "gpu-agent", closed=life.stopping.set)
     await ensure(nc, settings.replicas)
     blobs = NatsBlobs(nc)
-    runs = HarnessRuns(blobs, settings.data, gpu.canary, wanted.level_min, wanted.device)
+    runs = HarnessRuns(
+        blobs, settings.data, gpu.canary, wanted.level_min, wanted.device, settings.gpu_index
+    )
     runs.sweep()
     await runs.warm()
     kind = gpu.gpu_type(found.environment.get("gpu", ""))
@@ -51,24 +53,24 @@ async def _run(settings: Settings, life: Life, found: Machine) -> None:
         bus=NatsBus(nc),
         runs=runs,
         metrics=metrics,
-        registration=registration(
-            kind, found, wanted, gpu.gpus_not_offered() if kind == gpu.CPU else {}
-        ),
+        registration=registration(kind, found, wanted, gpu.details(kind, settings.gpu_index)),
+        began=await log.last(),
         heartbeat_s=settings.heartbeat_s,
         drain_s=settings.drain_s,
     )
     try:
-        await until_first(agent.serve(life.stopping), _look_on(agent, metrics))
+        own = found.environment.get("gpu_uuid", "")
+        await until_first(agent.serve(life.stopping), _look_on(agent, metrics, own))
     finally:
         await runs.close()
     await nc.close()
 
 
-async def _look_on(agent: Agent, metrics: AgentMetrics) -> None:
-    """Read the GPUs now and then, between runs: a reading disturbs what is being timed."""
+async def _look_on(agent: Agent, metrics: AgentMetrics, own: str) -> None:
+    """Read one's own GPU now and then, between runs: a reading disturbs what is being timed."""
     while True:
         if agent.lease is None:
-            metrics.read(*await asyncio.to_thread(lambda: (gpu.readings(), gpu.xids())))
+            metrics.read(*await asyncio.to_thread(lambda: (gpu.readings(own), gpu.xids())))
         await asyncio.sleep(READ_EVERY_S)
 
 
@@ -79,7 +81,7 @@ def _key(settings: Settings) -> SigningKey:
 
 
 def _look(settings: Settings) -> Machine:
-    found = machine(settings.device)
+    found = machine(settings.device, settings.gpu_index)
     return replace(found, memory_mib=gpu.memory_mib(found.environment), host=gpu.host())
 
 

@@ -67,9 +67,9 @@ class MemoryBus:
         finally:
             self._hearers.remove((topic, queue))
 
-    async def inbox(self, agent: str) -> Inbox:
-        """The durable inbox of an agent's runs; see the port."""
-        return self._reading(subjects.agent_inbox(agent), [f"{subjects.runs(agent)}.>"], 0)
+    async def inbox(self, agent: str, after: int = 0) -> Inbox:
+        """The inbox of an agent's runs; see the port."""
+        return self._reading(subjects.agent_inbox(agent), [f"{subjects.runs(agent)}.>"], after)
 
     async def news(self, consumer: str, *aggs: str) -> Inbox:
         """What aggregates say from now on; see the port."""

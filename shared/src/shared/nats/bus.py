@@ -65,9 +65,9 @@ class NatsBus:
             if not self._nc.is_closed:
                 await subscription.unsubscribe()
 
-    async def inbox(self, agent: str) -> Inbox:
-        """The durable inbox of an agent's runs; see the port."""
-        return NatsInbox(self._nc, agent_reading(agent))
+    async def inbox(self, agent: str, after: int = 0) -> Inbox:
+        """The inbox of an agent's runs; see the port."""
+        return NatsInbox(self._nc, agent_reading(agent, after))
 
     async def news(self, consumer: str, *aggs: str) -> Inbox:
         """What aggregates say from now on, for an outbox; see the port."""

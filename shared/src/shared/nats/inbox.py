@@ -41,16 +41,22 @@ ACK, RETRY, IN_HAND, GIVE_UP = b"+ACK", b"-NAK", b"+WPI", b"+TERM"
 
 
 class Reading(NamedTuple):
-    """Who reads which aggregates (a name may end in `.>`), from the first event or from now on."""
+    """Who reads which aggregates (a name may end in `.>`), after a sequence or from now on.
+
+    What is `brief` has its place in the server's memory alone, and nobody waits for its answers.
+    """
 
     consumer: str
     aggs: tuple[str, ...]
     only_news: bool = False
+    after: int = 0
+    brief: bool = False
 
 
-def agent_reading(agent: str) -> Reading:
-    """An agent's orders, and its own events coming back."""
-    return Reading(subjects.agent_inbox(agent), (f"{subjects.runs(agent)}.>",))
+def agent_reading(agent: str, after: int = 0) -> Reading:
+    """An agent's orders, and its own events coming back; on disk each would cost a file synced."""
+    aggs = (f"{subjects.runs(agent)}.>",)
+    return Reading(subjects.agent_inbox(agent), aggs, after=after, brief=True)
 
 
 class _Floor(msgspec.Struct):
@@ -160,8 +166,12 @@ class NatsInbox:
         if len(self._done) > DONE_MAX:
             del self._done[next(iter(self._done))]
         self.given_up += word.startswith(GIVE_UP)
-        if self._nc.is_connected:
-            with contextlib.suppress(TimeoutError, nats.errors.Error):
+        if not self._nc.is_connected:
+            return
+        with contextlib.suppress(TimeoutError, nats.errors.Error):
+            if self._reading.brief and word == ACK:
+                await self._nc.publish(reply, word)
+            else:
                 await request(self._nc, reply, word)
 
     async def put_back(self, place: int, delay_s: float) -> None:
@@ -241,18 +251,19 @@ class NatsInbox:
                 raise
             return await self._beginning()
         self._passed = max(self._passed or 0, known.ack_floor.stream_seq)
-        # The server lets nobody change where a consumer began.
-        kept = ("deliver_policy", "opt_start_seq")
+        # The server lets nobody change where a consumer began, and where its place is kept.
+        kept = ("deliver_policy", "opt_start_seq", "mem_storage")
         return {key: known.config[key] for key in kept if key in known.config}
 
     async def _beginning(self) -> Settings:
         if self._passed is None:
             found = await state(self._nc, subjects.STREAM)
-            self._passed = found.last_seq if self._reading.only_news else 0
+            self._passed = found.last_seq if self._reading.only_news else self._reading.after
         came = (stream_sequence(message.reply) for message in self._came)
         unfinished = (*self._replies, *self._put_back, *came)
         first = min(unfinished, default=self._passed + 1)
-        return {"deliver_policy": "by_start_sequence", "opt_start_seq": first}
+        begins = {"deliver_policy": "by_start_sequence", "opt_start_seq": first}
+        return begins | {"mem_storage": self._reading.brief}
 
     def _on(self, message: Msg) -> None:
         place = stream_sequence(message.reply)

@@ -41,6 +41,7 @@ SILENT_HEARTBEATS = 3
 class Agent:
     """One process of an agent; `session` names it in every order it accepts.
 
+    `began` is where the log ended before its first heartbeat: no order is older than that.
     In quarantine it takes no orders until it is started again; `registration` says why.
     """
 
@@ -51,6 +52,7 @@ class Agent:
     runs: Runs
     metrics: Metrics
     registration: AgentRegistered
+    began: int = 0
     heartbeat_s: float = 5.0
     drain_s: float = 8.0
     lease: Lease | None = None
@@ -106,7 +108,7 @@ class Agent:
 
     async def _read(self) -> None:
         """Orders go to the desk; the news that a lease is over stops its run at once."""
-        inbox = await self.bus.inbox(self.name)
+        inbox = await self.bus.inbox(self.name, self.began)
         while not self.is_draining:
             delivery = await inbox.next(READ_S)
             if delivery is None:
