@@ -31,7 +31,7 @@ def quotas(found: Sequence[Balance], zone: tzinfo | None = None) -> Table:
         )
         for one in found
     ]
-    return Table("quotas", ("bucket", "used", "limit", "left", "per", "next free"), rows)
+    return Table("quotas", ("bucket", "used", "limit", "left", "per", "resets"), rows)
 
 
 def left(balance: Balance, zone: tzinfo | None = None) -> str:
@@ -40,7 +40,7 @@ def left(balance: Balance, zone: tzinfo | None = None) -> str:
     >>> left(Balance(bucket="p.CPU.ranked", limit=5, used=2, remaining=3, window_s=86400))
     '3 of 5 left of p.CPU.ranked per day'
     """
-    until = f", the next one is free at {when(balance.reset_at, zone)}" if balance.reset_at else ""
+    until = f", which resets at {when(balance.reset_at, zone)}" if balance.reset_at else ""
     of = f"{balance.remaining} of {balance.limit} left of {balance.bucket}"
     return f"{of} per {window_text(balance.window_s)}{until}"
 
