@@ -133,6 +133,24 @@ async def test_a_rebuild_passes_over_what_was_skipped(
     assert (found.differences, found.rows["submission"]) == ([], 2)
 
 
+async def test_tables_that_are_switched_in_let_the_projection_look_again(
+    poisoned: Poisoned, postgres_dsn: str
+) -> None:
+    await say(poisoned.log, *Life("s1").facts()[0])
+    await eventually(lambda: is_folded(poisoned.log, poisoned.models), within_s=10)
+    await poisoned.models.connection.execute(b"update submission set timeline = '[[1]]'")
+    await say(poisoned.log, *Life("s1").facts()[1])
+    await eventually(lambda: poisoned.news.parked is not None, within_s=10)
+    assert (await replayed(postgres_dsn, poisoned.log, SCHEMA, switch=True)).is_switched
+    switched = events.ProjectionSwitched(
+        name="ranker", from_schema="", to_schema=SCHEMA, seq=1, is_equal=False
+    )
+    await say(poisoned.log, subjects.audit("projection"), switched)
+    await eventually(lambda: is_folded(poisoned.log, poisoned.models), within_s=10)
+    (row,) = await poisoned.models.rows("outcomes")
+    assert (poisoned.news.parked, row["state"]) == (None, "queued")
+
+
 async def test_a_rebuild_waits_for_nobody(postgres_dsn: str) -> None:
     log = MemoryLog()
     await publish(log)

@@ -12,7 +12,7 @@ from ranker.domain.batch import Told, tell
 from ranker.service.news import News
 from ranker.service.ports import Change, Metrics, Models, Unfoldable
 from shared.event_log import EventLog, Feed, Recorded
-from shared.events import EventSkipped
+from shared.events import EventSkipped, ProjectionSwitched
 from shared.wire import UnknownEvent, is_at_home
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,10 @@ class Batch:
 
 @dataclass
 class Projection:
-    """One reading of the log into read models, up to `until` or for ever."""
+    """One reading of the log into read models, up to `until` or for ever.
+
+    `switched` is the newest switch of tables that made it look again at what it stood before.
+    """
 
     log: EventLog
     models: Models
@@ -67,6 +70,7 @@ class Projection:
     metrics: Metrics
     until: int | None = None
     done: int = 0
+    switched: int = 0
     feed: Feed | None = None
     ahead: Batch = field(default_factory=Batch)
 
@@ -134,29 +138,38 @@ class Projection:
         return change
 
     async def _stand(self, poison: Unfoldable) -> None:
-        """Wait before an event until an operator says to go on without it."""
+        """Wait before an event until an operator skips it, or puts other tables in place."""
         log.error("%s; the projection stands until it is skipped", poison)
         await self._close()
         await self.models.park(poison.seq, poison.reason)
         self.news.tell(self.done)
         self.news.park(poison.seq, poison.reason)
         self.metrics.parked(1)
-        await self._skipped(poison)
-        await self.models.skip(poison.seq)
-        self.done = poison.seq
+        if await self._is_skipped(poison):
+            await self.models.skip(poison.seq)
+            self.done = poison.seq
+        else:
+            self.done = await self.models.checkpoint()
         self.metrics.parked(0)
         self.news.tell(self.done)
 
-    async def _skipped(self, poison: Unfoldable) -> None:
-        """Return when an EventSkipped names the event. Errors: Unfoldable if none will come."""
+    async def _is_skipped(self, poison: Unfoldable) -> bool:
+        """True when an EventSkipped names the event, False when the tables were switched.
+
+        Errors: Unfoldable if neither will come.
+        """
         after = poison.seq
         feed = self.log.follow(after)
         try:
             while self.until is None or after < self.until:
                 batch = await feed.take(BATCH_MAX)
                 after = batch[-1].seq
-                if any(_skips(event, poison.seq) for event in batch):
-                    return
+                for event in batch:
+                    if _skips(event, poison.seq):
+                        return True
+                    if self.until is None and event.seq > self.switched and _switches(event):
+                        self.switched = event.seq
+                        return False
         finally:
             await feed.close()
         raise poison
@@ -174,6 +187,14 @@ def _skips(event: Recorded, seq: int) -> bool:
     fact = event.fact
     assert isinstance(fact, EventSkipped)
     return fact.projection == PROJECTION and fact.seq == seq
+
+
+def _switches(event: Recorded) -> bool:
+    if event.envelope.type != "ProjectionSwitched" or not is_at_home(event.envelope):
+        return False
+    fact = event.fact
+    assert isinstance(fact, ProjectionSwitched)
+    return fact.name == PROJECTION
 
 
 def project(
