@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_agent.gpu import gpu_type, host, memory_mib, xids
+from gpu_agent.gpu import CPU, details, gpu_type, host, memory_mib, xids
 from gpu_agent.runs import machine
 from shared.errors import Failed
 
@@ -58,3 +58,8 @@ def test_every_agent_of_a_machine_says_the_same_host() -> None:
 
 def test_without_a_gpu_the_memory_is_the_machines() -> None:
     assert memory_mib({}) > 100
+
+
+def test_an_agent_of_a_gpu_says_which_one_of_its_host_it_has() -> None:
+    assert details("H200", 3) == {"gpu_index": "3"}
+    assert "gpu_index" not in details(CPU, 3)

@@ -56,7 +56,7 @@ class Host:
         return self.folder / "out"
 
     def request(
-        self, source: str | bytes, mode: str = "test", suffix: str = ".txt", **more: str
+        self, source: str | bytes, mode: str = "test", suffix: str = ".txt", **more: Any
     ) -> RunRequest:
         """A request to run this source, from a file with this suffix."""
         self.write()

@@ -8,6 +8,7 @@ import pytest
 
 from harness.devices.cuda.nodes import needs
 from harness.devices.device import DeviceFault
+from harness.problem import ProblemFault
 from harness.sandbox.box import Launcher
 from harness.sandbox.spec import WALLS, Limits
 from harness.supervisor.guests import Guests, Place
@@ -74,6 +75,37 @@ def test_more_ranks_than_gpus_are_refused_with_both_numbers() -> None:
         gpus_of(4, [(0, "GPU-a"), (1, "GPU-b")], {"/dev/nvidia0", "/dev/nvidia1"})
     with pytest.raises(DeviceFault, match="asks for 2 GPUs, and this machine gives 1"):
         amd(["/dev/dri/renderD128", "/dev/kfd"], 2)
+
+
+def test_ranks_have_the_gpus_of_their_agents_in_order() -> None:
+    gpus = [(0, "GPU-a"), (1, "GPU-b"), (2, "GPU-c")]
+    here = {f"/dev/nvidia{minor}" for minor, _ in gpus}
+    assert gpus_of(2, gpus, here, [2, 0]) == [gpus[2], gpus[0]]
+    assert gpus_of(1, gpus, here, [1]) == [gpus[1]]
+    # A number is of those that are here; one rank of two has the first agent's.
+    assert gpus_of(1, gpus, here - {"/dev/nvidia0"}, [1, 0]) == [gpus[2]]
+    given = amd(["/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/kfd"], 2, [1, 0])
+    assert given.environment["HIP_VISIBLE_DEVICES"] == "1,0"
+    assert [one["HIP_VISIBLE_DEVICES"] for one in given.each] == ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "fault", "said"),
+    [
+        ([0, 2], DeviceFault, "GPU 2 was asked for, and this machine shows 2"),
+        ([0, -1], DeviceFault, "GPU -1 was asked for"),
+        ([1, 1], DeviceFault, "two ranks were given one GPU: 1, 1"),
+        ([1], ProblemFault, "asks for 2 GPUs, and its job for 1: write multi_gpu: true"),
+    ],
+)
+def test_a_gpu_that_is_not_there_or_not_ours_is_not_taken(
+    numbers: list[int], fault: type[Exception], said: str
+) -> None:
+    gpus = [(0, "GPU-a"), (1, "GPU-b")]
+    with pytest.raises(fault, match=said):
+        gpus_of(2, gpus, {"/dev/nvidia0", "/dev/nvidia1"}, numbers)
+    with pytest.raises(fault, match=said):
+        amd(["/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/kfd"], 2, numbers)
 
 
 def test_each_rank_sees_its_own_gpu_alone(host: Host, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +52,43 @@ def test_a_gang_gets_agents_of_one_host_at_once() -> None:
     assert isinstance(leased, events.JobLeased)
     assert (leased.agent, leased.agents) == ("i0", ["i0", "i1"])
     assert subjects.run("i0", leased.run) == leader
+
+
+def on_gpus(*indices: str) -> list[Offer]:
+    """Agents of one host, each on the GPU of an index."""
+    return [
+        offering(f"h{place}", host="h", details={"gpu_index": index} if index else {})
+        for place, index in enumerate(indices)
+    ]
+
+
+def test_every_agent_of_a_gang_is_told_all_its_gpus_the_leaders_first() -> None:
+    history = given_gang(2)
+    history.settle(world(*on_gpus("3", "1", "0")))
+    assert [order.gpus for _, order in orders(history)] == [[3, 1], [3, 1]]
+
+
+def test_two_agents_of_one_gpu_are_no_gang() -> None:
+    history = given_gang(2)
+    history.settle(world(*on_gpus("0", "0")))
+    assert orders(history) == []
+    history.settle(world(*on_gpus("0", "0", "1")))
+    assert [(order.gang, order.gpus) for _, order in orders(history)] == [
+        (["h0", "h2"], [0, 1])
+    ] * 2
+
+
+@pytest.mark.parametrize("index", ["", "first", "-1", "9999", "1.0"])
+def test_an_agent_that_names_no_gpu_leaves_its_gang_the_first_ones(index: str) -> None:
+    history = given_gang(2)
+    history.settle(world(*on_gpus("0", index)))
+    assert [order.gpus for _, order in orders(history)] == [[], []]
+
+
+def test_a_single_agent_knows_its_gpu() -> None:
+    history = given_gang(1)
+    history.settle(world(*on_gpus("5")))
+    assert [(order.gang, order.gpus) for _, order in orders(history)] == [([], [])]
 
 
 def test_a_gang_is_never_spread_over_hosts() -> None:

@@ -55,7 +55,9 @@ class RunRequest:
     `problem` is a folder with manifest.json and its files, `source` the submitted file's path,
     `out` an existing empty folder that receives samples.json.gz, log.txt and the artefacts.
     `key` (64 hex digits) repeats an earlier run with the same inputs; None draws a new one.
-    `level_min` refuses, as a failure `sandbox`, to run on a machine that isolates less.
+    `level_min` refuses, as a failure `sandbox`, to run on a machine that isolates less. `gpus` are
+    the numbers of the GPUs of the ranks, in order, of those that this machine shows, from 0 on;
+    without any they have the first ones.
     """
 
     problem: str
@@ -65,6 +67,7 @@ class RunRequest:
     device: str = "cpu"
     key: str | None = None
     level_min: str = "none"
+    gpus: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

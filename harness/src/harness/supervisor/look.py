@@ -1,6 +1,6 @@
 """What a device is on this machine, looked at in a process of its own: a GPU is opened there alone.
 
-As a program: the device's name and the walls that were found; its answer is one line of JSON.
+As a program: the device's name, which GPU, the walls that were found; it answers in a line of JSON.
 """
 
 import json
@@ -26,11 +26,14 @@ class Seen:
     environment: dict[str, str]
 
 
-def look(name: str, walls: Collection[str]) -> Seen:
-    """What a run on this device would have within these walls. Errors: DeviceFault."""
+def look(name: str, walls: Collection[str], gpu: int = 0) -> Seen:
+    """What a run on this device, or this GPU of several, would have within these walls.
+
+    Errors: DeviceFault.
+    """
     if name == "cpu":
         return Seen("C1" if "freezer" in walls else "C2", {})
-    command = [sys.executable, "-I", "-m", __name__, name, *walls]
+    command = [sys.executable, "-I", "-m", __name__, name, str(gpu), *walls]
     environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
     try:
         ended = subprocess.run(
@@ -55,9 +58,9 @@ def seen(status: int, said: bytes, complained: bytes) -> Seen:
 
 def main(arguments: Sequence[str]) -> None:
     """Opens the device and says what it is; exits with a sentence if that cannot be done."""
-    name, *walls = arguments
+    name, gpu, *walls = arguments
     try:
-        device = opened(name, outfit(name), walls, ALL)
+        device = opened(name, outfit(name, gpus=[int(gpu)]), walls, ALL)
         said = {"tier": device.tier, "environment": device.describe()}
     except DeviceFault as fault:
         sys.exit(str(fault))

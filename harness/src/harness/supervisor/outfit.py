@@ -1,6 +1,6 @@
 """The device of a run, opened, and what boxes are given so that submissions can use it too."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from harness.devices import gpu
 from harness.devices.cpu import Cpu
 from harness.devices.cuda import mps, nodes
 from harness.devices.device import Device, DeviceFault
+from harness.problem import ProblemFault
 from harness.sandbox.spec import Limits
 from harness.supervisor import settings
 from harness.supervisor.defences import Defences
@@ -48,12 +49,16 @@ class Outfit:
     each: tuple[Mapping[str, str], ...] = ()
 
 
-def outfit(name: str, ranks: int = 1) -> Outfit:
-    """What this machine has to give so many ranks. Errors: DeviceFault, if a part is missing."""
+def outfit(name: str, ranks: int = 1, gpus: Sequence[int] = ()) -> Outfit:
+    """What this machine has to give so many ranks, each a GPU of these numbers, in order.
+
+    Without numbers they have the first GPUs. Errors: DeviceFault, if a part is missing;
+    ProblemFault, if there are more ranks than numbers.
+    """
     make = _OUTFITS.get(name)
     if make is None:
         raise DeviceFault(f"there is no device {name!r}, only {', '.join(_OUTFITS)}")
-    return make(ranks)
+    return make(ranks, gpus)
 
 
 def opened(name: str, given: Outfit, walls: Collection[str], defences: Defences) -> Device:
@@ -82,11 +87,16 @@ def fitted(workshop: Workshop, architecture: str) -> Workshop:
 
 
 def gpus_of(
-    ranks: int, gpus: list[tuple[int, str]], paths: Collection[str]
+    ranks: int,
+    gpus: list[tuple[int, str]],
+    paths: Collection[str],
+    numbers: Sequence[int] = (),
 ) -> list[tuple[int, str]]:
-    """The GPUs of so many ranks in order: the first whose nodes are here. Errors: DeviceFault.
+    """The GPUs of so many ranks in order, of those whose nodes are here. Errors: as `outfit`.
 
     >>> gpus_of(1, [(0, "GPU-a"), (1, "GPU-b")], {"/dev/nvidia1"})
+    [(1, 'GPU-b')]
+    >>> gpus_of(1, [(0, "GPU-a"), (1, "GPU-b")], {"/dev/nvidia0", "/dev/nvidia1"}, [1])
     [(1, 'GPU-b')]
     """
     if not gpus:
@@ -94,22 +104,21 @@ def gpus_of(
     here = [one for one in gpus if f"/dev/nvidia{one[0]}" in paths]
     # A missing node is told with its mend where it is needed.
     given = here or gpus[:1]
-    _require_gpus(ranks, len(given))
-    return given[:ranks]
+    return [given[number] for number in _numbers(ranks, len(given), numbers)]
 
 
-def amd(paths: Collection[str], ranks: int = 1) -> Outfit:
-    """What AMD GPUs need, of the nodes that are here. Errors: DeviceFault.
+def amd(paths: Collection[str], ranks: int = 1, numbers: Sequence[int] = ()) -> Outfit:
+    """What AMD GPUs need, of the nodes that are here. Errors: as `outfit`.
 
     >>> amd(["/dev/kfd", "/dev/dri/renderD128"]).devices
     ('/dev/dri/renderD128', '/dev/kfd')
     """
     if _AMD_NODE not in paths:
         raise DeviceFault(f"'hip' was asked for, and {_AMD_NODE} is not here")
-    _require_gpus(ranks, len(paths) - 1)
+    names = list(map(str, _numbers(ranks, len(paths) - 1, numbers)))
     # A name that stands for the first one is said, since a box inherits no environment.
-    told = {"HIP_VISIBLE_DEVICES": ",".join(map(str, range(ranks)))}
-    each = _told("HIP_VISIBLE_DEVICES", map(str, range(ranks)))
+    told = {"HIP_VISIBLE_DEVICES": ",".join(names)}
+    each = _told("HIP_VISIBLE_DEVICES", names)
     return Outfit(tuple(sorted(paths)), ("/sys",), told, probe.shown(), limits(ranks), each)
 
 
@@ -136,9 +145,24 @@ def limits(ranks: int) -> Limits:
     )
 
 
-def _require_gpus(ranks: int, count: int) -> None:
-    if ranks > count:
-        raise DeviceFault(f"the problem asks for {ranks} GPUs, and this machine gives {count}")
+def _numbers(ranks: int, count: int, chosen: Sequence[int]) -> list[int]:
+    """Which of a machine's GPUs, counted from 0, so many ranks have."""
+    if not chosen:
+        if ranks > count:
+            raise DeviceFault(f"the problem asks for {ranks} GPUs, and this machine gives {count}")
+        return list(range(ranks))
+    if ranks > len(chosen):
+        # Another agent's GPU is not ours to take.
+        raise ProblemFault(
+            f"a case asks for {ranks} GPUs, and its job for {len(chosen)}: write multi_gpu: true"
+        )
+    numbers = list(chosen[:ranks])
+    if len(set(numbers)) < ranks:
+        raise DeviceFault(f"two ranks were given one GPU: {', '.join(map(str, numbers))}")
+    for number in numbers:
+        if not 0 <= number < count:
+            raise DeviceFault(f"GPU {number} was asked for, and this machine shows {count}")
+    return numbers
 
 
 def _told(variable: str, names: Iterable[str]) -> tuple[Mapping[str, str], ...]:
@@ -147,16 +171,16 @@ def _told(variable: str, names: Iterable[str]) -> tuple[Mapping[str, str], ...]:
     return each if len(each) > 1 else ()
 
 
-def _nvidia_here(ranks: int) -> Outfit:
+def _nvidia_here(ranks: int, numbers: Sequence[int]) -> Outfit:
     paths = nodes.present()
     pipes = {"CUDA_MPS_PIPE_DIRECTORY": mps.PIPES} if mps.is_running() else None
-    gpus = gpus_of(ranks, nodes.installed(), paths)
+    gpus = gpus_of(ranks, nodes.installed(), paths, numbers)
     return nvidia(*(nodes.needs(one, paths, mps=pipes) for one in gpus))
 
 
-def _amd_here(ranks: int) -> Outfit:
+def _amd_here(ranks: int, numbers: Sequence[int]) -> Outfit:
     found = [str(path) for path in Path("/dev/dri").glob(_AMD_NODES)]
-    return amd([*found, *([_AMD_NODE] if Path(_AMD_NODE).exists() else [])], ranks)
+    return amd([*found, *([_AMD_NODE] if Path(_AMD_NODE).exists() else [])], ranks, numbers)
 
 
 def _shown(environment: Mapping[str, str]) -> dict[str, str]:
@@ -164,11 +188,11 @@ def _shown(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: environment[name] for name in NO_GPU if name in environment}
 
 
-def _cpu(_: int) -> Outfit:
+def _cpu(_ranks: int, _numbers: Sequence[int]) -> Outfit:
     return Outfit()
 
 
-_OUTFITS: dict[str, Callable[[int], Outfit]] = {
+_OUTFITS: dict[str, Callable[[int, Sequence[int]], Outfit]] = {
     "cpu": _cpu,
     "cuda": _nvidia_here,
     "hip": _amd_here,

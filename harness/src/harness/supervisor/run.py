@@ -119,7 +119,7 @@ class _Run:
         ranks = max((case.ranks for case in self._every_case()), default=1)
         cores = _share_cores()
         self._warmer = Warmer(cores[0] if cores and _is_timed(request.mode) else None)
-        given = outfit(request.device, ranks)
+        given = outfit(request.device, ranks, request.gpus)
         # After the fork of the warmer, which must not inherit a GPU's context.
         self._device = opened(request.device, given, machine.walls, machine.defences)
         workshop = fitted(machine.workshop, self._device.architecture)

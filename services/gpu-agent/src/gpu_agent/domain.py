@@ -185,6 +185,14 @@ def is_member(order: JobAssigned, agent: str) -> bool:
     return bool(order.gang) and order.gang[0] != agent
 
 
+def gpus_of(order: JobAssigned, own: int) -> list[int]:
+    """The GPUs of a run's ranks, in order: a gang's are in its order, a single agent has its own.
+
+    Of a gang that was not told them, which is one of processors, there are none.
+    """
+    return order.gpus or ([] if order.gang else [own])
+
+
 def is_left_behind(failure_code: str, reason: str) -> bool:
     """Whether something of the submission may still run after its run: nobody is safe beside it.
 

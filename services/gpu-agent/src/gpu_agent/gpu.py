@@ -48,8 +48,10 @@ def gpu_type(name: str) -> str:
     return "".join(words[:kept]) or CPU
 
 
-def gpus_not_offered() -> dict[str, str]:
-    """Details on GPUs that are here and that no harness of this agent times."""
+def details(kind: str, gpu_index: int) -> dict[str, str]:
+    """Which GPU of this host is offered; where the processor is, which GPUs are not."""
+    if kind != CPU:
+        return {"gpu_index": str(gpu_index)}
     gpus = _nvidia()
     return {"gpus_not_offered": ", ".join(gpus)} if gpus else {}
 
@@ -108,13 +110,13 @@ class Reading:
     clock_hertz: float | None
 
 
-def readings() -> list[Reading]:
-    """How the NVIDIA GPUs here are, by the driver's own tool: none without it.
+def readings(uuid: str = "") -> list[Reading]:
+    """How this NVIDIA GPU is, or all that are here, by the driver's own tool: none without it.
 
     It disturbs what is being timed, so nobody should ask while a run is in hand.
     """
     asked = "index,utilization.gpu,memory.used,temperature.gpu,clocks.sm"
-    return [found for line in _smi(asked, "nounits") if (found := reading(line))]
+    return [found for line in _smi(asked, "nounits", uuid=uuid) if (found := reading(line))]
 
 
 def reading(line: str) -> Reading | None:
@@ -168,14 +170,20 @@ def _nvidia() -> list[str]:
     return _smi("name")
 
 
-def _smi(asked: str, *units: str) -> list[str]:
+def _smi(asked: str, *units: str, uuid: str = "") -> list[str]:
     """The lines of the NVIDIA driver's tool, none if it is not there or fails."""
+    of = [f"--id={uuid}"] if uuid else []
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return []
     try:
         said = subprocess.run(
-            [tool, f"--query-gpu={asked}", f"--format={','.join(('csv', 'noheader', *units))}"],
+            [
+                tool,
+                f"--query-gpu={asked}",
+                f"--format={','.join(('csv', 'noheader', *units))}",
+                *of,
+            ],
             capture_output=True,
             text=True,
             timeout=PROBE_S_MAX,

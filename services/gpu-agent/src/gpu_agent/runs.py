@@ -8,7 +8,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_agent.domain import Began, Machine, News, Outcome, StageOver, Step, is_left_behind
+from gpu_agent.domain import (
+    Began,
+    Machine,
+    News,
+    Outcome,
+    StageOver,
+    Step,
+    gpus_of,
+    is_left_behind,
+)
 from harness import entry
 from harness.entry import (
     CaseReport,
@@ -28,14 +37,14 @@ ARTEFACTS_MAX = 16
 Told = Callable[[News], Awaitable[None]]
 
 
-def machine(device: str) -> Machine:
+def machine(device: str, gpu_index: int = 0) -> Machine:
     """What the harness finds here. It forks, so it is to be called before there are threads.
 
-    Errors: Failed, if there is no such device; it is opened in a process of its own.
+    Errors: Failed, if there is no such device or GPU; it is opened in a process of its own.
     """
     found = entry.isolation()
     try:
-        seen = entry.look(device, found.walls)
+        seen = entry.look(device, found.walls, gpu_index)
     except entry.DeviceFault as fault:
         raise Failed(f"the device {device} does not work here: {fault}") from fault
     return Machine(
@@ -62,8 +71,9 @@ class HarnessRuns:
     """Runs jobs in the isolated harness, which stays warm from one to the next.
 
     `folder` holds problems by digest, runs in hand and what the harness remembers of this machine;
-    `device` is the one that is timed. A ranked run is refused by a harness that isolates less than
-    `level_min`; `canary` does known work and says what is wrong with the machine.
+    `device` is the one that is timed, of several GPUs the one of `gpu_index`. A ranked run is
+    refused by a harness that isolates less than `level_min`; `canary` does known work and says what
+    is wrong with the machine.
     """
 
     blobs: Blobs
@@ -71,6 +81,7 @@ class HarnessRuns:
     canary: Callable[[], str]
     level_min: str = "none"
     device: str = "cpu"
+    gpu_index: int = 0
     harness: Harness | None = None
     ailment: str = ""
 
@@ -116,6 +127,7 @@ class HarnessRuns:
             out=str(out),
             device=self.device,
             level_min=self.level_min if order.mode == "ranked" else "none",
+            gpus=gpus_of(order, self.gpu_index),
         )
         harness = await self.warm()
         report = await harness.evaluate(request, lambda message: told(_news(message)))

@@ -5,14 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_agent.domain import Demand, demand
+from shared.errors import Refused
 from shared.settings import Listen, read
+
+PREFIX = "WARPBOARD_GPU_AGENT"
+GPU_INDEX_MAX = 63
 
 
 @dataclass(frozen=True)
 class Settings:
     """Addresses, the agent's name, where it keeps problems and runs, what it demands of itself.
 
-    `device` is what it times: cpu, cuda or hip. `replicas` is 3 on a cluster of NATS servers.
+    `device` is what it times: cpu, cuda or hip; `gpu_index` is which of the GPUs that this process
+    can see, counted from 0. `replicas` is 3 on a cluster of NATS servers.
     """
 
     nats_url: str
@@ -25,6 +30,7 @@ class Settings:
     tiers: str = "G1 G2 C1"
     device: str = "cpu"
     replicas: int = 1
+    gpu_index: int = 0
 
     @property
     def sign_key(self) -> Path:
@@ -38,6 +44,9 @@ class Settings:
 
 def load() -> Settings:
     """The settings, or Refused with all that is wrong with them."""
-    settings = read(Settings, "WARPBOARD_GPU_AGENT", os.environ)
+    settings = read(Settings, PREFIX, os.environ)
     settings.wanted()
+    if not 0 <= settings.gpu_index <= GPU_INDEX_MAX:
+        expected = f"expected 0 to {GPU_INDEX_MAX}"
+        raise Refused("bad_settings", f"{PREFIX}_GPU_INDEX is {settings.gpu_index}: {expected}")
     return settings

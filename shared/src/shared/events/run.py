@@ -13,6 +13,7 @@ class JobAssigned(Fact, frozen=True, kw_only=True):
     """The order to one process of an agent; its sequence is the run's fencing token.
 
     A `gang` are the agents of a job of several GPUs; all but the first just keep theirs free.
+    `gpus` says which GPU of their host each of them has, in the same order, where they said it.
     """
 
     aggregate: ClassVar[str] = "run"
@@ -32,6 +33,7 @@ class JobAssigned(Fact, frozen=True, kw_only=True):
     deadline_at: datetime
     gang: list[str] = []
     class_: str = msgspec.field(default="practice", name="class")
+    gpus: list[int] = []
 
 
 class RunStarted(Fact, frozen=True, kw_only=True):

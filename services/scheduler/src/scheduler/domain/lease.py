@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from scheduler.domain import fair
 from scheduler.domain.board import Board, Job, Pool, next_run
 from scheduler.domain.fair import Policy
-from scheduler.domain.match import Candidate, Hands, need_of
+from scheduler.domain.match import Candidate, Hands, gpus_of, need_of
 from scheduler.domain.moves import Move, Say, World
 from shared import events, subjects
 
@@ -71,7 +71,7 @@ def _lease(job: Job, team: Sequence[Candidate], now: datetime) -> Move:
     orders = [
         Say(
             subjects.run(one.name, run),
-            _order(job, one, names, until),
+            _order(job, one, team, until),
             0,
             run,
             job.submission,
@@ -81,7 +81,9 @@ def _lease(job: Job, team: Sequence[Candidate], now: datetime) -> Move:
     return (Say(subjects.job(job.id), leased, job.version, job.id, job.submission), *orders)
 
 
-def _order(job: Job, one: Candidate, names: Sequence[str], until: datetime) -> events.JobAssigned:
+def _order(
+    job: Job, one: Candidate, team: Sequence[Candidate], until: datetime
+) -> events.JobAssigned:
     return events.JobAssigned(
         job=job.id,
         submission=job.submission,
@@ -95,6 +97,7 @@ def _order(job: Job, one: Candidate, names: Sequence[str], until: datetime) -> e
         session=one.offer.session,
         lease_until_at=until,
         deadline_at=job.deadline_at,
-        gang=list(names) if len(names) > 1 else [],
+        gang=[other.name for other in team] if len(team) > 1 else [],
         class_=job.class_,
+        gpus=gpus_of(team),
     )

@@ -9,6 +9,8 @@ from scheduler.domain.moves import Offer, World
 from shared.events import AgentRegistered, is_at_least
 
 NAMED_MAX = 3
+# Of so many digits is the number of a GPU on its host at most.
+INDEX_DIGITS_MAX = 3
 
 
 class Need(NamedTuple):
@@ -40,6 +42,12 @@ class Candidate:
     def said(self) -> AgentRegistered:
         """What it offers."""
         return self.offer.registration
+
+    @property
+    def gpu_index(self) -> int | None:
+        """Which GPU of its host it has, None if it did not say so."""
+        told = self.said.details.get("gpu_index", "")
+        return int(told) if told.isdecimal() and len(told) <= INDEX_DIGITS_MAX else None
 
     @property
     def is_free(self) -> bool:
@@ -160,11 +168,21 @@ def objection(need: Need, alive: Sequence[Candidate]) -> str:
 
 
 def by_host(found: Iterable[Candidate]) -> list[list[Candidate]]:
-    """Those that share a host; who does not name its host is alone."""
-    hosts: dict[str, list[Candidate]] = {}
+    """Those that share a host, one for each of its GPUs; who does not name its host is alone."""
+    hosts: dict[str, dict[int | str, Candidate]] = {}
     for one in found:
-        hosts.setdefault(one.said.host or f" {one.name}", []).append(one)
-    return list(hosts.values())
+        gpus = hosts.setdefault(one.said.host or f" {one.name}", {})
+        gpus.setdefault(one.name if one.gpu_index is None else one.gpu_index, one)
+    return [list(gpus.values()) for gpus in hosts.values()]
+
+
+def gpus_of(team: Sequence[Candidate]) -> list[int]:
+    """Which GPU of their host each has; empty if anyone did not say so, or where one works alone.
+
+    A single agent knows its own.
+    """
+    found = [one.gpu_index for one in team if one.gpu_index is not None]
+    return found if len(found) == len(team) > 1 else []
 
 
 @dataclass
