@@ -20,6 +20,12 @@ def _need_servers() -> None:
 
 
 @pytest.fixture(scope="session")
+def servers() -> None:
+    """Skips where there is no nats-server or no Postgres."""
+    _need_servers()
+
+
+@pytest.fixture(scope="session")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A platform with the problem identity, shared by all tests that leave it running."""
     _need_servers()

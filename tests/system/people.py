@@ -58,10 +58,16 @@ class Person:
     ) -> None:
         self.http.close()
 
-    def submit(self, source: str | bytes, mode: str = "test", name: str = "kernel.py") -> int:
-        """Submit for the problem identity until it is accepted; the number."""
+    def submit(
+        self,
+        source: str | bytes,
+        mode: str = "test",
+        name: str = "kernel.py",
+        problem: str = "identity",
+    ) -> int:
+        """Submit for a problem until it is accepted; the number."""
         headers = {"Idempotency-Key": new_id()}
-        data = {"problem": "identity", "mode": mode, "gpu": "CPU"}
+        data = {"problem": problem, "mode": mode, "gpu": "CPU"}
         body = source.encode() if isinstance(source, str) else source
         until = time.monotonic() + PATIENCE_S
         while True:
@@ -75,6 +81,15 @@ class Person:
                 pass
             assert time.monotonic() < until, "ingest did not accept anything for a minute"
             time.sleep(0.1)
+
+    def seen(self, number: int) -> dict[str, Any]:
+        """The submission as it is now."""
+        found: dict[str, Any] = self.http.get(f"/v1/submissions/{number}").json()
+        return found
+
+    def why(self, number: int) -> str:
+        """What a submission waits for; "" while nobody said it."""
+        return str((self.seen(number).get("queue") or {}).get("why") or "")
 
     def end(self, number: int, within_s: float = PATIENCE_S) -> dict[str, Any]:
         """The submission when it is over."""

@@ -1,0 +1,147 @@
+"""More real agents beside a platform's own, as an operator adds them, and what is done to them."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from shared.servers.cluster import free_ports
+from shared.servers.process import Launch, drive, ending, kill
+from tests.system.people import add_problem
+from tests.system.running import QUICK, Running
+
+LOCAL = "local"
+WITHIN_S = 30.0
+DOWN_S_MAX = 20.0
+KEY_S_MAX = 60.0
+WHY = {"reason": "a system test"}
+ZYGOTE = "harness.zygote"
+
+
+class Crew:
+    """The agents of one platform: its own, `local`, and those that were hired."""
+
+    def __init__(self, running: Running) -> None:
+        self.running = running
+        self.hired: dict[str, subprocess.Popen[bytes]] = {}
+        token = (running.folder / "operator_token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}", "Warpboard-Operator": "olga"}
+        self.http = httpx.Client(base_url=running.url, headers=headers, timeout=30)
+
+    def close(self) -> None:
+        """Let all go that were hired."""
+        for process in self.hired.values():
+            drive(ending(process, signal.SIGTERM, DOWN_S_MAX))
+        self.http.close()
+
+    def hire(self, *names: str, **settings: str) -> None:
+        """Enrol and start agents like the platform's own; returns once all are free."""
+        for name in names:
+            environ = self._environ(name, settings)
+            command = (sys.executable, "-m", "gpu_agent")
+            said = subprocess.run(
+                [*command, "key"], env=environ, capture_output=True, timeout=KEY_S_MAX, check=True
+            )
+            key = {"sign_key": said.stdout.decode().strip(), "owner": "tests"}
+            self.admin("post", f"agents/{name}/enroll", **key)
+            log = self.running.folder.parent / f"{name}.log"
+            self.hired[name] = Launch(command, log, environ=environ).start()
+        until(lambda: all(self.agent(name).get("is_free") for name in names))
+
+    def _environ(self, name: str, settings: dict[str, str]) -> dict[str, str]:
+        told = {
+            "ID": name,
+            "DATA": str(self.running.folder / name),
+            "OPS_LISTEN": f"127.0.0.1:{free_ports(1)[0]}",
+        }
+        given = {f"WARPBOARD_GPU_AGENT_{key}": value for key, value in (told | settings).items()}
+        return self.running.environ("gpu-agent") | given
+
+    def kill(self, name: str) -> None:
+        """SIGKILL a hired agent."""
+        kill(self.hired.pop(name))
+
+    def pid(self, name: str) -> int:
+        """The process of an agent."""
+        pid = self.running.pid("gpu-agent") if name == LOCAL else self.hired[name].pid
+        assert pid is not None, f"agent {name} is not there"
+        return pid
+
+    def workers(self, name: str) -> list[int]:
+        """The processes that load an agent's submission: the last forks of its zygote."""
+        found = descendants(self.pid(name), ZYGOTE)
+        parents = set(found.values())
+        return [one for one, parent in found.items() if parent in found and one not in parents]
+
+    def admin(self, method: str, path: str, **said: Any) -> None:
+        """An operator's act, which must be done."""
+        body = said if method == "put" else said | WHY
+        answer = self.http.request(method, f"/v1/admin/{path}", json=body)
+        assert answer.is_success, answer.text
+
+    def agent(self, name: str) -> dict[str, Any]:
+        """An agent as everybody sees it; empty until it is seen."""
+        items = self.http.get("/v1/agents").json()["items"]
+        return next((one for one in items if one["id"] == name), {})
+
+    def pool(self) -> dict[str, Any]:
+        """The queue of the GPU type CPU."""
+        pools = self.http.get("/v1/queue").json()["pools"]
+        return next((one for one in pools if one["gpu"] == "CPU"), {})
+
+
+@contextmanager
+def crew_of(folder: Path, slug: str, problem: dict[str, str], **settings: str) -> Iterator[Crew]:
+    """A platform of one's own in a folder, with a problem of these files."""
+    running = Running(folder / "home", QUICK | settings)
+    (folder / slug).mkdir()
+    for name, text in problem.items():
+        (folder / slug / name).write_text(text)
+    crew: Crew | None = None
+    try:
+        crew = Crew(running.up())
+        add_problem(running.url, folder / slug)
+        yield crew
+    finally:
+        if crew is not None:
+            crew.close()
+        if running.process is not None and running.process.poll() is None:
+            running.stop()
+    assert running.left() == []
+
+
+def until(check: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
+    """What a check returns once that is true."""
+    end = time.monotonic() + within_s
+    while not (found := check()):
+        assert time.monotonic() < end, "it never became true"
+        time.sleep(0.05)
+    return found
+
+
+def descendants(pid: int, word: str) -> dict[int, int]:
+    """The processes below `pid` whose command line has a word, each with its parent."""
+    parents = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            stat = (process / "stat").read_text()
+            parents[int(process.name)] = int(stat.rpartition(") ")[2].split()[1])
+    below: set[int] = set()
+    fresh = {pid}
+    while fresh:
+        fresh = {child for child, parent in parents.items() if parent in fresh} - below
+        below |= fresh
+    return {one: parents[one] for one in sorted(below) if word in _command(one)}
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+    except OSError:
+        return ""
