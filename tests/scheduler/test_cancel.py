@@ -12,6 +12,7 @@ from tests.scheduler.histories import (
     T0,
     History,
     completed,
+    given_received,
     ranked_end,
     received,
     started,
@@ -156,3 +157,15 @@ def test_a_run_of_a_submission_that_ended_meanwhile_is_cancelled() -> None:
     history = given("assigned").say(AGG, ranked_end(outcome="cancelled", verdict=None))
     assert history.settle(world(OFFER)) == ["QuotaReturned", "JobCancelled", "RunCancelled"]
     assert not history.board.agents["a1"].run
+
+
+def test_a_cancel_between_a_lease_and_its_order_waits_for_the_order() -> None:
+    history = given_received()
+    history.settle(world())
+    (lease,) = [move for move in due(history.board, world(OFFER)) if len(move) == 2]
+    history.say(subjects.agent("a1"), OFFER.registration).say(lease[0].agg, lease[0].fact)
+    history.say(subjects.submission("s1"), events.SubmissionCancelRequested(reason="never mind"))
+    assert list(due(history.board, world(OFFER))) == []
+    history.say(lease[1].agg, lease[1].fact)
+    said = history.settle(world(OFFER))
+    assert said == ["SubmissionFinished", "JobCancelled", "RunCancelled"]

@@ -17,6 +17,13 @@ def has_verdict(board: Board, job: Job | None) -> bool:
     return run is not None and run.end == "RunCompleted"
 
 
+def is_half_leased(board: Board, job: Job | None) -> bool:
+    """Whether of the orders that follow the job's lease, in one batch, some are on their way."""
+    if job is None or job.is_over or job.run is None:
+        return False
+    return board.seq < job.version + len(job.agents)
+
+
 def cancel(board: Board, submission: Submission, job: Job | None) -> Move:
     """The end that somebody asked for, with that of its job and of all runs of it that are open."""
     reason = submission.cancel or "cancelled"

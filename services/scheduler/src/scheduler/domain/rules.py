@@ -72,7 +72,8 @@ def _submission(
 ) -> Iterator[Move]:
     """What is due of a submission itself; of its work its job's rules say it."""
     if submission.cancel is not None and not endings.has_verdict(board, job):
-        yield endings.cancel(board, submission, job)
+        if not endings.is_half_leased(board, job):
+            yield endings.cancel(board, submission, job)
     elif job is None and submission.job is None:
         overdue = endings.overdue_received(board, submission, world.now)
         yield overdue or (_open_job(submission),)
