@@ -6,14 +6,25 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from scheduler.domain.fold import evolve
 from scheduler.domain.rules import due
 from scheduler.presence import Heartbeat, Presence
 from shared import events, subjects
+from shared.event_log import Recorded
 from shared.events import Blob
 from shared.memory import MemoryBus
 from shared.testing import eventually
 from shared.wire import Stamp, fact_of, pack, seal
-from tests.scheduler.histories import CPU, T0, History, completed, given_running, offering, world
+from tests.scheduler.histories import (
+    CPU,
+    LATE,
+    T0,
+    History,
+    completed,
+    given_running,
+    offering,
+    world,
+)
 from tests.scheduler.histories import started as begun
 
 LONG = "x" * 254_000
@@ -91,3 +102,27 @@ async def test_an_offer_that_could_not_be_recorded_is_none(said: dict[str, objec
     assert presence.offers().keys() == {"good"}
     assert not watching.done()
     watching.cancel()
+
+
+def test_whoever_measures_on_a_clock_gone_wrong_costs_a_participant_no_more_than_its_time() -> None:
+    history = given_running()
+    agg, (job,) = history.run_agg(), history.board.jobs.values()
+    stamp = Stamp("z", T0.replace(year=9999), "agent:a1", "", "")
+    history.seq += 1
+    lane = history.board.pools["CPU"].lanes[job.lane]
+    lane.used_s["ada"] = 0.0
+    evolve(history.board, Recorded(history.seq, seal(completed(), agg, stamp)))
+    assert lane.used_s["ada"] <= 3600
+
+
+@pytest.mark.parametrize("data", [b'{"verdict":"\xff"}', b"[" * 100_000, b"null", b'"x'])
+def test_a_verdict_that_nobody_can_decode_stops_nobody(data: bytes) -> None:
+    history = given_running()
+    agg = history.run_agg()
+    envelope = seal(completed(), agg, STAMP)
+    history.seq += 1
+    broken = msgspec.structs.replace(envelope, data=msgspec.Raw(data))
+    evolve(history.board, Recorded(history.seq, broken))
+    history.versions[agg] = history.seq
+    said = history.settle(world(offering("a1"), now=LATE))
+    assert said[:2] == ["JobExpired", "JobGivenUp"]
