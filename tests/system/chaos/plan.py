@@ -10,7 +10,7 @@ AGENTS = ("gpu-agent", "noop-0", "noop-1")
 TARGETS = (*SERVERS, *SERVICES, *AGENTS)
 # `warpboard up` gives up on what dies eight times in a minute.
 REST_S_MIN = 9.0
-STRIKES_A_SECOND = 0.7
+STRIKES_A_SECOND = 1.2
 KILLS_SHARE = 0.6
 # Longer than an agent may be silent: its lease is lost, and it comes back as a zombie.
 ZOMBIE_S = (6.0, 9.0)
