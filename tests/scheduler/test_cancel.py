@@ -163,8 +163,8 @@ def test_a_cancel_between_a_lease_and_its_order_waits_for_the_order() -> None:
     history = given_received()
     history.settle(world())
     (lease,) = [move for move in due(history.board, world(OFFER)) if len(move) == 2]
-    history.say(subjects.agent("a1"), OFFER.registration).say(lease[0].agg, lease[0].fact)
-    history.say(subjects.submission("s1"), events.SubmissionCancelRequested(reason="never mind"))
+    history.say(subjects.agent("a1"), OFFER.registration).say(AGG, CANCEL)
+    history.say(lease[0].agg, lease[0].fact)
     assert list(due(history.board, world(OFFER))) == []
     history.say(lease[1].agg, lease[1].fact)
     said = history.settle(world(OFFER))
