@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from shared.errors import Failed
+from shared.postgres import empty_database
 from shared.servers import nats, postgresql
 from shared.servers.nats import NatsServer
 from shared.testing import nats_server, postgres_database, postgres_server
@@ -39,7 +40,7 @@ def own_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 
 @pytest.fixture(scope="session")
 def postgres_server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The Postgres that all tests share; each has a database of its own."""
+    """The Postgres that all tests share."""
     try:
         postgresql.binaries()
     except Failed as failed:
@@ -48,8 +49,15 @@ def postgres_server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
         yield dsn
 
 
-@pytest.fixture
-def postgres_dsn(postgres_server_dsn: str) -> Iterator[str]:
-    """An empty database for one test."""
+@pytest.fixture(scope="session")
+def shared_database(postgres_server_dsn: str) -> Iterator[str]:
+    """The database that one test after the other has for itself."""
     with postgres_database(postgres_server_dsn) as dsn:
         yield dsn
+
+
+@pytest.fixture
+def postgres_dsn(shared_database: str) -> Iterator[str]:
+    """An empty database for one test."""
+    yield shared_database
+    empty_database(shared_database)

@@ -146,7 +146,7 @@ async def followed(log: NatsLog, count: int) -> list[tuple[int, bytes]]:
     feed, seen = log.follow(0), list[tuple[int, bytes]]()
     async with asyncio.timeout(30):
         while len(seen) < count:
-            seen += [(one.seq, one.body) for one in await feed.take()]
+            seen += [(one.seq, one.body) for one in await feed.take(count - len(seen))]
     await feed.close()
     return seen
 

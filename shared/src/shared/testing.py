@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import secrets
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -106,7 +107,13 @@ def postgres_server(folder: Path) -> Iterator[str]:
     """A Postgres of one's own; the DSN of its first database."""
     server = Postgres(folder)
     try:
-        yield server.start()
+        dsn = server.start()
+        assert server.process is not None, "it was started"
+        # Nothing outlives the tests: no commit needs to wait for a disk.
+        with (server.data / "postgresql.auto.conf").open("a") as settings:
+            settings.write("fsync = off\n")
+        server.process.send_signal(signal.SIGHUP)
+        yield dsn
     finally:
         server.stop()
 
