@@ -73,6 +73,8 @@ async def test_a_token_that_is_no_ascii_is_just_wrong(door: Door) -> None:
         ("POST", "intake/pause", {}, "reason"),
         ("POST", "intake/pause", {"reason": ""}, "reason"),
         ("POST", "intake/pause", {"reason": "a\nb"}, "reason"),
+        ("POST", "intake/pause", {"reason": "\x9b31m"}, "reason"),
+        ("POST", "intake/pause", {"reason": "a\u202eb"}, "reason"),
         ("POST", "intake/pause", {"reason": "r", "until": 1}, "until"),
         ("POST", "intake/stop", {"reason": "r"}, "act"),
         ("POST", "agents/a.b/drain", {"reason": "r"}, "agent"),

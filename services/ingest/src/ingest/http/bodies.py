@@ -10,10 +10,10 @@ from ingest.service.decisions import Made
 TEXT_LENGTH_MAX = 500
 APPEAL_LENGTH_MAX = 10_000
 
-# Printable, for it goes into the log for ever, and onto people's screens.
-Text = Annotated[
-    str, Field(min_length=1, max_length=TEXT_LENGTH_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")
-]
+# For it goes into the log for ever, and onto people's screens: nothing that steers a terminal,
+# breaks a line or turns the direction of reading.
+PRINTABLE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+Text = Annotated[str, Field(min_length=1, max_length=TEXT_LENGTH_MAX, pattern=f"^{PRINTABLE}+$")]
 Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 IdInPath = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 NumberInPath = Annotated[int, Path(ge=1)]

@@ -7,7 +7,14 @@ from fastapi import FastAPI, File, Form, Query, Request, UploadFile
 from pydantic import Field
 
 from ingest.domain.quotas import Balance
-from ingest.http.bodies import APPEAL_LENGTH_MAX, TEXT_LENGTH_MAX, Body, NumberInPath, shown
+from ingest.http.bodies import (
+    APPEAL_LENGTH_MAX,
+    PRINTABLE,
+    TEXT_LENGTH_MAX,
+    Body,
+    NumberInPath,
+    shown,
+)
 from ingest.http.operators import Door
 from ingest.http.who import Participant, participant
 from ingest.service import Ingest
@@ -21,7 +28,7 @@ KEY = re.compile(r"[!-~]{1,255}\Z")
 class WhyCancel(Body):
     """Why a submission is to end; nobody need say."""
 
-    reason: Annotated[str, Field(max_length=TEXT_LENGTH_MAX, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    reason: Annotated[str, Field(max_length=TEXT_LENGTH_MAX, pattern=f"^{PRINTABLE}*$")] = ""
 
 
 class Plea(Body):
