@@ -12,6 +12,7 @@ EVENT_BYTES_MAX = 256 * 1024
 HEADERS_BYTES_MAX = 1024
 # The type of what is no event; nobody has a reader for it.
 UNREADABLE = "Unreadable"
+YEAR_MIN, YEAR_MAX = 1970, 9000
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -95,9 +96,15 @@ def read(agg: str, seq: int, body: bytes) -> Envelope:
         envelope = decode(body)
     except _BROKEN:
         return _unreadable(agg, seq)
-    if "\0" in envelope.id:  # Postgres has no text with it.
+    # Postgres has no text with a NUL, and dates have an end behind which nobody can count.
+    if "\0" in envelope.id or not YEAR_MIN <= envelope.at.year <= YEAR_MAX:
         return _unreadable(agg, seq)
     return envelope if envelope.agg == agg else msgspec.structs.replace(envelope, agg=agg)
+
+
+def is_noise(envelope: Envelope) -> bool:
+    """Whether an agent wrote what is no event on a subject of its own: nothing rests on that."""
+    return envelope.type == UNREADABLE and envelope.agg.startswith("run.")
 
 
 def _unreadable(agg: str, seq: int) -> Envelope:

@@ -18,7 +18,7 @@ from ranker.domain.witness import Witness
 from shared.errors import Refused
 from shared.event_log import Recorded
 from shared.events import EventSkipped
-from shared.wire import UNREADABLE, UnknownEvent, is_at_home
+from shared.wire import UNREADABLE, UnknownEvent, is_at_home, is_noise
 
 # SQL and Python add in another order.
 TOLERANCE = 1e-9
@@ -83,7 +83,8 @@ class _Audit:
             return
         self.seq = event.seq
         if event.envelope.type == UNREADABLE:
-            self.unread[event.seq] = "it is no event: nobody can read it"
+            if not is_noise(event.envelope):
+                self.unread[event.seq] = "it is no event: nobody can read it"
             return
         self.at = event.envelope.at
         try:

@@ -12,6 +12,7 @@ from shared import events
 from shared.event_log import Recorded
 from shared.events import Fact
 from shared.subjects import last_token
+from shared.wire import is_noise
 
 NUL = b"\\u0000"
 # States in which a verdict, a draft or a preview is due.
@@ -73,7 +74,12 @@ class Rows:
 
 
 def tell(event: Recorded) -> Told:
-    """An event decoded, without NUL characters. Errors: UnknownEvent; msgspec's, for bad data."""
+    """An event decoded, without NUL characters. Errors: UnknownEvent; msgspec's, for bad data.
+
+    Noise says nothing, but has its place, so that the checkpoint moves on behind it.
+    """
+    if is_noise(event.envelope):
+        return Told(event, Fact(), last_token(event.envelope.agg))
     fact = event.fact
     if NUL in event.body:
         fact = msgspec.convert(_text(msgspec.to_builtins(fact)), type(fact))
