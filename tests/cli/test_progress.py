@@ -40,7 +40,7 @@ STEP = {"stage": "check", "case": "size=64", "done": 2, "total": 5}
     ],
 )
 def test_each_state_has_its_sentence(change: dict[str, Any], sentence: str) -> None:
-    assert news(read(ANSWER | change, Submission)).sentence == sentence
+    assert news(read(ANSWER | change, Submission)).whole == sentence
 
 
 def test_the_end_is_told_by_its_verdict() -> None:
@@ -56,3 +56,12 @@ def test_a_step_tells_how_many_cases_are_over() -> None:
 
 def test_a_stage_without_cases_is_told_by_its_name() -> None:
     assert step(Progress(stage="build", case="", done=0, total=0)).sentence == "build"
+
+
+def test_an_estimate_that_changes_is_no_news() -> None:
+    told = [
+        news(read(ANSWER | {"state": "queued", "queue": QUEUE | {"eta_s": eta_s}}, Submission))
+        for eta_s in (60.0, 30.0)
+    ]
+    assert told[0].sentence == told[1].sentence
+    assert told[0].whole != told[1].whole

@@ -16,12 +16,21 @@ _STATES = {
 
 @dataclass(frozen=True)
 class News:
-    """A sentence, how many cases of a stage are over if that is known, and whether all is over."""
+    """A sentence, how many cases of a stage are over if that is known, and whether all is over.
+
+    An `estimate` belongs to the sentence, and is no news by itself.
+    """
 
     sentence: str
     done: int = 0
     total: int = 0
     is_over: bool = False
+    estimate: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The sentence with its estimate."""
+        return self.sentence + self.estimate
 
 
 def news(submission: Submission) -> News:
@@ -33,7 +42,7 @@ def news(submission: Submission) -> News:
     if submission.state == "assigned":
         return News(f"given to agent {submission.agent}")
     if submission.queue is not None:
-        return News(_waiting(submission.queue))
+        return _waiting(submission.queue)
     return News(_STATES.get(submission.state, submission.state))
 
 
@@ -49,14 +58,14 @@ def step(progress: Progress) -> News:
     return News(words, progress.done, progress.total)
 
 
-def _waiting(queue: Queue) -> str:
+def _waiting(queue: Queue) -> News:
     if queue.state == "no_agent":
-        return f"waiting: {one_line(queue.why or queue.reason or 'no agent is alive')}"
+        return News(f"waiting: {one_line(queue.why or queue.reason or 'no agent is alive')}")
     place = f"queued: place {queue.position}"
     if queue.why:
-        return f"{place}, {one_line(queue.why)}"
+        return News(f"{place}, {one_line(queue.why)}")
     online = f"{count_text(queue.agents_online, 'agent')} online, {queue.agents_busy} busy"
-    return f"{place}, {online}{_begins(queue)}"
+    return News(f"{place}, {online}", estimate=_begins(queue))
 
 
 def _begins(queue: Queue) -> str:

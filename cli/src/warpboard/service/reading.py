@@ -62,7 +62,7 @@ def _tell(screen: Screen, found: Submission) -> None:
         screen.table(tables.files(found.files))
     screen.table(tables.timeline(found.timeline))
     if not found.is_over:
-        screen.say(f"submission {found.number}: {news(found).sentence}")
+        screen.say(f"submission {found.number}: {news(found).whole}")
         screen.say(
             f"state {found.state} since {when(found.state_since)}, until "
             f"{when(found.state_deadline_at)} at the latest: {found.state_owner} owes the next step"

@@ -98,7 +98,7 @@ class _Lines:
     def show(self, key: str, news: News) -> None:
         if self._last.get(key) != news.sentence:
             self._last[key] = news.sentence
-            self._screen.note(f"{key}: {news.sentence}")
+            self._screen.note(f"{key}: {news.whole}")
 
 
 class _Bars:
@@ -111,7 +111,7 @@ class _Bars:
         }
 
     def show(self, key: str, news: News) -> None:
-        task, sentence = self._tasks[key], harmless(news.sentence)
+        task, sentence = self._tasks[key], harmless(news.whole)
         if news.is_over:
             self._progress.update(task, completed=1, total=1, sentence=sentence)
             self._progress.stop_task(task)
