@@ -123,6 +123,22 @@ async def test_a_score_after_the_last_seal_must_follow_from_its_signed_run(town:
     assert "does not follow from its run" in report.findings[0].what
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        (b'"delta":0.003', b'"delta":0.9'),
+        (b'"freedom":0', b'"freedom":9'),
+        (b'"error":null', b'"error":0.5'),
+    ],
+)
+async def test_how_sure_a_score_is_must_follow_from_its_run_too(
+    town: Town, changed: tuple[bytes, bytes]
+) -> None:
+    seq = seq_of(town, "SubmissionFinished", 1)
+    report = await asked(town, chained(altered(town.rows(), seq, *changed)))
+    assert [one.seq for one in report.findings] == [seq]
+
+
 async def test_a_changed_verdict_has_no_signature(town: Town) -> None:
     seq = seq_of(town, "RunCompleted", 1)
     rows = altered(town.rows(), seq, b'"time_us":50.0', b'"time_us":10.0')

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from math import isclose
 from typing import Any, NamedTuple
 
-from ranker.domain.score import scored
+from ranker.domain.score import scored, tie_share
 from ranker.domain.scrutiny import Finding
 from ranker.domain.seals import Verify
 from shared import events
@@ -25,6 +25,7 @@ class _Run(NamedTuple):
     verdict: str
     timed: tuple[events.CaseResult, ...]
     sigma_run: float
+    tie_us: float
 
 
 class Witness:
@@ -97,7 +98,7 @@ class Witness:
         fault = self._fault(event, token)
         self.verified += fault is None
         timed = tuple(case for case in fact.cases if case.stage == "time")
-        self._runs[run] = _Run(event.seq, fault, fact.verdict, timed, fact.sigma_run)
+        self._runs[run] = _Run(event.seq, fault, fact.verdict, timed, fact.sigma_run, fact.tie_us)
 
     def finished(self, event: Recorded, fact: SubmissionFinished) -> None:
         """The decision must follow from a run that was signed."""
@@ -147,14 +148,27 @@ class Witness:
     def _follows(self, fact: SubmissionFinished, run: _Run, number: int) -> bool:
         if run.verdict != "passed" or number not in self._rules:
             return False
-        score = scored(self._rules[number], run.timed, run.sigma_run)
+        rule = self._rules[number]
+        score = scored(rule, run.timed, run.sigma_run)
         if score is None or fact.score_us is None:
             return False
-        made, said = [score.score_us, *score.process_us], [fact.score_us, *fact.process_us]
-        return len(made) == len(said) and all(
-            isclose(one, other, rel_tol=SCORE_TOLERANCE)
-            for one, other in zip(made, said, strict=True)
+        made = [score.score_us, score.error, score.freedom, run.sigma_run, *score.process_us]
+        said = [fact.score_us, fact.error, fact.freedom, fact.sigma_run, *fact.process_us]
+        # The timing tier is in no signed event: what a tie may be is one of two.
+        deltas = [
+            tie_share(rule, run.timed, run.sigma_run, run.tie_us, tier) for tier in ("", "G1")
+        ]
+        return (
+            len(made) == len(said)
+            and all(map(_is_equal, made, said))
+            and (fact.delta is None or any(_is_equal(fact.delta, delta) for delta in deltas))
         )
+
+
+def _is_equal(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return isclose(one, other, rel_tol=SCORE_TOLERANCE)
 
 
 _MEANING: dict[str, Callable[[Witness, Recorded, Any], None]] = {
