@@ -137,6 +137,28 @@ def test_a_member_that_turns_its_order_down_breaks_the_gang() -> None:
     assert history.settle(alive)[:2] == ["JobExpired", "JobRequeued"]
 
 
+def test_a_gang_that_is_formed_anew_avoids_the_member_that_failed_it() -> None:
+    history = given_gang(2)
+    alive = world(*host("h", 3))
+    history.settle(alive)
+    history.say(orders(history)[1][0], failed("quarantine"))
+    history.settle(alive)
+    assert [order.gang for _, order in orders(history)[2:]] == [["h0", "h2"]] * 2
+    (_, requeued) = history.of_type("JobRequeued")[0]
+    assert isinstance(requeued, events.JobRequeued)
+    assert requeued.avoid_agents == ["h1"]
+
+
+def test_a_begun_gang_is_repeated_when_an_operator_revoked_its_member() -> None:
+    history = given_gang(2)
+    history.settle(world(*host("h", 2)))
+    history.say(orders(history)[0][0], started())
+    history.say(subjects.agent("h1"), events.AgentRevoked(reason="its key was copied"))
+    said = history.settle(world(*host("h", 3)))
+    assert said[-5:] == ["JobExpired", "JobRequeued", "JobLeased", "JobAssigned", "JobAssigned"]
+    assert orders(history)[-1][1].gang == ["h0", "h2"]
+
+
 def test_a_cancelled_gang_frees_every_agent() -> None:
     history = given_gang(3)
     alive = world(*host("h", 3))

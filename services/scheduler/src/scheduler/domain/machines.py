@@ -16,8 +16,12 @@ REASON_LENGTH_MAX = 2000
 WORD_LENGTH_MAX = 64
 # How a run ends when what it ran took its agent or its harness down.
 DEADLY = ("supervisor", "sandbox", "device", "agent_silent", "agent_restarted")
+# A leader's run ends so when it lost a member.
+GANG_BROKEN = "gang_broken"
+# An operator took the agent away; what it ran is not to blame.
+REPEATED = ("agent_revoked",)
 # Ends that say nothing against the agent.
-BLAMELESS = ("problem_fault", "drained", "overdue_running", "agent_revoked", "gang_broken")
+BLAMELESS = ("problem_fault", "drained", "overdue_running", GANG_BROKEN, *REPEATED)
 
 
 def canary_queued(board: Board, job: Job) -> None:
@@ -139,10 +143,15 @@ def _judge_agent(agent: Agent, run: Run) -> None:
 
 
 def _member_over(board: Board, job: Job, run: Run) -> None:
-    """A gang that lost a member is no gang: its leader's run is to expire."""
+    """A gang that lost a member is no gang: its leader's run is to expire, by the member's fault.
+
+    Where an operator took the member away, nobody is at fault.
+    """
     leader = board.runs.get(run.leader)
     if leader is not None and leader.end is None and job.run == leader.id:
         leader.reason = f"agent {run.agent} of its gang was lost: {run.reason}"
+        leader.code = run.code if run.code in REPEATED else GANG_BROKEN
+        job.avoid = sorted({*job.avoid, run.agent})
 
 
 def _time_us(fact: events.RunCompleted) -> float:

@@ -7,6 +7,7 @@ from scheduler.domain import endings, sides
 from scheduler.domain.board import Board, Job, Run, Submission, job_of
 from scheduler.domain.fair import Policy
 from scheduler.domain.lease import assignments
+from scheduler.domain.machines import GANG_BROKEN, REPEATED
 from scheduler.domain.match import candidates
 from scheduler.domain.moves import Move, Say, World, about_agent, about_job, about_run, give_up
 from shared import events, subjects
@@ -17,8 +18,6 @@ OPEN_SUBMISSIONS_MAX = 100
 TAKEN_DOWN_MAX = 2
 # The author's mistake; another agent would find the same.
 FINAL_FAILURES = ("problem_fault",)
-# An operator took the agent away; what it ran is not to blame.
-REPEATED = ("agent_revoked",)
 ORPHAN = "its submission is over"
 USUAL = Policy()
 
@@ -166,7 +165,7 @@ def _lost(board: Board, run: Run, job: Job, world: World) -> events.JobExpired |
         reason = f"its deadline passed while it was {state.name}, the matter of {state.owner}"
         return events.JobExpired(reason=reason, code=state.overdue)
     if run.reason:
-        return events.JobExpired(reason=run.reason, code="gang_broken")
+        return events.JobExpired(reason=run.reason, code=run.code)
     return _agent_lost(board, run, world)
 
 
@@ -197,5 +196,7 @@ def _after_failure(board: Board, job: Job, run: Run, world: World) -> Move:
         return give_up(board, job, code, reason)
     if is_final or job.attempt >= job.attempts_max or world.now >= job.deadline_at:
         return give_up(board, job, code, run.reason)
-    avoid = [*job.avoid, run.agent] if run.agent not in job.avoid else job.avoid
+    # Of a broken gang it is a member that failed, and who that was is known already.
+    is_to_avoid = run.code != GANG_BROKEN and run.agent not in job.avoid
+    avoid = [*job.avoid, run.agent] if is_to_avoid else job.avoid
     return (about_job(job, events.JobRequeued(run=run.id, reason=run.reason, avoid_agents=avoid)),)
