@@ -1,14 +1,15 @@
 """What an operator may choose as a canary, and for a rejudge."""
 
+import msgspec
 import pytest
 
 from ingest.domain import endings, pools
 from shared.errors import Refused
-from shared.events import RejudgeRequested, SubmissionFinished, SubmissionReceived
+from shared.events import RejudgeRequested, Requires, SubmissionFinished, SubmissionReceived
 from shared.testing import example
 
 R = "because"
-RECEIVED = example(SubmissionReceived)
+RECEIVED = msgspec.structs.replace(example(SubmissionReceived), requires=Requires())
 ITEM = example(RejudgeRequested).items[0]
 PASSED = SubmissionFinished(outcome="passed", is_eligible=True, code="ok", reason="")
 
@@ -26,6 +27,12 @@ def test_a_canary_is_of_its_pools_gpu_type() -> None:
     assert pools.canary(pools.Canary(RECEIVED.gpu, 60, 1.2), "s1", [RECEIVED, PASSED]).every_s == 60
     with pytest.raises(Refused, match="the pool is of B200"):
         pools.canary(pools.Canary("B200", 60, 1.2), "s1", [RECEIVED, PASSED])
+
+
+def test_a_canary_takes_no_gang() -> None:
+    received = msgspec.structs.replace(RECEIVED, requires=Requires(count=2))
+    with pytest.raises(Refused, match="this submission takes 2 GPUs: choose another"):
+        pools.canary(pools.Canary(RECEIVED.gpu, 60, 1.2), "s1", [received, PASSED])
 
 
 DIGESTS = {1: "a", 2: "b", 3: "c"}

@@ -109,6 +109,9 @@ def canary(wanted: Canary, submission: str, history: Iterable[Fact]) -> CanaryCh
         raise Refused("bad_canary", f"{what}: choose another", "submission")
     if not (ends and ends[-1].outcome == "passed"):
         raise Refused("bad_canary", "a canary must have passed: choose another", "submission")
+    if (count := received.requires.count) > 1:
+        what = f"a canary runs on one agent, and this submission takes {count} GPUs"
+        raise Refused("bad_canary", f"{what}: choose another", "submission")
     return CanaryChosen(
         submission=submission,
         account=received.account,
