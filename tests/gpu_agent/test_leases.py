@@ -55,6 +55,18 @@ async def test_a_lease_that_is_over_stops_the_run_and_its_result_is_only_noted(
     assert (await world.types("r1"))[-2:] == [type(ending).__name__, "RunDiscarded"]
 
 
+async def test_an_order_that_comes_while_a_cancelled_run_is_being_killed_is_not_turned_down(
+    world: World,
+) -> None:
+    async with serving(world.agent()):
+        await world.order(ENDLESS, "r1")
+        await world.until("r1", "RunStageFinished")
+        await end(world, "r1", RunCancelled(reason="so"))
+        await world.order(HONEST, "r2")
+        await world.until("r2", "RunCompleted")
+    assert "RunFailed" not in await world.types("r2")
+
+
 async def test_what_never_began_leaves_no_note_when_it_is_cancelled(world: World) -> None:
     await world.order(HONEST, "r1")
     await end(world, "r1", RunCancelled(reason="so"))

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 READ_S = 5.0
 LEAVE_S_MAX = 2.0
+# A run that is over sooner costs no heartbeats.
+BUSY_S = 1.0
 SILENT_HEARTBEATS = 3
 
 
@@ -85,26 +87,41 @@ class Agent:
                 await self.bus.leave(self.name)
 
     async def _beat(self) -> None:
-        """Say that we live; at once when something changes."""
+        """Say that we live; at once when something changes that the log does not tell."""
         while True:
             self.changed.clear()
-            is_busy = self.lease is not None or self.is_draining
-            is_well = not self.registration.quarantine
-            self.metrics.looked(is_busy=is_busy, is_well=is_well)
-            said = {
-                "session": self.session,
-                "is_free": is_well and not is_busy,
-                "registration": self.registration,
-                "run": self.lease.run if self.lease else None,
-            }
+            said = self._state()
             ttl_s = max(1, round(self.heartbeat_s * SILENT_HEARTBEATS))
             try:
-                await self.bus.beat(self.name, msgspec.json.encode(said), ttl_s)
+                await self.bus.beat(self.name, said, ttl_s)
                 # Not wait_for: in 3.11 it swallows a cancellation that comes with the event.
                 async with asyncio.timeout(self.heartbeat_s):
-                    await self.changed.wait()
+                    await self._news(said)
             except (Failed, TimeoutError):
                 continue
+
+    async def _news(self, said: bytes) -> None:
+        """Until there is something else to say; that we are busy, the log said before us."""
+        while self._state() == said:
+            await self.changed.wait()
+            self.changed.clear()
+            if self.lease is not None and not self.is_draining:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(BUSY_S):
+                        await self.changed.wait()
+
+    def _state(self) -> bytes:
+        """What a heartbeat says."""
+        is_busy = self.lease is not None or self.is_draining
+        is_well = not self.registration.quarantine
+        self.metrics.looked(is_busy=is_busy, is_well=is_well)
+        said = {
+            "session": self.session,
+            "is_free": is_well and not is_busy,
+            "registration": self.registration,
+            "run": self.lease.run if self.lease else None,
+        }
+        return msgspec.json.encode(said)
 
     async def _read(self) -> None:
         """Orders go to the desk; the news that a lease is over stops its run at once."""
@@ -126,7 +143,7 @@ class Agent:
         """One order lies on the desk; while a run is in hand, the next is turned down at once."""
         if self.is_draining or not is_mine(lease.order, self.session):
             await lease.delivery.ack()
-        elif self.lease is not None and not self.lease.is_over:
+        elif self.lease is not None and not self.lease.is_left:
             busy = self._failed("busy", f"the agent is busy with run {self.lease.run}")
             # Over already, or not to be said before its deadline: then nobody waits for it.
             with contextlib.suppress(Conflict, Failed):
@@ -151,7 +168,6 @@ class Agent:
                 continue
             lease.task = asyncio.create_task(self._run(lease))
             await asyncio.wait({lease.task})
-            lease.is_over = True
             await self._look_after()
             if self.lease is lease:
                 self.lease = None

@@ -21,8 +21,7 @@ from shared.wire import Stamp, seal
 class Lease:
     """A run in hand; `version` is the sequence of its last event, at first the fencing token.
 
-    `lost` says why it is no longer ours; with `is_ending` its last word is being said, and with
-    `is_over` it has been.
+    `lost` says why it is no longer ours; with `is_ending` its last word is being said.
     """
 
     order: JobAssigned
@@ -35,13 +34,18 @@ class Lease:
     is_drained: bool = False
     has_begun: bool = False
     is_ending: bool = False
-    is_over: bool = False
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def run(self) -> str:
         """The run's id."""
         return last_token(self.agg)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether its run is at its end here: for the log, which may know first, it is over."""
+        is_done = self.task is not None and self.task.done()
+        return is_done or self.is_ending or bool(self.lost)
 
     def stop(self) -> None:
         """End what is being done; a last word, once begun, is left to the log to judge."""
