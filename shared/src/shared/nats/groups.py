@@ -20,7 +20,7 @@ from shared.nats.requests import Denied, Passing
 GROUP_MAX = 100
 # In appends of one event: what an append of several costs, what goes alone at once, and what a
 # group must save. Measured on two cores with sync always (nats-server 2.15.1, 2026-11): 64
-# appends at once store 3 to 4.6 thousand events a second alone and 7.6 to 17 thousand in groups.
+# appends at once store 3 to 4.6 thousand events a second alone and 7.6 thousand in groups.
 BATCH_COST = 8
 ALONE_MAX = 8
 GROUP_MIN = 16
