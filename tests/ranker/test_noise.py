@@ -7,6 +7,7 @@ from ranker.domain.fold import fold
 from ranker.domain.kept import Kept
 from ranker.domain.named import named
 from ranker.domain.scrutiny import Scrutiny
+from ranker.http.files import MEDIA
 from shared.chain import START, after
 from shared.signing import verify
 from shared.wire import UNREADABLE
@@ -46,3 +47,9 @@ def test_an_event_that_was_made_unreadable_is_found() -> None:
     scrutiny.look(noise(b"no event")._replace(id="its-own-id"))
     (finding,) = scrutiny.findings
     assert finding.what == "the event cannot be read"
+
+
+@pytest.mark.parametrize("said", ["text/html\r\nSet-Cookie: a=b", "text/html\n", "a/é", "", "a"])
+def test_what_an_agent_says_of_a_file_is_a_media_type_or_nothing(said: str) -> None:
+    assert not MEDIA.match(said)
+    assert MEDIA.match("application/vnd.nsight+json")

@@ -1,6 +1,7 @@
 """What a run left to be downloaded: its log, its samples, its artefacts."""
 
 import asyncio
+import re
 from urllib.parse import quote
 
 from fastapi import FastAPI, Response
@@ -13,6 +14,9 @@ from shared.errors import Refused
 
 # Each may hold a whole blob in memory while it is sent.
 DOWNLOADS_MAX = 4
+# An agent says what a file is, and says nothing else in our answer's head.
+MEDIA = re.compile(r"[A-Za-z0-9.+-]{1,64}/[A-Za-z0-9.+-]{1,64}\Z")
+BYTES = "application/octet-stream"
 
 
 class Download(Response):
@@ -50,7 +54,7 @@ def files(app: FastAPI, reader: Reads, blobs: Blobs) -> None:
         download = Download(blobs, found["digest"], slots)
         # A submission wrote it: a browser keeps it as a file and never shows it as ours.
         download.sent = {
-            "Content-Type": found["media"],
+            "Content-Type": found["media"] if MEDIA.match(found["media"]) else BYTES,
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
             "X-Content-Type-Options": "nosniff",
             "ETag": f'"{found["digest"]}"',
