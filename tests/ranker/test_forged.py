@@ -131,3 +131,48 @@ async def test_a_decision_that_a_cancel_crossed_is_made_again(
     (end,) = await eventually(lambda: told.ends("s1"), within_s=10)
     assert isinstance(end, SubmissionFinished)
     assert (crossed, end.code) == ([True], "ranked")
+
+
+EXTREMES = (1e308, -1e308, 5e-324, -0.0)
+
+
+@pytest.mark.parametrize("number", EXTREMES)
+async def test_no_number_and_no_text_of_an_agent_holds_the_projection_up(
+    told: Told, number: float
+) -> None:
+    life, text = Life("s1"), "nul \0, \u2028 and \U0010ffff" * 1000
+    await told.begin(life)
+    run = subjects.run(AGENT, life.run)
+    case = events.CaseResult(
+        name=text,
+        stage="time",
+        verdict="passed",
+        time_us=number,
+        interval_us=(number, number),
+        samples=2**63,
+        process_us=[number, number],
+        error=number,
+        freedom=-(2**63),
+        null_us=[number] * 3,
+        statistics={text: number},
+    )
+    told_more: list[Fact] = [
+        events.RunStageFinished(stage=text, verdict=text, took_s=number, cases=2**63),
+        structs.replace(
+            life.completed(),
+            cases=[case],
+            took_s=number,
+            sigma_run=number,
+            tie_us=number,
+            usage={text: number},
+            environment={text: text},
+            reason=text,
+            log_head=text,
+        ),
+        events.RunDiscarded(verdict=text),
+    ]
+    for fact in told_more:
+        await say(told.log, run, fact)
+    (end,) = await eventually(lambda: told.ends("s1"), within_s=10)
+    assert isinstance(end, SubmissionFinished)
+    assert not end.is_eligible
