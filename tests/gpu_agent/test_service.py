@@ -63,9 +63,9 @@ async def test_an_agent_says_when_it_is_free_and_when_it_goes(world: World) -> N
         return said is not None and json.loads(said)["is_free"] is value
 
     async with serving(world.agent()):
-        await eventually(lambda: is_free(True))
+        await eventually(lambda: is_free(True), within_s=30)
         await world.order(ENDLESS, "r1")
-        await eventually(lambda: is_free(False))
+        await eventually(lambda: is_free(False), within_s=30)
         await world.until("r1", "RunStarted")
     await eventually(lambda: "a1" in world.heard and world.heard["a1"] is None)
 
