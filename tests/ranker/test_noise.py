@@ -1,5 +1,8 @@
 """What an agent writes that is no event says nothing, and holds nobody up."""
 
+from datetime import UTC, datetime
+
+import msgspec
 import pytest
 
 from ranker.domain.batch import Rows, needs, tell
@@ -9,8 +12,10 @@ from ranker.domain.named import named
 from ranker.domain.scrutiny import Scrutiny
 from ranker.http.files import MEDIA
 from shared.chain import START, after
+from shared.event_log import Recorded
+from shared.events import Fact
 from shared.signing import verify
-from shared.wire import UNREADABLE
+from shared.wire import UNREADABLE, Stamp, UnknownEvent, seal
 
 BODIES = (b"", b"no event", b"[" * 200_000, b'{"id":"\xff"}', b"null")
 
@@ -32,6 +37,19 @@ def test_noise_changes_no_row_and_names_no_blob(body: bytes) -> None:
 def test_what_is_no_event_elsewhere_is_poison() -> None:
     with pytest.raises(ValueError, match="no event"):
         tell(noise(b"no event", "events.submission.s1").recorded)
+
+
+def test_a_verdict_whose_data_is_none_is_passed_over_on_an_agents_subject_alone() -> None:
+    stamp = Stamp("e1", datetime(2026, 1, 2, tzinfo=UTC), "agent:a1", "", "")
+    empty = seal(Fact(), "run.a1.r1", stamp)
+    verdict = msgspec.structs.replace(empty, type="RunCompleted")
+    assert fold(Rows(), [tell(Recorded(1, verdict))]) == Rows()
+    elsewhere = msgspec.structs.replace(empty, agg="submission.s1", type="SubmissionFinished")
+    with pytest.raises(msgspec.ValidationError):
+        tell(Recorded(1, elsewhere))
+    later = msgspec.structs.replace(verdict, v=99)
+    with pytest.raises(UnknownEvent):
+        tell(Recorded(1, later))
 
 
 @pytest.mark.parametrize("body", BODIES)

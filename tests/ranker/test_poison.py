@@ -82,7 +82,8 @@ def unknown() -> Envelope:
 
 def undecodable() -> Envelope:
     """An event whose data is not what its type says."""
-    return msgspec.structs.replace(unknown(), type="RunCompleted", data=msgspec.Raw(b'{"v":1}'))
+    finished = fresh(Life("x").completed(), subjects.submission("s9"))
+    return msgspec.structs.replace(finished, type="SubmissionFinished", data=msgspec.Raw(b"{}"))
 
 
 def unwritable() -> Envelope:

@@ -104,7 +104,15 @@ def read(agg: str, seq: int, body: bytes) -> Envelope:
 
 def is_noise(envelope: Envelope) -> bool:
     """Whether an agent wrote what is no event on a subject of its own: nothing rests on that."""
-    return envelope.type == UNREADABLE and envelope.agg.startswith("run.")
+    return envelope.type == UNREADABLE and is_of_agent(envelope)
+
+
+def is_of_agent(envelope: Envelope) -> bool:
+    """Whether it lies on a subject that an agent writes: nobody stops for what is wrong there.
+
+    A type or version that we do not know is another matter: there we are too old to judge.
+    """
+    return envelope.agg.startswith("run.")
 
 
 def _unreadable(agg: str, seq: int) -> Envelope:

@@ -18,7 +18,7 @@ from ranker.domain.witness import Witness
 from shared.errors import Refused
 from shared.event_log import Recorded
 from shared.events import EventSkipped
-from shared.wire import UNREADABLE, UnknownEvent, is_at_home, is_noise
+from shared.wire import UNREADABLE, UnknownEvent, is_at_home, is_noise, is_of_agent
 
 # SQL and Python add in another order.
 TOLERANCE = 1e-9
@@ -90,6 +90,8 @@ class _Audit:
         try:
             self._fold(event)
         except (msgspec.MsgspecError, UnknownEvent) as error:
+            if is_of_agent(event.envelope) and not isinstance(error, UnknownEvent):
+                return
             self.unread[event.seq] = f"the event cannot be folded: {error}"
 
     def _fold(self, event: Recorded) -> None:

@@ -12,7 +12,7 @@ from shared import events
 from shared.event_log import Recorded
 from shared.events import Fact
 from shared.subjects import last_token
-from shared.wire import is_noise
+from shared.wire import UNREADABLE, is_of_agent
 
 NUL = b"\\u0000"
 # States in which a verdict, a draft or a preview is due.
@@ -78,9 +78,13 @@ def tell(event: Recorded) -> Told:
 
     Noise says nothing, but has its place, so that the checkpoint moves on behind it.
     """
-    if is_noise(event.envelope):
-        return Told(event, Fact(), last_token(event.envelope.agg))
-    fact = event.fact
+    try:
+        fact = event.fact
+    except msgspec.MsgspecError:
+        if not is_of_agent(event.envelope):
+            raise
+        envelope = msgspec.structs.replace(event.envelope, type=UNREADABLE)
+        return Told(event._replace(envelope=envelope), Fact(), last_token(envelope.agg))
     if NUL in event.body:
         fact = msgspec.convert(_text(msgspec.to_builtins(fact)), type(fact))
     return Told(event, fact, last_token(event.envelope.agg))
