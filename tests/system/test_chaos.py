@@ -12,7 +12,7 @@ from tests.system.chaos.plan import plan
 from tests.system.chaos.table import repeat, table
 
 SEED = int(os.environ.get("CHAOS_SEED", "4"))
-SECONDS = 15.0
+SECONDS = 12.0
 
 
 @pytest.mark.server

@@ -10,7 +10,6 @@ import httpx
 ASK_S_MAX = 8.0
 PATIENCE_S = 120.0
 PAUSE_S = 0.2
-AT_ONCE_MAX = 200
 # What an ill platform may say; whatever else is 5xx is a bug.
 PASSING = (502, 503, 504)
 
@@ -69,6 +68,9 @@ class Asker:
 
 
 def client(url: str) -> httpx.AsyncClient:
-    """A client without endless patience of its own."""
-    limits = httpx.Limits(max_connections=AT_ONCE_MAX)
+    """A client without endless patience of its own.
+
+    A connection a request: a pool was seen to stay exhausted once hundreds had waited for it.
+    """
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     return httpx.AsyncClient(base_url=url, timeout=ASK_S_MAX, limits=limits)
