@@ -11,6 +11,7 @@ from shared.servers import secret
 from shared.servers.process import Launch, Steps, drive
 from shared.servers.server import Server
 
+CONSUMERS_MAX = 20_000
 USER = "warpboard"
 
 
@@ -87,7 +88,12 @@ class NatsServer(Server):
             "server_name": self.member.name if self.member else "embedded",
             "authorization": {"user": USER, "password": password},
             # Without `always` a power cut takes acknowledged messages with it.
-            "jetstream": {"store_dir": str(self.folder / "store"), "sync_interval": "always"},
+            "jetstream": {
+                "store_dir": str(self.folder / "store"),
+                "sync_interval": "always",
+                # Each agent reads its orders by a consumer; by itself a server has 1000.
+                "limits": {"default_max_consumers": CONSUMERS_MAX},
+            },
         }
         if self.member is not None:
             settings["cluster"] = _cluster(self.member, password)
