@@ -41,7 +41,11 @@ from shared.testing import example, nats_server, postgres_database
 from tests.ranker.audited import Town
 from tests.ranker.lives import Life, NoMetrics
 
-pytestmark = pytest.mark.server
+# asyncio lets go of the pipes of a process that was killed while somebody waited for it.
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.filterwarnings("ignore:.*PipeTransport:pytest.PytestUnraisableExceptionWarning"),
+]
 NOWHERE = Listen("127.0.0.1", 0)
 
 
