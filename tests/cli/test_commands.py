@@ -128,7 +128,7 @@ def test_a_quota_that_is_used_up_has_an_exit_code_of_its_own(kernel: Path) -> No
 
 
 def test_a_paused_intake_is_a_refusal_and_is_not_asked_again(kernel: Path) -> None:
-    refusal = {"detail": "no submission is taken in: a new disk", "code": "intake_paused"}
+    refusal = {"detail": "no submission is taken in: a new disk", "code": "submissions_paused"}
     result, heard = asked(in_turn((503, refusal)), "submit", kernel)
     assert (result.exit_code, len(heard)) == (2, 1)
     assert "a new disk" in result.stderr

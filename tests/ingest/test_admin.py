@@ -101,7 +101,7 @@ async def test_intake_can_be_paused_and_resumed(door: Door) -> None:
     paused = await door.said(await door.admin("POST", "intake/pause", reason="a new disk"))
     assert type(paused).__name__ == "IntakePaused"
     answer = await door.submit()
-    assert (answer.status_code, answer.json()["code"]) == (503, "intake_paused")
+    assert (answer.status_code, answer.json()["code"]) == (503, "submissions_paused")
     assert answer.headers["retry-after"] == "60"
     assert "a new disk" in answer.json()["detail"]
     assert (await door.http.get("/v1/intake")).json() == {"paused": "a new disk"}

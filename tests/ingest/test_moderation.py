@@ -90,7 +90,7 @@ async def test_a_banned_participant_may_not_submit(door: Door) -> None:
     await door.submit()
     await door.said(await door.admin("POST", "participants/ada/ban", reason="copied twice"))
     answer = await door.submit(headers=ADA | {"Idempotency-Key": "k1"})
-    assert code(answer) == (403, "account_banned")
+    assert code(answer) == (403, "user_banned")
     assert "for ever: copied twice" in answer.json()["detail"]
     assert (await door.submit(headers=GRACE)).status_code == 202
     await door.said(await door.admin("POST", "participants/ada/unban", reason="heard"))

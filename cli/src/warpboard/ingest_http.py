@@ -16,7 +16,7 @@ CONNECT_S = 3.0
 ANSWER_S = 35.0
 AWAY = (502, 503, 504)
 # An operator said no: asking again at once is of no use.
-PAUSED = "intake_paused"
+PAUSED = "submissions_paused"
 
 
 class Operator(NamedTuple):

@@ -68,6 +68,16 @@ def moderation(submission_id: str) -> str:
     return _named("moderation", submission_id)
 
 
+def invite(invite_id: str) -> str:
+    """The aggregate of an invite to closed leaderboards."""
+    return _named("invite", invite_id)
+
+
+def webhook(webhook_id: str) -> str:
+    """The aggregate of an address that is told of events."""
+    return _named("webhook", webhook_id)
+
+
 def pool(gpu: str) -> str:
     """The aggregate of the agents of one GPU type."""
     return _named("pool", gpu)

@@ -70,7 +70,7 @@ def check_ban(state: Account, at: datetime) -> None:
     if ban := state.ban_at(at):
         wait_s = None if ban.until_at is None else (ban.until_at - at).total_seconds()
         raise Refused(
-            "account_banned",
+            "user_banned",
             f"you may not submit, {until(ban)}: {ban.reason}",
             retry_after_s=wait_s,
         )

@@ -59,7 +59,7 @@ def check_intake(state: Intake) -> None:
     """Refuse a submission while intake is paused, with the reason."""
     if state.paused is not None:
         what = f"no submission is taken in for a while: {state.paused}"
-        raise Refused("intake_paused", what, retry_after_s=PAUSE_RETRY_S)
+        raise Refused("submissions_paused", what, retry_after_s=PAUSE_RETRY_S)
 
 
 @dataclass(frozen=True)
