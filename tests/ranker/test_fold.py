@@ -28,6 +28,7 @@ DECISIONS = (
     events.SubmissionReleased(reason="fine"),
     events.SubmissionDisqualified(rule="r", reason="cheat"),
     events.SubmissionRestored(reason="sorry"),
+    events.SubmissionWithdrawn(reason="mine"),
     events.AppealFiled(text=BLOB),
     events.AppealDecided(is_accepted=True, reason="right"),
 )

@@ -143,6 +143,21 @@ def test_what_is_kept_off_comes_back_when_that_is_taken_back(
     assert story.who() == ["s1"]
 
 
+@pytest.mark.parametrize(
+    "back",
+    [
+        events.SubmissionReleased(reason=""),
+        events.SubmissionRestored(reason=""),
+        events.AppealDecided(is_accepted=True, reason=""),
+    ],
+)
+def test_nothing_brings_back_what_was_withdrawn(story: Story, back: Fact) -> None:
+    story.submit("s1", "ada", ended(100.0))
+    story.about("s1", events.SubmissionWithdrawn(reason="mine"))
+    story.about("s1", back)
+    assert story.who() == []
+
+
 def test_a_refused_appeal_changes_nothing(story: Story) -> None:
     story.submit("s1", "ada", ended(100.0))
     story.about("s1", events.SubmissionDisqualified(rule="r", reason=""))

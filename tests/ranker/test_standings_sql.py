@@ -113,6 +113,7 @@ class Chaos:
             events.SubmissionReleased(reason=""),
             events.SubmissionDisqualified(rule="r", reason=""),
             events.SubmissionRestored(reason=""),
+            events.SubmissionWithdrawn(reason=""),
             events.AppealFiled(text=BLOB),
             events.AppealDecided(is_accepted=self.chance.random() < 0.5, reason=""),
         )

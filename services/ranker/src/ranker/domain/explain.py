@@ -151,6 +151,7 @@ _TELLING: dict[str, tuple[_Where, Callable[[Any], str]]] = {
     "SubmissionReleased": (Trail.submission, lambda fact: f"it was released: {fact.reason}"),
     "SubmissionDisqualified": (Trail.submission, _off),
     "SubmissionRestored": (Trail.submission, lambda fact: f"it was restored: {fact.reason}"),
+    "SubmissionWithdrawn": (Trail.submission, lambda fact: f"it was withdrawn: {fact.reason}"),
     "AppealDecided": (Trail.submission, _appeal),
     "AccountBanned": (Trail.account, _banned),
     "AccountUnbanned": (Trail.account, lambda fact: f"the ban is over: {fact.reason}"),

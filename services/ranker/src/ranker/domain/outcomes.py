@@ -148,6 +148,7 @@ CHANGES: dict[str, Callable[[Rows, Told], None]] = {
     "SubmissionReleased": _moderated,
     "SubmissionDisqualified": _moderated,
     "SubmissionRestored": _moderated,
+    "SubmissionWithdrawn": _moderated,
     "AppealFiled": _moderated,
     "AppealDecided": _moderated,
     "RejudgeRequested": _rejudge_requested,

@@ -20,6 +20,8 @@ REASONED = {
     "AccountUnbanned": "account_unbanned",
     "SubmissionReleased": "submission_released",
     "SubmissionRestored": "submission_restored",
+    "SubmissionWithdrawn": "submission_withdrawn",
+    "LeaderboardArchived": "leaderboard_archived",
 }
 
 
@@ -46,6 +48,15 @@ def _problem_published(event: Recorded, fact: events.ProblemPublished) -> list[S
         "at": event.envelope.at,
     }
     return [Step("problem_published", values)]
+
+
+def _leaderboard_changed(event: Recorded, fact: events.LeaderboardChanged) -> list[Step]:
+    values = _of(event) | {
+        "visibility": fact.visibility,
+        "is_deadline_said": fact.has_deadline is not None,
+        "deadline_at": fact.deadline_at if fact.has_deadline else None,
+    }
+    return [Step("leaderboard_changed", values)]
 
 
 def _agent_registered(event: Recorded, fact: events.AgentRegistered) -> list[Step]:
@@ -170,6 +181,8 @@ def _json(value: object) -> str:
 
 MEANING: dict[str, Callable[[Recorded, Any], list[Step]]] = {
     "ProblemPublished": _problem_published,
+    "LeaderboardChanged": _leaderboard_changed,
+    "LeaderboardArchived": _reasoned,
     "AgentRegistered": _agent_registered,
     "AgentEnrolled": _agent_enrolled,
     "AgentRevoked": _agent_revoked,
@@ -185,6 +198,7 @@ MEANING: dict[str, Callable[[Recorded, Any], list[Step]]] = {
     "SubmissionDisqualified": _kept_off,
     "SubmissionReleased": _reasoned,
     "SubmissionRestored": _reasoned,
+    "SubmissionWithdrawn": _reasoned,
     "AppealFiled": _appeal_filed,
     "AppealDecided": _appeal_decided,
     "RejudgeRequested": _rejudge_requested,

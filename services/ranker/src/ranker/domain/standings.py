@@ -75,6 +75,7 @@ class Standings:
     over: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     disqualified: set[str] = field(default_factory=set)
+    withdrawn: set[str] = field(default_factory=set)
     banned: dict[str, datetime | None] = field(default_factory=dict)
     rejudges: dict[str, Rejudge] = field(default_factory=dict)
 
@@ -102,10 +103,12 @@ class Standings:
         """The submissions that count for each source, in the order of their decision."""
         found: dict[str, list[str]] = {}
         for submission, result in self.results.get(board, {}).items():
-            is_withheld = submission in self.held or submission in self.disqualified
-            if result.is_eligible and result.score_us is not None and not is_withheld:
+            if result.is_eligible and result.score_us is not None and not self._is_off(submission):
                 found.setdefault(self.received[submission].source, []).append(submission)
         return found
+
+    def _is_off(self, submission: str) -> bool:
+        return any(submission in off for off in (self.held, self.disqualified, self.withdrawn))
 
     def _entries(
         self, board: Board, sources: dict[str, list[str]], at: datetime
@@ -201,6 +204,10 @@ def _restore(state: Standings, submission: str, _: Recorded, _fact: Fact) -> Non
     state.disqualified.discard(submission)
 
 
+def _withdraw(state: Standings, submission: str, _: Recorded, _fact: Fact) -> None:
+    state.withdrawn.add(submission)
+
+
 def _decide(state: Standings, submission: str, _: Recorded, fact: events.AppealDecided) -> None:
     if fact.is_accepted:
         state.held.discard(submission)
@@ -248,6 +255,7 @@ _MEANING: dict[str, Callable[[Standings, str, Recorded, Any], None]] = {
     "SubmissionReleased": _release,
     "SubmissionDisqualified": _disqualify,
     "SubmissionRestored": _restore,
+    "SubmissionWithdrawn": _withdraw,
     "AppealDecided": _decide,
     "AccountBanned": _ban,
     "AccountUnbanned": _unban,

@@ -368,7 +368,8 @@ insert into moderation (submission, seq, reason, actor, decided_at)
 values (%(id)s, %(seq)s, %(reason)s, %(actor)s, %(at)s)
 on conflict (submission) do update
 set seq = excluded.seq, is_held = false,
-    excluded_seq = case when moderation.is_disqualified then moderation.excluded_seq end,
+    excluded_seq = case when moderation.is_disqualified or moderation.is_withdrawn
+                        then moderation.excluded_seq end,
     reason = case when moderation.is_disqualified then moderation.reason
                   else excluded.reason end,
     actor = excluded.actor, decided_at = excluded.decided_at;
@@ -390,7 +391,8 @@ insert into moderation (submission, seq, reason, actor, decided_at)
 values (%(id)s, %(seq)s, %(reason)s, %(actor)s, %(at)s)
 on conflict (submission) do update
 set seq = excluded.seq, is_disqualified = false,
-    excluded_seq = case when moderation.is_held then moderation.excluded_seq end,
+    excluded_seq = case when moderation.is_held or moderation.is_withdrawn
+                        then moderation.excluded_seq end,
     reason = excluded.reason, actor = excluded.actor, decided_at = excluded.decided_at;
 
 -- name: appeal_filed
@@ -410,8 +412,33 @@ on conflict (submission) do update
 set seq = excluded.seq, appeal = excluded.appeal, appeal_reason = excluded.appeal_reason,
     is_held = moderation.is_held and excluded.appeal = 'rejected',
     is_disqualified = moderation.is_disqualified and excluded.appeal = 'rejected',
-    excluded_seq = case when excluded.appeal = 'rejected' then moderation.excluded_seq end,
+    excluded_seq = case when excluded.appeal = 'rejected' or moderation.is_withdrawn
+                        then moderation.excluded_seq end,
     actor = excluded.actor, decided_at = excluded.decided_at;
+
+-- name: submission_withdrawn
+-- Off its leaderboards for ever: nothing that is decided later brings it back.
+insert into moderation (submission, seq, is_withdrawn, excluded_seq, withdrawn_reason,
+                        withdrawn_at)
+values (%(id)s, %(seq)s, true, %(seq)s, %(reason)s, %(at)s)
+on conflict (submission) do update
+set seq = excluded.seq, is_withdrawn = true,
+    excluded_seq = coalesce(moderation.excluded_seq, excluded.seq),
+    withdrawn_reason = excluded.withdrawn_reason, withdrawn_at = excluded.withdrawn_at;
+
+-- name: leaderboard_changed
+-- Who sees a leaderboard, and until when it takes submissions in; null leaves it as it is.
+insert into leaderboard (slug, visibility, deadline_at)
+values (%(id)s, coalesce(%(visibility)s, 'public'), %(deadline_at)s)
+on conflict (slug) do update
+set visibility = coalesce(%(visibility)s, leaderboard.visibility),
+    deadline_at = case when %(is_deadline_said)s then excluded.deadline_at
+                       else leaderboard.deadline_at end;
+
+-- name: leaderboard_archived
+-- A leaderboard takes nothing in any more.
+insert into leaderboard (slug, archived_at) values (%(id)s, %(at)s)
+on conflict (slug) do update set archived_at = coalesce(leaderboard.archived_at, %(at)s);
 
 -- name: rejudge_requested
 -- These submissions are to run again.
