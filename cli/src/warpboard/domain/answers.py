@@ -75,7 +75,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     """Where a finished submission stands, or why it is not ranked."""
 
     status: str
-    eligible: bool
+    eligible: bool | None = None
     code: str | None = None
     reason: str | None = None
     rank: int | None = None
