@@ -1,7 +1,7 @@
 """The port to the one log: append with an expected version, read a history, follow everything."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from shared.events import Fact
 from shared.wire import Envelope, fact_of
@@ -54,6 +54,24 @@ class Feed(Protocol):
 
     async def close(self) -> None:
         """Stop following."""
+        ...
+
+
+class Branch(Feed, Protocol):
+    """All events of some aggregates after a sequence, in order, each once."""
+
+    @property
+    def silent_s(self) -> float:
+        """For how long nothing was heard from the log, not even that it lives."""
+        ...
+
+
+@runtime_checkable
+class Branches(Protocol):
+    """The log, for who needs to hear of some aggregates alone."""
+
+    def branch(self, after: int, *aggs: str) -> Branch:
+        """What these aggregates (`account.>`) say after a sequence. Gap on take as for follow."""
         ...
 
 

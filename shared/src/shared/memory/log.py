@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from shared.event_log import Conflict, Feed, Gap, New, Recorded
+from shared.event_log import Branch, Conflict, Feed, Gap, New, Recorded
 from shared.wire import decode, pack
 
 BATCH_MAX = 1000
@@ -48,6 +48,10 @@ class MemoryLog:
     def follow(self, after: int) -> Feed:
         """Everything after a sequence; see the port."""
         return _MemoryFeed(self, after)
+
+    def branch(self, after: int, *aggs: str) -> Branch:
+        """What these aggregates say after a sequence; see the port."""
+        return _MemoryBranch(self, after, aggs)
 
     def since(self, after: int) -> Sequence[Recorded]:
         """What is here after a sequence, now."""
@@ -107,3 +111,32 @@ class _MemoryFeed:
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+class _MemoryBranch(_MemoryFeed):
+    """The events of some aggregates alone."""
+
+    silent_s = 0.0
+
+    def __init__(self, log: MemoryLog, after: int, aggs: Sequence[str]) -> None:
+        super().__init__(log, after)
+        self._aggs = [agg.removesuffix(">") for agg in aggs]
+
+    @property
+    def behind(self) -> int:
+        return len(self._ours(self._log.since(self._after)))
+
+    async def take(self, most: int = 5000) -> list[Recorded]:
+        while True:
+            if taken := self._ours(await super().take(most)):
+                return taken
+
+    def _ours(self, events: Sequence[Recorded]) -> list[Recorded]:
+        return [
+            one
+            for one in events
+            if any(
+                one.envelope.agg.startswith(agg) if agg.endswith(".") else one.envelope.agg == agg
+                for agg in self._aggs
+            )
+        ]

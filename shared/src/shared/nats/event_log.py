@@ -6,8 +6,9 @@ from weakref import WeakSet
 
 from nats.aio.client import Client
 
-from shared.event_log import Conflict, Feed, New, Recorded
+from shared.event_log import Branch, Conflict, Feed, New, Recorded
 from shared.nats.batch import BATCH_MAX, Draft, publish_batch
+from shared.nats.branch import NatsBranch
 from shared.nats.counts import Counts
 from shared.nats.feed import NatsFeed
 from shared.nats.groups import Groups
@@ -73,6 +74,10 @@ class NatsLog:
         feed = NatsFeed(self._nc, after, counts=self.counts)
         self._feeds.add(feed)
         return feed
+
+    def branch(self, after: int, *aggs: str) -> Branch:
+        """What these aggregates say after a sequence; see the port."""
+        return NatsBranch(self._nc, aggs, after)
 
     async def _store(self, events: Sequence[New]) -> int:
         drafts, began = [_draft(event) for event in events], time.monotonic()

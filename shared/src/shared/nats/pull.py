@@ -193,6 +193,16 @@ def stream_sequence(reply: str) -> int:
     return int(tokens[5 if len(tokens) == 9 else 7])
 
 
+def consumer_sequence(reply: str) -> int:
+    """The consumer's own count of its messages, in an acknowledgement subject.
+
+    >>> consumer_sequence("$JS.ACK.EVENTS.c.1.17.3.1795235741960636763.4")
+    3
+    """
+    tokens = reply.split(".")
+    return int(tokens[6 if len(tokens) == 9 else 8])
+
+
 def attempt(reply: str) -> int:
     """How often a consumer has sent a message by now, in an acknowledgement subject.
 
