@@ -1,8 +1,18 @@
 """How far the read models are, for those who wait for them."""
 
 import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
+
+from shared.event_log import Recorded
+
+# What was just folded is asked for at once by who follows it; a moment later the archive has it.
+HEARD_MAX = 2000
+HEARD_BYTES_MAX = 32 * 1024 * 1024
 
 
 class Parked(NamedTuple):
@@ -14,22 +24,59 @@ class Parked(NamedTuple):
 
 @dataclass
 class News:
-    """Wakes readers who wait for the checkpoint to move."""
+    """Wakes readers who wait for the checkpoint to move, or for a submission's next event."""
 
     seq: int = 0
+    at: datetime | None = None
     parked: Parked | None = None
     moved: asyncio.Event = field(default_factory=asyncio.Event)
     is_over: bool = False
+    heard: OrderedDict[int, Recorded] = field(default_factory=OrderedDict)
+    heard_bytes: int = 0
+    followers: dict[str, set[asyncio.Event]] = field(default_factory=dict)
 
     def end(self) -> None:
         """Let everybody go who waits: the process ends."""
         self.is_over = True
         self.moved.set()
+        for waiting in self.followers.values():
+            for one in waiting:
+                one.set()
 
     def tell(self, seq: int) -> None:
         """The checkpoint moved to `seq`."""
         self.seq, self.parked = seq, None
         self._wake()
+
+    def hear(self, batch: Sequence[Recorded]) -> None:
+        """These events are folded in: keep the newest, and wake who follows their submissions."""
+        for event in batch[-HEARD_MAX:]:
+            self.heard[event.seq] = event
+            self.heard_bytes += len(event.body)
+        while len(self.heard) > HEARD_MAX or self.heard_bytes > HEARD_BYTES_MAX:
+            _, gone = self.heard.popitem(last=False)
+            self.heard_bytes -= len(gone.body)
+        self.at = batch[-1].envelope.at if batch else self.at
+        if self.followers:
+            for event in batch:
+                # It only wakes: whose an event is, the fold decides.
+                for one in self.followers.get(event.envelope.corr, ()):
+                    one.set()
+
+    @contextmanager
+    def following(self, submission: str) -> Iterator[asyncio.Event]:
+        """An event that is set as often as the submission may have moved, for as long."""
+        moved = asyncio.Event()
+        if self.is_over:
+            moved.set()
+        self.followers.setdefault(submission, set()).add(moved)
+        try:
+            yield moved
+        finally:
+            waiting = self.followers[submission]
+            waiting.discard(moved)
+            if not waiting:
+                del self.followers[submission]
 
     def park(self, seq: int, error: str) -> None:
         """The projection stands before `seq` until an operator lets it go on."""
