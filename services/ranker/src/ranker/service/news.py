@@ -28,6 +28,7 @@ class News:
 
     seq: int = 0
     at: datetime | None = None
+    behind: int = 0
     parked: Parked | None = None
     moved: asyncio.Event = field(default_factory=asyncio.Event)
     is_over: bool = False
@@ -48,11 +49,13 @@ class News:
         self.seq, self.parked = seq, None
         self._wake()
 
-    def hear(self, batch: Sequence[Recorded]) -> None:
+    def hear(self, batch: Sequence[Recorded], behind: int = 0) -> None:
         """These events are folded in: keep the newest, and wake who follows their submissions."""
+        self.behind = behind
         for event in batch[-HEARD_MAX:]:
-            self.heard[event.seq] = event
-            self.heard_bytes += len(event.body)
+            if event.seq not in self.heard:
+                self.heard[event.seq] = event
+                self.heard_bytes += len(event.body)
         while len(self.heard) > HEARD_MAX or self.heard_bytes > HEARD_BYTES_MAX:
             _, gone = self.heard.popitem(last=False)
             self.heard_bytes -= len(gone.body)
@@ -77,6 +80,12 @@ class News:
             waiting.discard(moved)
             if not waiting:
                 del self.followers[submission]
+
+    def lag_s(self, at: datetime) -> float:
+        """How old what is shown is at an instant; nothing if all that happened is folded in."""
+        if self.at is None or not (self.behind or self.parked):
+            return 0.0
+        return max(0.0, (at - self.at).total_seconds())
 
     def park(self, seq: int, error: str) -> None:
         """The projection stands before `seq` until an operator lets it go on."""
