@@ -1,0 +1,241 @@
+"""A submission as the read side tells it, and as the public client is told."""
+
+import base64
+import io
+import json
+import zipfile
+from typing import Any
+
+import msgspec
+import pytest
+
+from ingest.popcorn import profiles, results
+from ingest.popcorn.seen import Shown
+from ingest.popcorn.standing import job, runner_queue, standing
+
+CHECKED = {"name": "size=1", "stage": "check", "verdict": "passed"}
+HIDDEN = {"name": "size=9 seed=77", "stage": "hidden_check", "verdict": "passed", "is_hidden": True}
+TIMED = {
+    "name": "size=2",
+    "stage": "time",
+    "verdict": "passed",
+    "time_us": 1500.0,
+    "samples": 400,
+    "statistics": {"mean_us": 1501.0, "sd_us": 3.0, "best_us": 1490.0},
+}
+WRONG = CHECKED | {"verdict": "wrong_answer", "message": "1 of 1 values differ"}
+
+
+def seen(**more: Any) -> Shown:
+    """A ranked submission that passed and is ranked, but for what is said."""
+    told = {
+        "number": 12,
+        "id": "s-12",
+        "account": "a-1",
+        "problem": "identity",
+        "problem_number": 1,
+        "gpu": "H100",
+        "mode": "ranked",
+        "state": "finished",
+        "received_at": "2026-01-01T00:00:00Z",
+        "is_over": True,
+        "outcome": "passed",
+        "verdict": "passed",
+        "is_eligible": True,
+        "score_us": 1500.0,
+        "stage": "time",
+        "cases": [CHECKED, HIDDEN, TIMED],
+        "ranking": {"status": "ranked", "code": "ranked"},
+    }
+    return msgspec.convert(told | more, Shown)
+
+
+GOING_ON: dict[str, Any] = {"is_over": False, "outcome": None, "verdict": None, "ranking": None}
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "words"),
+    [
+        ({}, "succeeded", ""),
+        ({"mode": "test", "is_eligible": False}, "succeeded", ""),
+        (
+            {"outcome": "failed", "verdict": "wrong_answer", "reason": "check ended wrong"},
+            "failed",
+            "check ended wrong",
+        ),
+        (
+            {
+                "is_eligible": False,
+                "code": "not_ranked_level",
+                "ranking": {"status": "not_ranked", "code": "not_ranked_level", "reason": "weak"},
+            },
+            "failed",
+            "not ranked (not_ranked_level): weak",
+        ),
+        (
+            {"is_held": True, "ranking": {"status": "held", "code": "held", "reason": "too fast"}},
+            "failed",
+            "held for review: too fast",
+        ),
+        (
+            {"outcome": "failed", "verdict": "timed_out", "reason": "60 s", "stage": "check"},
+            "timed_out",
+            "budget of test is used up: 60 s",
+        ),
+        ({"outcome": "cancelled", "verdict": None}, "failed", "cancelled by an operator"),
+        (
+            {"outcome": "infra_failed", "verdict": None, "code": "lost", "reason": "agent gone"},
+            "failed",
+            "quota is given back, submit again (lost): agent gone",
+        ),
+        (
+            {
+                "ranking": {"status": "removed", "code": "disqualified"},
+                "moderation": {"rule": "no cheats", "reason": "a copy"},
+            },
+            "hacked",
+            "rule 'no cheats': a copy; appeal",
+        ),
+    ],
+)
+def test_an_ended_submission_has_the_status_of_the_contract(
+    told: dict[str, Any], status: str, words: str
+) -> None:
+    found = standing(seen(**told))
+    assert (found.status, found.is_done) == (status, True)
+    assert words in (found.error or "")
+    assert (found.error is None) == (status == "succeeded")
+
+
+@pytest.mark.parametrize(
+    ("state", "attempt", "status"),
+    [
+        ("received", 0, "pending"),
+        ("queued", 0, "pending"),
+        ("assigned", 1, "running"),
+        ("running", 1, "running"),
+        ("ranking", 1, "running"),
+        # Its first agent was lost: the client has seen it running, and it never goes back.
+        ("queued", 1, "running"),
+    ],
+)
+def test_a_status_only_moves_forward_and_is_never_done_early(
+    state: str, attempt: int, status: str
+) -> None:
+    found = standing(seen(state=state, attempt=attempt, **GOING_ON))
+    assert (found.status, found.is_done, found.error) == (status, False, None)
+
+
+def test_a_poll_tells_the_stage_behind_a_colon() -> None:
+    going = seen(
+        state="running",
+        attempt=1,
+        progress={"stage": "time", "case": "size=2", "done": 3, "total": 7},
+        **GOING_ON,
+    )
+    assert job(going, is_long=True)["status"] == "running: benchmark 3/7"
+    assert job(going)["status"] == "running"
+
+
+def test_an_owner_reads_that_they_cancelled_it_themselves() -> None:
+    asked = {"type": "SubmissionCancelRequested", "actor": "account:a-1"}
+    found = standing(seen(outcome="cancelled", verdict=None, timeline=[asked]))
+    assert found.error is not None
+    assert found.error.startswith("cancelled by you")
+
+
+def test_an_error_is_short_ascii_that_steers_no_terminal() -> None:
+    found = standing(seen(outcome="failed", verdict="crashed", reason="\x1b[2Jé" * 2000))
+    assert found.error is not None
+    assert len(found.error) == 1500
+    assert found.error.isascii()
+    assert "\x1b" not in found.error
+
+
+def test_hidden_runs_carry_no_result_spec_or_message() -> None:
+    found = results.runs(seen())
+    assert [(one["mode"], one["secret"]) for one in found] == [
+        ("test", False),
+        ("test", True),
+        ("leaderboard", False),
+    ]
+    assert set(found[1]) == {
+        "start_time",
+        "end_time",
+        "mode",
+        "secret",
+        "runner",
+        "score",
+        "passed",
+    }
+    assert "77" not in json.dumps([found, results.full_result(seen())])
+
+
+def test_the_score_is_seconds_and_only_of_the_leaderboard_run() -> None:
+    found = results.runs(seen())
+    assert [one["score"] for one in found] == [None, None, 0.0015]
+    not_ranked = results.runs(seen(is_eligible=False))
+    assert {one["score"] for one in not_ranked} == {None}
+
+
+def test_counts_are_integers_and_times_nanoseconds() -> None:
+    found = results.runs(seen())[-1]["result"]
+    assert type(found["benchmark-count"]) is int
+    assert found["benchmark.0.mean"] == 1_501_000.0
+    assert found["benchmark.0.runs"] == 400
+    assert found["check"] == "pass"
+
+
+def test_a_failing_case_says_why_and_ends_the_runs() -> None:
+    found = results.runs(seen(outcome="failed", verdict="wrong_answer", cases=[WRONG]))
+    assert len(found) == 1
+    assert found[0]["passed"] is False
+    assert found[0]["result"]["test.0.error"] == "1 of 1 values differ"
+
+
+def test_a_build_that_failed_is_a_first_run_that_failed() -> None:
+    ended = seen(outcome="failed", verdict="compile_error", stage="build", cases=[])
+    (found,) = results.runs(ended)
+    assert (found["mode"], found["passed"]) == ("test", False)
+    told = results.full_result(ended)["runs"]["test"]
+    assert told["compilation"]["success"] is False
+
+
+def test_a_run_that_goes_on_has_no_runs_yet() -> None:
+    assert results.runs(seen(state="ranking", **GOING_ON)) == []
+
+
+PROFILED: dict[str, Any] = {
+    "mode": "profile",
+    "stage": "profile",
+    "is_eligible": False,
+    "score_us": None,
+    "cases": [CHECKED, {"name": "size=2", "stage": "profile", "verdict": "passed"}],
+    "files": [{"name": "profile-0-ncu.txt"}, {"name": "profile-0-ncu.ncu-rep"}],
+}
+CONTENTS = {"profile-0-ncu.txt": "Durée 3 µs".encode(), "profile-0-ncu.ncu-rep": b"\x00rep"}
+
+
+def test_a_profile_has_a_report_and_one_zip_for_each_case() -> None:
+    found = profiles.profile_result(seen(**PROFILED), CONTENTS, {})["runs"]["profile.0"]
+    told = found["run"]["result"]
+    assert type(told["benchmark-count"]) is int
+    assert base64.b64decode(told["benchmark.0.report"], validate=True) == "Durée 3 µs".encode()
+    assert found["profile"]["profiler"] == "Nsight-Compute"
+    trace = base64.b64decode(found["profile"]["trace"], validate=True)
+    with zipfile.ZipFile(io.BytesIO(trace)) as folder:
+        assert sorted(folder.namelist()) == ["0-ncu-details.txt", "0-ncu.ncu-rep"]
+
+
+def test_a_trace_that_is_too_large_goes_by_its_address() -> None:
+    told = profiles.profile_result(seen(**PROFILED), CONTENTS, {0: "http://here/it"})
+    found = told["runs"]["profile.0"]["profile"]
+    assert (found["trace"], found["download_url"]) == ("", "http://here/it")
+
+
+def test_the_queue_tells_the_jobs_ahead_and_nothing_once_it_runs() -> None:
+    queue = {"state": "queued", "position": 3, "ahead": 2, "eta_s": 40.0, "agents_online": 1}
+    found = runner_queue(seen(state="queued", queue=queue, **GOING_ON))
+    assert found is not None
+    assert (found["queued_jobs"], found["runner"]) == (2, "pool (start in about 40 s)")
+    assert runner_queue(seen(state="running", **GOING_ON)) is None
