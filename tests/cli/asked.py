@@ -6,12 +6,19 @@ from tests.cli.standin import Heard, Say, standing
 from warpboard.__main__ import desk
 from warpboard.terminal.group import commands
 
-UNSET = ("WARPBOARD_URL", "WARPBOARD_PARTICIPANT", "WARPBOARD_OPERATOR_TOKEN")
+UNSET = (
+    "WARPBOARD_URL",
+    "WARPBOARD_PARTICIPANT",
+    "WARPBOARD_TOKEN",
+    "WARPBOARD_OPERATOR_TOKEN",
+    "XDG_CONFIG_HOME",
+)
+HOME = "/nonexistent"  # Nobody's tokens are found, and nobody's are lost.
 
 
 def warpboard(*arguments: object, **environ: str) -> Result:
     """Run a command in an environment of its own."""
-    given = dict.fromkeys(UNSET) | environ
+    given = dict.fromkeys(UNSET) | {"HOME": HOME} | environ
     return CliRunner().invoke(commands(desk), [str(one) for one in arguments], env=given)
 
 

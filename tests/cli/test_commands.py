@@ -57,19 +57,19 @@ def test_the_help_tells_the_exit_codes() -> None:
         ("submit",),
         ("submit", "missing.py"),
         ("submit", "."),
-        ("submission", "0"),
-        ("submission", "twelve"),
+        ("show", "0"),
+        ("show", "twelve"),
         ("run", "missing.py", "--problem", "."),
-        ("problem", "add"),
-        ("problem", "add", "missing"),
-        ("show",),
-        ("show", "x", "--url", "nowhere"),
-        ("show", "x", "--url", "http://h:1", "--as", "Ada L"),
+        ("problem", "publish"),
+        ("problem", "publish", "missing"),
+        ("leaderboard",),
+        ("leaderboard", "x", "--url", "nowhere"),
+        ("leaderboard", "x", "--url", "http://h:1", "--as", "Ada L"),
         ("demo", "--problems", "missing"),
-        ("show", "x", "--as-of", "yesterday"),
+        ("leaderboard", "x", "--as-of", "yesterday"),
         ("quota", "--gpu", "CPU"),
         ("gc", "--apply"),
-        ("import", "missing"),
+        ("restore", "missing"),
     ],
 )
 def test_wrong_usage_is_refused(arguments: tuple[str, ...]) -> None:
@@ -80,7 +80,7 @@ def test_wrong_usage_is_refused(arguments: tuple[str, ...]) -> None:
 
 
 def test_a_wrong_environment_is_refused_in_one_line() -> None:
-    result = warpboard("problem", "list", WARPBOARD_URL="nowhere")
+    result = warpboard("problems", WARPBOARD_URL="nowhere")
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
 
@@ -88,13 +88,13 @@ def test_a_wrong_environment_is_refused_in_one_line() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("show", "matmul"),
-        ("submission", "12"),
-        ("submissions",),
-        ("problem", "list"),
+        ("leaderboard", "matmul"),
+        ("show", "12"),
+        ("list",),
+        ("problems",),
         ("status",),
         ("queue",),
-        ("agents",),
+        ("agent", "list"),
         ("quota",),
         ("cancel", "12"),
     ],
@@ -106,7 +106,7 @@ def test_a_platform_that_is_not_there_is_told_at_once(arguments: tuple[str, ...]
 
 
 def test_without_a_platform_the_commands_say_how_to_start_one(tmp_path: Path) -> None:
-    for arguments in (("show", "matmul"), ("replay",)):
+    for arguments in (("leaderboard", "matmul"), ("replay",)):
         result = warpboard(*arguments, "--folder", tmp_path)
         assert result.exit_code == 3
         assert "warpboard up" in result.stderr
@@ -225,11 +225,11 @@ def test_json_is_the_whole_answer_and_nothing_else(kernel: Path) -> None:
 def test_a_wait_has_an_end(kernel: Path) -> None:
     result, _ = asked(life(ANSWER), "submit", kernel, "--timeout", "0.3")
     assert result.exit_code == 3
-    assert "warpboard submission 12 --wait" in result.stderr
+    assert "warpboard show 12 --wait" in result.stderr
 
 
 def test_submission_shows_cases_timeline_and_log() -> None:
-    result, heard = asked(in_turn((200, WRONG)), "submission", 12)
+    result, heard = asked(in_turn((200, WRONG)), "show", 12)
     assert result.exit_code == 1
     assert heard[0].path == "/v1/submissions/12"
     for words in ("size=65", "SubmissionReceived", "  hello", "wrong_answer"):
@@ -237,14 +237,14 @@ def test_submission_shows_cases_timeline_and_log() -> None:
 
 
 def test_submission_in_json_is_the_answer() -> None:
-    result, _ = asked(in_turn((200, PASSED)), "submission", 12, "--json")
+    result, _ = asked(in_turn((200, PASSED)), "show", 12, "--json")
     assert json.loads(result.stdout) == PASSED
 
 
 def test_a_submissions_files_are_saved(tmp_path: Path) -> None:
     answer = PASSED | {"files": [{"name": "log.txt", "media": "text/plain", "bytes": 5}]}
     say = in_turn((200, answer), (200, b"hello"))
-    result, heard = asked(say, "submission", 12, "--save", tmp_path / "out")
+    result, heard = asked(say, "show", 12, "--save", tmp_path / "out")
     assert result.exit_code == 0
     assert "log.txt" in result.stdout
     assert heard[1].path == "/v1/submissions/12/files/log.txt"
@@ -254,28 +254,29 @@ def test_a_submissions_files_are_saved(tmp_path: Path) -> None:
 def test_a_file_that_is_gone_is_refused_and_nothing_is_kept(tmp_path: Path) -> None:
     answer = PASSED | {"files": [{"name": "log.txt"}]}
     gone = {"detail": "it is not kept any more", "code": "not_found"}
-    result, _ = asked(in_turn((200, answer), (404, gone)), "submission", 12, "--save", tmp_path)
+    result, _ = asked(in_turn((200, answer), (404, gone)), "show", 12, "--save", tmp_path)
     assert result.exit_code == 2
     assert "not kept any more" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_mine_are_those_of_the_participant() -> None:
-    _, heard = asked(
-        in_turn((200, {"items": []})), *("submissions", "--mine"), WARPBOARD_PARTICIPANT="grace"
-    )
-    assert heard[0].path == "/v1/submissions?participant=grace"
+def test_a_list_is_of_ones_own_unless_all_are_wanted() -> None:
+    empty = in_turn((200, {"items": []}))
+    _, (mine,) = asked(empty, "list", "--problem", "matmul")
+    _, (all_,) = asked(empty, "list", "--all", "--limit", 3)
+    assert mine.path == "/v1/me/submissions?problem=matmul&limit=50"
+    assert all_.path == "/v1/submissions?limit=3"
 
 
 def test_show_takes_every_gpu_type_of_the_problem() -> None:
     board = BOARD | {"items": [ENTRY]}
     say = in_turn((200, PROBLEM), (200, board), (200, BOARD | {"gpu": "H100"}))
-    result, heard = asked(say, "show", "matmul")
+    result, heard = asked(say, "leaderboard", "matmul")
     assert [one.path.rpartition("/")[2] for one in heard] == ["matmul", "CPU", "H100"]
     assert "12.34 µs" in result.stdout
     assert "no entry yet on H100" in result.stdout
 
 
 def test_show_in_json_holds_every_leaderboard() -> None:
-    result, _ = asked(in_turn((200, BOARD)), "show", "matmul", "--gpu", "CPU", "--json")
+    result, _ = asked(in_turn((200, BOARD)), "leaderboard", "matmul", "CPU", "--json")
     assert json.loads(result.stdout) == {"leaderboards": [BOARD]}

@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import Failed, Refused
 from tests.cli.standin import Say, StandIn, in_turn, standing
-from warpboard.ingest_http import connected
+from warpboard.ingest_http import Caller, connected
 from warpboard.service.ports import Unavailable, Wish
 
 NOTHING_THERE = "http://127.0.0.1:9"  # The port of discard, which nobody serves.
@@ -21,7 +21,7 @@ REFUSAL = {
 
 async def asked(say: Say) -> tuple[Any, StandIn]:
     with standing(say) as standin:
-        async with connected(standin.url, "ada") as api:
+        async with connected(standin.url, Caller("ada")) as api:
             return await api.get("leaderboards", "a/b?c", "CPU", limit=2), standin
 
 
@@ -35,7 +35,7 @@ async def test_a_path_is_quoted_and_the_participant_named() -> None:
 
 async def test_a_submission_carries_its_key_and_every_gpu_type() -> None:
     with standing(in_turn((202, {"submissions": []}))) as standin:
-        async with connected(standin.url, "ada") as api:
+        async with connected(standin.url, Caller("ada")) as api:
             await api.submit(WISH, "key-1")
     (heard,) = standin.heard
     assert heard.headers["idempotency-key"] == "key-1"
@@ -46,7 +46,7 @@ async def test_a_submission_carries_its_key_and_every_gpu_type() -> None:
 
 async def test_a_problem_is_sent_with_the_paths_of_its_files() -> None:
     with standing(in_turn((201, {"slug": "p"}))) as standin:
-        async with connected(standin.url, "ada") as api:
+        async with connected(standin.url, Caller("ada")) as api:
             await api.publish("p", {"task.yml": b"lang: py", "sub/a.py": b""})
     body = standin.heard[0].body
     assert b'filename="task.yml"' in body
@@ -67,7 +67,7 @@ async def test_a_platform_that_is_not_ready_may_be_asked_again(status: int) -> N
 
 
 async def test_a_platform_that_is_not_there_may_be_asked_again() -> None:
-    async with connected(NOTHING_THERE, "ada") as api:
+    async with connected(NOTHING_THERE, Caller("ada")) as api:
         with pytest.raises(Unavailable, match=NOTHING_THERE):
             await api.get("problems")
 

@@ -27,7 +27,7 @@ async def test_a_signal_ends_a_wait(
 ) -> None:
     with standing(in_turn((200, ANSWER))) as standin:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "warpboard", "submission", "12", "--wait"),
+            *(sys.executable, "-m", "warpboard", "show", "12", "--wait"),
             *("--url", standin.url),
             stdout=PIPE,
             stderr=PIPE,

@@ -31,12 +31,12 @@ REQUESTS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("admin pool pause H200", POST, "admin/pools/H200/pause", {}),
     ("admin pool resume H200", POST, "admin/pools/H200/resume", {}),
     ("admin pool no-canary H200", DELETE, "admin/pools/H200/canary", {}),
-    ("admin agent cordon a1", POST, "admin/agents/a1/cordon", {}),
-    ("admin agent drain a1", POST, "admin/agents/a1/drain", {}),
-    ("admin agent release a1", POST, "admin/agents/a1/release", {}),
-    ("admin agent revoke a1", POST, "admin/agents/a1/revoke", {}),
+    ("agent cordon a1", POST, "admin/agents/a1/cordon", {}),
+    ("agent drain a1", POST, "admin/agents/a1/drain", {}),
+    ("agent release a1", POST, "admin/agents/a1/release", {}),
+    ("agent revoke a1", POST, "admin/agents/a1/revoke", {}),
     (
-        *("admin agent enroll a1 --key K= --owner lab", POST, "admin/agents/a1/enroll"),
+        *("agent enroll a1 --key K= --owner lab", POST, "admin/agents/a1/enroll"),
         {"sign_key": "K=", "owner": "lab"},
     ),
     ("admin hold 12 --rule x", POST, "admin/submissions/12/hold", {"rule": "x"}),
@@ -63,8 +63,8 @@ REQUESTS: list[tuple[str, str, str, dict[str, Any]]] = [
         {"bucket": "p.CPU.test", "limit": 3, "window_s": 60.0, "participant": "m"},
     ),
     ("admin projection skip ranker 9", POST, "admin/projections/ranker/skip", {"seq": 9}),
-    ("rejudge apply r1", POST, "admin/rejudges/r1/apply", {}),
-    ("rejudge discard r1", POST, "admin/rejudges/r1/discard", {}),
+    ("problem rejudge apply r1", POST, "admin/rejudges/r1/apply", {}),
+    ("problem rejudge discard r1", POST, "admin/rejudges/r1/discard", {}),
     ("deadletters redrive c 9", POST, "admin/deadletters/c/9/redrive", {}),
 ]
 
@@ -96,7 +96,7 @@ def test_a_canary_is_chosen_without_a_reason() -> None:
         "admin decide-appeal 12 perhaps --reason r",
         "admin ban m --until tomorrow --reason r",
         "admin hold 12 --reason r",
-        "rejudge start p",
+        "problem rejudge start p",
     ],
 )
 def test_without_a_reason_nothing_is_asked(words: str) -> None:
@@ -133,9 +133,9 @@ def test_a_folders_token_goes_to_its_own_platform_alone(tmp_path: Path) -> None:
 
 def test_a_rejudge_is_begun_with_all_that_was_said() -> None:
     answer = {"id": "r1", "count": 2, "from_version": 1, "to_version": 2}
-    start = ("rejudge", "start", "matmul", "--select", "all", "--gpu", "CPU", *WHY)
+    start = ("problem", "rejudge", "start", "matmul", "--select", "all", "--gpu", "CPU", *WHY)
     result, (heard,) = operating(*start, answer=answer, status=201)
-    assert "warpboard rejudge show r1" in result.stdout
+    assert "warpboard problem rejudge show r1" in result.stdout
     assert json.loads(heard.body) == {
         "problem": "matmul",
         "gpu": "CPU",
@@ -171,13 +171,13 @@ REJUDGE = {
 
 
 def test_a_rejudge_is_shown_with_what_changes_first() -> None:
-    result, (heard,) = asked(in_turn((200, REJUDGE)), "rejudge", "show", "r1")
+    result, (heard,) = asked(in_turn((200, REJUDGE)), "problem", "rejudge", "show", "r1")
     assert heard.path == "/v1/rejudges/r1"
     lines = result.stdout.splitlines()
     assert lines[0] == "preview: 1 of 2 submissions change"
     assert lines[2].split()[:4] == ["13", "CPU", "passed", "→"]
     assert "a2" in result.stdout
-    assert lines[-1] == "nothing counts yet: warpboard rejudge apply r1, or discard"
+    assert lines[-1] == "nothing counts yet: warpboard problem rejudge apply r1, or discard"
 
 
 LETTER = {

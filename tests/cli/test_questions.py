@@ -56,7 +56,7 @@ def test_a_queue_of_an_unknown_gpu_type_is_refused() -> None:
 
 
 def test_agents_say_what_holds_them_back() -> None:
-    result, _ = asked(in_turn((200, {"items": [HELD]})), "agents")
+    result, _ = asked(in_turn((200, {"items": [HELD]})), "agent", "list")
     assert "cordoned: drifts" in result.stdout
 
 
@@ -98,7 +98,7 @@ def test_a_trace_tells_how_long_after_and_who_said_it() -> None:
 
 def test_a_past_leaderboard_is_asked_for_by_its_instant() -> None:
     board = {"problem": "m", "problem_version": 3, "gpu": "CPU", "items": []}
-    past = ("show", "m", "--gpu", "CPU", "--as-of", "2026-01-02T03:04:05Z")
+    past = ("leaderboard", "m", "CPU", "--as-of", "2026-01-02T03:04:05Z")
     say = in_turn((200, board | {"as_of_at": "2026-01-02T03:04:05Z"}))
     result, heard = asked(say, *past)
     assert heard[0].path == "/v1/leaderboards/m/CPU?as_of=2026-01-02T03%3A04%3A05%2B00%3A00"

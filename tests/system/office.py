@@ -56,7 +56,11 @@ class Office:
 
     def admin(self, *words: object) -> Said:
         """An operator's decision, which must be made."""
-        return self.do("admin", *words, "--operator", "olga", *WHY)
+        return self.decide("admin", *words)
+
+    def decide(self, *words: object) -> Said:
+        """The same outside the group `admin`."""
+        return self.do(*words, "--operator", "olga", *WHY)
 
     def submit(self, who: str, *options: str, mode: str = "test", name: str = "") -> Said:
         """Submit a file of one's own, as fast as its name makes it; whatever comes of it."""
@@ -73,13 +77,13 @@ class Office:
 
     def board(self, *when: str) -> list[str]:
         """Who stands on the leaderboard, best first."""
-        said = self.do("show", SLUG, "--gpu", GPU, "--json", *when)
+        said = self.do("leaderboard", SLUG, GPU, "--json", *when)
         (board,) = said.json["leaderboards"]
         return [one["participant"] for one in board["items"]]
 
     def submission(self, number: int) -> Any:
         """One submission whole."""
-        return self.say("submission", number, "--json").json
+        return self.say("show", number, "--json").json
 
     def publish(self, seed: int) -> None:
         """A version of the problem, which differs from others by the seed of a case."""
@@ -87,12 +91,12 @@ class Office:
         shutil.copytree(source, folder, dirs_exist_ok=True)
         task = (source / "task.yml").read_text()
         (folder / "task.yml").write_text(task.replace("seed: 4242", f"seed: {seed}"))
-        self.do("problem", "add", folder)
+        self.do("problem", "publish", folder)
 
     def hire(self) -> "subprocess.Popen[bytes]":
         """Enrol and start a no-op agent; returns once it is free."""
         key = enrolment(AGENT)["sign_key"]
-        self.admin("agent", "enroll", AGENT, "--key", key, "--owner", "tests")
+        self.decide("agent", "enroll", AGENT, "--key", key, "--owner", "tests")
         nats_url = self.running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
         told = {"NATS_URL": nats_url, "GPU": GPU, "NAMES": "noop", "HEARTBEAT_S": "0.5"}
         process = subprocess.Popen(
@@ -106,7 +110,7 @@ class Office:
 
     def agent(self) -> Any:
         """The no-op agent, as everybody sees it."""
-        items = self.do("agents", "--json").json["items"]
+        items = self.do("agent", "list", "--json").json["items"]
         return next(one for one in items if one["id"] == AGENT)
 
 

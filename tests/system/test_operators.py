@@ -72,7 +72,7 @@ def test_a_cancelled_submission_gives_its_quota_back(office: Office) -> None:
     office.admin("quota", f"{SLUG}.{GPU}.test", "--participant", "dave", "--limit", 1)
     office.do("admin", "pool", "pause", GPU, "--reason", "times drift")
     number = office.waiting("dave")
-    until(lambda: "times drift" in office.do("submission", number).out)
+    until(lambda: "times drift" in office.do("show", number).out)
     assert "SubmissionCancelRequested" in office.do("cancel", number, "--as", "dave").out
     ended = until(lambda: (found := office.submission(number))["is_over"] and found)
     assert (ended["outcome"], ended["code"]) == ("cancelled", "cancelled")
@@ -105,7 +105,7 @@ def test_an_accepted_appeal_lifts_a_hold(office: Office, ranked: dict[str, int])
     until(lambda: "filed" in office.do("admin", "moderation").out)
     office.do("admin", "decide-appeal", number, "accept", *WHY)
     until(lambda: office.board() == [best, second])
-    assert f"appeal accepted: {WHY[1]}" in office.do("submission", number).out
+    assert f"appeal accepted: {WHY[1]}" in office.do("show", number).out
 
 
 def test_who_is_banned_is_off_the_leaderboard_until_the_ban_ends(
@@ -123,14 +123,14 @@ def test_who_is_banned_is_off_the_leaderboard_until_the_ban_ends(
 
 @pytest.mark.parametrize(("act", "standing"), [("cordon", "cordoned"), ("drain", "drained")])
 def test_who_waits_for_a_held_agent_is_told_so(office: Office, act: str, standing: str) -> None:
-    office.do("admin", "agent", act, AGENT, "--reason", "its times drift")
+    office.do("agent", act, AGENT, "--reason", "its times drift")
     until(lambda: office.agent()["standing"] == standing)
     number = office.waiting("erin")
     until(lambda: standing in (office.submission(number)["queue"]["why"] or ""))
     until(lambda: standing in office.do("queue", "--gpu", GPU).out)
     assert f"agent {AGENT} is {standing}: its times drift" in office.do("status").out
-    office.admin("agent", "release", AGENT)
-    assert office.do("submission", number, "--wait").code == 0
+    office.decide("agent", "release", AGENT)
+    assert office.do("show", number, "--wait").code == 0
 
 
 def test_a_pool_has_one_canary_that_has_passed(office: Office, ranked: dict[str, int]) -> None:
@@ -149,17 +149,17 @@ def test_a_collection_of_blobs_says_what_it_did(office: Office) -> None:
 def test_a_rejudge_is_seen_before_it_counts(office: Office, ranked: dict[str, int]) -> None:
     office.publish(2)
     until(lambda: office.board() == [])
-    started = office.do("rejudge", "start", SLUG, "--json", *WHY).json
+    started = office.do("problem", "rejudge", "start", SLUG, "--json", *WHY).json
     assert (started["count"], started["to_version"]) == (2, 2)
-    show = ("rejudge", "show", started["id"])
+    show = ("problem", "rejudge", "show", started["id"])
     until(lambda: office.do(*show, "--json").json["state"] == "previewed")
     page = office.do(*show).out
     assert "of 2 submissions change" in page
     assert all(str(number) in page for number in ranked.values())
     assert office.board() == []
-    office.do("rejudge", "apply", started["id"], *WHY)
+    office.do("problem", "rejudge", "apply", started["id"], *WHY)
     until(lambda: office.board() == list(ranked))
-    assert "applied" in office.do("rejudge", "list").out
+    assert "applied" in office.do("problem", "rejudge", "list").out
 
 
 def test_a_trace_names_who_did_what(office: Office, ranked: dict[str, int]) -> None:
@@ -180,9 +180,9 @@ def test_a_copy_is_clean_until_somebody_touches_its_archive(
 ) -> None:
     assert ranked
     (key,) = office.do("audit", SLUG, GPU, "--json").json["keys"]
-    office.do("export", tmp_path / "log", "--blobs")
+    office.do("backup", tmp_path / "log", "--blobs")
     copy = Office(own_platform, tmp_path)
-    copy.do("import", tmp_path / "log", "--operator", "olga")
+    copy.do("restore", tmp_path / "log", "--operator", "olga")
     own_platform.up()
     audit = ("audit", SLUG, GPU, "--key", key)
     until(lambda: copy.say(*audit).code == 0)

@@ -1,5 +1,6 @@
 """Wires the command line together."""
 
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,10 +11,12 @@ from typing import TextIO
 
 from shared.errors import Refused
 from warpboard import processes
+from warpboard.credentials import TokenFile
 from warpboard.domain import names
 from warpboard.domain.demand import Demand, environ
-from warpboard.ingest_http import HttpApi, Operator, connected
+from warpboard.ingest_http import Caller, HttpApi, connected
 from warpboard.local_run import LocalDisk, LocalHarness
+from warpboard.plots import PngPlots
 from warpboard.processes.books import LocalBooks
 from warpboard.settings import (
     Settings,
@@ -21,6 +24,7 @@ from warpboard.settings import (
     found_folder,
     found_token,
     found_url,
+    is_here,
     load,
 )
 from warpboard.terminal.desk import Desk, Place
@@ -60,15 +64,21 @@ class Wiring:
     """What a command's options mean under the environment's settings."""
 
     settings: Settings
+    keys: TokenFile
 
-    def participant(self, place: Place) -> str:
-        """Who asks."""
-        return names.participant(place.participant) if place.participant else self.default
+    def participant(self, place: Place) -> str | None:
+        """Who asks, by name; None if a token says it."""
+        return self._caller(place, self.url(place)).participant
 
-    @property
-    def default(self) -> str:
-        """Who asks if nobody is named."""
-        return self.settings.participant
+    def _caller(self, place: Place, url: str) -> Caller:
+        """Who --as names, else whom the token is of; a local platform believes a bare name."""
+        if place.participant:
+            return Caller(names.participant(place.participant))
+        token = self.settings.token_for(url) or self.keys.token(url)
+        return Caller(None if token else self._local(url), token)
+
+    def _local(self, url: str) -> str | None:
+        return self.settings.participant if is_here(url) else None
 
     def url(self, place: Place) -> str:
         """Where the platform is: what the command line says comes before the environment."""
@@ -80,53 +90,64 @@ class Wiring:
 
     def api(self, place: Place) -> AbstractAsyncContextManager[HttpApi]:
         """The API that a command's options name."""
-        return connected(self.url(place), self.participant(place))
+        url = self.url(place)
+        return connected(url, self._caller(place, url))
 
     def operator(self, place: Place) -> str:
         """Which operator acts."""
         given = place.operator
-        return names.participant(given, "--operator") if given else self.participant(place)
+        return names.participant(given, "--operator") if given else self.settings.participant
 
-    def _token(self, place: Place) -> str | None:
+    def _operator_token(self, place: Place) -> str | None:
         """A folder's token never goes to a platform that is somewhere else."""
         is_elsewhere = place.url or (self.settings.url and place.folder is None)
         found = None if is_elsewhere else found_token(found_folder(place.folder, Path.cwd()))
         return found or self.settings.operator_token
 
+    def _officer(self, place: Place) -> Caller | None:
+        """Who acts for the platform: by its own token, else by one of a participant's."""
+        if token := self._operator_token(place):
+            return Caller(token=token, operator=self.operator(place))
+        url = self.url(place)
+        token = self.settings.token_for(url) or self.keys.token(url)
+        return Caller(token=token) if token else None
+
     def office(self, place: Place) -> AbstractAsyncContextManager[HttpApi]:
         """The API as an operator. Errors: Refused without a token."""
-        token = self._token(place)
-        if token is None:
+        officer = self._officer(place)
+        if officer is None:
             raise Refused(
                 "no_operator_token",
-                "operators show a token: set WARPBOARD_OPERATOR_TOKEN, or name the folder of a "
-                "platform on this machine by --folder",
+                "operators show a token: warpboard login --scope admin, or the platform's own in "
+                "WARPBOARD_OPERATOR_TOKEN, or name the --folder of one on this machine",
             )
-        return connected(
-            self.url(place), self.participant(place), Operator(self.operator(place), token)
-        )
+        return connected(self.url(place), officer)
 
     def look(self, place: Place) -> AbstractAsyncContextManager[HttpApi]:
         """The API as an operator where there is a token, else as anybody."""
-        return self.office(place) if self._token(place) else self.api(place)
+        return self.office(place) if self._officer(place) else self.api(place)
 
     def connect(
-        self, url: str, participant: str | None = None
+        self, url: str, participant: str | None = None, token: str | None = None
     ) -> AbstractAsyncContextManager[HttpApi]:
         """The API at a URL."""
-        return connected(url, participant or self.default)
+        name = None if token else participant or self._local(url)
+        return connected(url, Caller(name, token))
 
 
 def desk() -> Desk:
     """What the commands have at hand on this machine. Errors: Refused."""
     settings = load()
-    wiring = Wiring(settings)
+    wiring = Wiring(settings, TokenFile(settings.credentials))
     return Desk(
         screen=TerminalScreen(_bearing(sys.stdout), _bearing(sys.stderr)),
         disk=LocalDisk(),
         harness=LocalHarness(),
         machine=LocalMachine(settings.environ),
         books=LocalBooks(settings.environ),
+        keys=wiring.keys,
+        plots=PngPlots(),
+        url=wiring.url,
         api=wiring.api,
         office=wiring.office,
         look=wiring.look,
@@ -137,8 +158,13 @@ def desk() -> Desk:
     )
 
 
-def _bearing(stream: TextIO) -> TextIO:
-    """A stream that shows what its encoding lacks instead of ending the command."""
+def _bearing(stream: TextIO | None) -> TextIO:
+    """A stream that shows what its encoding lacks instead of ending the command.
+
+    Where it was closed from the start, nobody reads it.
+    """
+    if stream is None:
+        return Path(os.devnull).open("w", encoding="utf-8")
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")

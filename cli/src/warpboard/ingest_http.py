@@ -1,29 +1,48 @@
 """The platform's public HTTP API, as one participant asks it."""
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx
+from httpx_sse import EventSource
 
 from shared.errors import Failed, Refused
 from shared.problems.languages import MEDIA, suffix
 from warpboard.domain.answers import Answer
-from warpboard.service.ports import Unavailable, Wish
+from warpboard.service.ports import Told, Unavailable, Wish
 
 CONNECT_S = 3.0
 ANSWER_S = 35.0
+# A stream says something every 15 s, if only that it is there.
+SILENCE_S = 40.0
 AWAY = (502, 503, 504)
+TOO_OFTEN = "rate_limited"
 # An operator said no: asking again at once is of no use.
 PAUSED = "submissions_paused"
 
 
-class Operator(NamedTuple):
-    """Who acts for the platform, and the token that opens its door."""
+class Caller(NamedTuple):
+    """Who asks: whoever a token is of; without one a participant, whom a local platform believes.
 
-    name: str
-    token: str
+    An operator's name goes into the log where the token is that of the platform itself.
+    """
+
+    participant: str | None = None
+    token: str | None = None
+    operator: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What says so in a request."""
+        said = {
+            "Authorization": f"Bearer {self.token}" if self.token else None,
+            "Warpboard-Operator": self.operator,
+            "Warpboard-Participant": None if self.token else self.participant,
+        }
+        return {name: value for name, value in said.items() if value is not None}
 
 
 class HttpApi:
@@ -40,6 +59,40 @@ class HttpApi:
     async def act(self, method: str, *path: str | int, said: Mapping[str, object]) -> Answer:
         """What a request with a JSON body answers. Errors: as get."""
         return await self._ask(method, _under_v1(path), json=said)
+
+    async def history(self, number: int) -> list[Answer]:
+        """What happened to a submission so far, in order. Errors: as get."""
+        path = f"/v1/submissions/{number}/events"
+        response = await self._send("GET", path, headers={"Accept": "application/json"})
+        found = _value(response)
+        if not response.is_success or not isinstance(found, list):
+            self._answer(response)
+        return list(found)
+
+    async def events(self, number: int, after: int) -> AsyncIterator[Told]:
+        """What happens to a submission, as it happens, from after a place in its history.
+
+        Errors: as get; Unavailable too when the connection is cut.
+        """
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(after)} if after else {})
+        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+        path = f"/v1/submissions/{number}/events"
+        try:
+            async with self._client.stream("GET", path, headers=headers, timeout=timeout) as heard:
+                if not heard.is_success:
+                    await heard.aread()
+                    self._answer(heard)
+                async for one in EventSource(heard).aiter_sse():
+                    yield _told(one.event, one.data)
+        except httpx.TransportError as error:
+            raise self._away(error) from error
+
+    async def file(self, *path: str | int) -> bytes:
+        """A small file under /v1, whole. Errors: as get."""
+        response = await self._send("GET", _under_v1(path))
+        if not response.is_success:
+            self._answer(response)
+        return response.content
 
     async def submit(self, wish: Wish, key: str) -> Answer:
         """The receipts of a submission. Errors: as get."""
@@ -74,11 +127,13 @@ class HttpApi:
             raise self._away(error) from error
 
     async def _ask(self, method: str, path: str, **sent: Any) -> Answer:
+        return self._answer(await self._send(method, path, **sent))
+
+    async def _send(self, method: str, path: str, **sent: Any) -> httpx.Response:
         try:
-            response = await self._client.request(method, path, **sent)
+            return await self._client.request(method, path, **sent)
         except httpx.TransportError as error:
             raise self._away(error) from error
-        return self._answer(response)
 
     def _away(self, error: httpx.TransportError) -> Unavailable:
         return Unavailable(f"no answer from {self._url}: {str(error) or type(error).__name__}")
@@ -86,11 +141,13 @@ class HttpApi:
     def _answer(self, response: httpx.Response) -> Answer:
         body = _json(response)
         detail = str(body.get("detail") or f"HTTP status {response.status_code}")
-        is_no = response.is_client_error or body.get("code") == PAUSED
-        if is_no:
-            raise Refused(str(body.get("code", "refused")), detail, _field(body))
+        code, wait_s = str(body.get("code") or body.get("error") or "refused"), _wait_s(response)
+        if code == TOO_OFTEN:
+            raise Unavailable(f"{self._url}: {detail}", wait_s)
+        if response.is_client_error or code == PAUSED:
+            raise Refused(code, detail, _field(body), wait_s)
         if response.status_code in AWAY:
-            raise Unavailable(f"{self._url} is not ready: {detail}")
+            raise Unavailable(f"{self._url} is not ready: {detail}", wait_s)
         if not response.is_success or not body:
             raise Failed(f"{self._url} answered {response.status_code}: {detail}")
         return body
@@ -100,12 +157,34 @@ def _under_v1(path: Sequence[str | int]) -> str:
     return "/v1/" + "/".join(quote(str(part), safe="") for part in path)
 
 
-def _json(response: httpx.Response) -> Answer:
+def _value(response: httpx.Response) -> Any:
     try:
-        body = response.json()
+        return response.json()
     except ValueError:
-        return {}
+        return None
+
+
+def _json(response: httpx.Response) -> Answer:
+    body = _value(response)
     return body if isinstance(body, dict) else {}
+
+
+def _told(kind: str, data: str) -> Told:
+    """An event of a stream, with its place in the history if it has one."""
+    try:
+        said = json.loads(data) if data else {}
+    except ValueError as error:
+        raise Failed(f"the platform's stream says {data[:80]!r}: that is no event") from error
+    if not isinstance(said, dict):
+        said = {}
+    place = said.get("id")
+    return Told(place if isinstance(place, int) else None, kind, said)
+
+
+def _wait_s(response: httpx.Response) -> float | None:
+    """How long the platform asks to wait; it may not say."""
+    said = response.headers.get("Retry-After", "")
+    return float(said) if said.isdecimal() else None
 
 
 def _field(body: Answer) -> str | None:
@@ -116,22 +195,11 @@ def _field(body: Answer) -> str | None:
 
 
 @asynccontextmanager
-async def connected(
-    url: str, participant: str, operator: Operator | None = None
-) -> AsyncIterator[HttpApi]:
-    """The API at a URL, as a participant, or as an operator who is one.
-
-    Connecting takes at most 3 s, an answer 35 s.
-    """
-    headers = {"Warpboard-Participant": participant}
-    if operator is not None:
-        headers |= {
-            "Authorization": f"Bearer {operator.token}",
-            "Warpboard-Operator": operator.name,
-        }
+async def connected(url: str, caller: Caller) -> AsyncIterator[HttpApi]:
+    """The API at a URL, as somebody. Connecting takes at most 3 s, an answer 35 s."""
     timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
     # A proxy for the outside, named in the environment, must not catch 127.0.0.1.
     async with httpx.AsyncClient(
-        base_url=url, headers=headers, timeout=timeout, trust_env=False
+        base_url=url, headers=caller.headers, timeout=timeout, trust_env=False
     ) as client:
         yield HttpApi(client, url)

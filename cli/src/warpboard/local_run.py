@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -55,19 +56,32 @@ class LocalDisk:
         problems = sorted(task.parent for task in folder.glob("*/task.yml"))
         if not problems:
             raise Refused("bad_problem", f"{folder} holds no problem directory")
-        return [
-            Solutions(
-                slug_of(problem.name),
-                _samples(problem / "solutions" / "correct"),
-                _samples(problem / "solutions" / "wrong"),
-            )
-            for problem in problems
-        ]
+        return [self.samples(problem, slug_of(problem.name)) for problem in problems]
+
+    def samples(self, problem: Path, slug: str) -> Solutions:
+        """The solutions of one problem directory, as far as it has some. Errors: Refused."""
+        folder = problem / "solutions"
+        return Solutions(slug, _samples(folder / "correct"), _samples(folder / "wrong"))
+
+    def exists(self, file: Path) -> bool:
+        """Whether something is there."""
+        return file.exists()
+
+    def page(self, name: str) -> str:
+        """A page that comes with the command line."""
+        return (files("warpboard") / "templates" / name).read_text(encoding="utf-8")
+
+    def write(self, file: Path, data: bytes) -> None:
+        """Write a file whole, or not at all. Errors: Refused."""
+        with _replacing(file) as part:
+            part.write(data)
 
     async def save(self, folder: Path, name: str, pieces: AsyncIterator[bytes]) -> Path:
         """Keep a download whole, or not at all; where it lies. Errors: Refused; of the pieces."""
         left = DOWNLOAD_BYTES_MAX
-        with _replacing(folder, name) as part:
+        if not PLAIN_NAME.match(name):
+            raise Refused("bad_file", f"{name!r} is no plain name: it is not saved")
+        with _replacing(folder / name) as part:
             async for piece in pieces:
                 left -= len(piece)
                 if left < 0:
@@ -77,18 +91,21 @@ class LocalDisk:
 
 
 @contextmanager
-def _replacing(folder: Path, name: str) -> Iterator[BinaryIO]:
-    """A file beside the one that it takes the place of once it is written without trouble."""
-    if not PLAIN_NAME.match(name):
-        raise Refused("bad_file", f"{name!r} is no plain name: it is not saved")
-    part = folder / f".{name}.part"
+def _replacing(file: Path) -> Iterator[BinaryIO]:
+    """A file beside the one that it takes the place of once it is written without trouble.
+
+    What is there and no plain file, such as a device or a pipe, is written into.
+    """
+    part = file.with_name(f".{file.name}.part")
+    is_plain = file.is_file() or not file.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as opened:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with (part if is_plain else file).open("wb") as opened:
             yield opened
-        part.replace(folder / name)
+        if is_plain:
+            part.replace(file)
     except OSError as error:
-        raise Refused("unwritable", f"{folder / name} cannot be written: {error}") from error
+        raise Refused("unwritable", f"{file} cannot be written: {error}") from error
     finally:
         part.unlink(missing_ok=True)
 

@@ -9,23 +9,36 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from shared.errors import Failed, Refused
-from warpboard.domain.names import ANYONE, legal_participant
+from warpboard.domain.names import ANYONE, checked_token, legal_participant
 from warpboard.domain.names import participant as checked_participant
 
 FOLDER = Path(".warpboard")
 STATE = "state.json"
 TOKEN = "operator_token"  # noqa: S105  (a file's name)
+CREDENTIALS = Path("warpboard") / "credentials.toml"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
 class Settings:
     """Where the platform is and who asks it, as far as the environment says; child processes
-    get all of `environ`."""
+    get all of `environ`. `credentials` is the file in which tokens are kept."""
 
     url: str | None
     participant: str
+    token: str | None
     operator_token: str | None
+    credentials: Path
     environ: Mapping[str, str]
+
+    def token_for(self, url: str) -> str | None:
+        """The environment's token, which goes to the environment's platform alone if it names one.
+
+        >>> found = read({"WARPBOARD_TOKEN": "wb_1", "WARPBOARD_URL": "https://h"})
+        >>> found.token_for("https://h"), found.token_for("https://elsewhere")
+        ('wb_1', None)
+        """
+        return self.token if self.url in (None, url) else None
 
 
 def load() -> Settings:
@@ -40,9 +53,31 @@ def read(environ: Mapping[str, str]) -> Settings:
     return Settings(
         url=checked_url(url, "WARPBOARD_URL") if url else None,
         participant=checked_participant(name) if name else legal_participant(_account()),
-        operator_token=environ.get("WARPBOARD_OPERATOR_TOKEN") or None,
+        token=_token(environ, "WARPBOARD_TOKEN"),
+        operator_token=_token(environ, "WARPBOARD_OPERATOR_TOKEN"),
+        credentials=_config(environ) / CREDENTIALS,
         environ=dict(environ),
     )
+
+
+def _config(environ: Mapping[str, str]) -> Path:
+    """Where programs keep what they know of a person. Source: the XDG base directories."""
+    named = environ.get("XDG_CONFIG_HOME") or ""
+    return Path(named) if named.startswith("/") else Path(environ.get("HOME") or "/") / ".config"
+
+
+def _token(environ: Mapping[str, str], name: str) -> str | None:
+    token = environ.get(name) or None
+    return checked_token(token, name) if token else None
+
+
+def is_here(url: str) -> bool:
+    """Whether a URL leads to this machine.
+
+    >>> is_here("http://127.0.0.1:8000"), is_here("https://warpboard.example")
+    (True, False)
+    """
+    return urlsplit(url).hostname in LOOPBACK
 
 
 def _account() -> str:

@@ -209,6 +209,15 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     cases_count: dict[str, int] = {}
     ranking_by: str = ""
     published_at: datetime | None = None
+    languages: list[str] = []
+    source_bytes_max: int = 0
+    budgets_s: dict[str, float] = {}
+    visibility: str = "public"
+    deadline_at: datetime | None = None
+    description: str = ""
+    statement: str = ""
+    templates: dict[str, str] = {}
+    files: list[File] = []
 
 
 class Problems(msgspec.Struct, frozen=True, kw_only=True):

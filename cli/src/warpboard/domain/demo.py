@@ -117,3 +117,21 @@ def verdicts(pairs: Sequence[tuple[Example, Submission]]) -> Table:
     ]
     columns = ("number", "participant", "problem", "file", "mode", "verdict", "expected", "score")
     return Table("verdicts", columns, rows)
+
+
+def document(pairs: Sequence[tuple[Example, Submission]]) -> list[dict[str, object]]:
+    """The same for a program."""
+    return [
+        {
+            "number": submission.number,
+            "participant": example.participant,
+            "problem": example.problem,
+            "file": example.sample.name,
+            "mode": example.mode,
+            "verdict": submission.verdict or submission.outcome,
+            "expected": example.expected,
+            "is_expected": is_expected(example, submission),
+            "score_us": submission.score_us,
+        }
+        for example, submission in pairs
+    ]

@@ -85,7 +85,7 @@ def expected(gpu: str, found: Sequence[Expected]) -> Table:
     rows = [
         (
             str(one.position),
-            str(one.number or one.submission),
+            str(one.number or one.submission or NOTHING),
             about_text(one.eta_s),
             about_text(one.eta_p90_s),
             one_line(one.why or ""),

@@ -6,6 +6,7 @@ from shared.errors import Refused
 
 PARTICIPANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 LENGTH_MAX = 32
+VISIBLE = re.compile(r"[!-~]{1,512}\Z")
 ANYONE = "participant"
 
 
@@ -37,3 +38,10 @@ def slug_of(folder: str) -> str:
     ('vector-add', 'softmax_v2')
     """
     return "-".join(folder.lower().split())
+
+
+def checked_token(token: str, name: str) -> str:
+    """A token that can be sent. Errors: Refused, without a word of it."""
+    if not VISIBLE.match(token):
+        raise Refused("bad_settings", f"{name} is no token: 1 to 512 visible ASCII", name)
+    return token

@@ -12,12 +12,13 @@ INFRASTRUCTURE = 3
 QUOTA = 4
 NOT_RANKED = 5
 INTERRUPTED = 130
+UNREAD = 141
 TERMINATED = 143
 
 EXIT_CODES = """Exit codes: 0 passed or done, 1 not passed or the answer is no (an audit that
 is not clean), 2 refused or wrong usage, 3 infrastructure (the platform cannot be reached,
 it failed, or time is over), 4 your quota is used up, 5 passed but not eligible for the
-leaderboard (mode ranked), 130 interrupted."""
+leaderboard (mode ranked), 130 interrupted, 141 nobody reads stdout any more, 143 stopped."""
 
 LOG_LINES_MAX = 20
 MESSAGE_LINES_MAX = 12

@@ -26,8 +26,8 @@ class Balances(msgspec.Struct, frozen=True, kw_only=True):
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """A waiting submission: its place, when it may begin, or why it cannot."""
 
-    submission: str
     position: int
+    submission: str | None = None
     number: int | None = None
     eta_s: float | None = None
     eta_p90_s: float | None = None

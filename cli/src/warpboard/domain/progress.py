@@ -42,7 +42,7 @@ def news(submission: Submission) -> News:
     if submission.state == "assigned":
         return News(f"given to agent {submission.agent}")
     if submission.queue is not None:
-        return _waiting(submission.queue)
+        return waiting(submission.queue)
     return News(_STATES.get(submission.state, submission.state))
 
 
@@ -58,7 +58,8 @@ def step(progress: Progress) -> News:
     return News(words, progress.done, progress.total)
 
 
-def _waiting(queue: Queue) -> News:
+def waiting(queue: Queue) -> News:
+    """What a submission waits for."""
     if queue.state == "no_agent":
         return News(f"waiting: {one_line(queue.why or queue.reason or 'no agent is alive')}")
     place = f"queued: place {queue.position}"

@@ -48,7 +48,7 @@ def rejudge_lines(found: Rejudge) -> Iterator[str]:
     if found.end_actor:
         yield f"ended by {found.end_actor}: {one_line(found.end_reason or NOTHING)}"
     if found.state == "previewed":
-        yield f"nothing counts yet: warpboard rejudge apply {found.id}, or discard"
+        yield f"nothing counts yet: warpboard problem rejudge apply {found.id}, or discard"
 
 
 def preview(found: Preview) -> Table:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from warpboard.processes.ranker import alone, either, running, stopped
-from warpboard.service.ports import Auditing, Replaying
+from warpboard.service.machine import Auditing, Replaying
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from warpboard.domain import ledgers, tables
 from warpboard.domain.answers import Agents, Answer, Problem, Problems, Submission, read
 from warpboard.domain.outcome import OK
 from warpboard.domain.oversight import Balances, History, Queues, Records
+from warpboard.service.identity import name
 from warpboard.service.ports import Api, Screen
 from warpboard.service.reading import Which, gpus, show
 
@@ -13,7 +14,7 @@ async def queue(api: Api, screen: Screen, gpu: str | None, *, as_json: bool) -> 
     """Each GPU type's queue: who waits, how long and why. Errors: Refused for an unknown type."""
     answer = await api.get("queue")
     if gpu is not None:
-        answer |= {name: _only(gpu, answer.get(name, [])) for name in ("items", "pools")}
+        answer |= {part: _only(gpu, answer.get(part, [])) for part in ("items", "pools")}
         if not answer["pools"]:
             raise Refused("unknown_gpu", f"no pool has the GPU type {gpu!r}", "--gpu")
     pools = read(answer, Queues).pools
@@ -48,8 +49,11 @@ async def _quota(api: Api, which: Which) -> Answer:
     return {"items": [item for answer in answers for item in answer["items"]]}
 
 
-async def history(api: Api, screen: Screen, who: str, problem: str | None, *, as_json: bool) -> int:
-    """A participant's ranked submissions, on all leaderboards if no problem is named."""
+async def history(
+    api: Api, screen: Screen, known: str | None, problem: str | None, *, as_json: bool
+) -> int:
+    """One's ranked submissions, on all leaderboards if no problem is named."""
+    who = await name(api, known)
     slugs = [problem] if problem else [one.slug for one in await _problems(api)]
     answers = [
         await api.get("participants", who, "history", problem=slug, gpu=gpu)

@@ -25,18 +25,9 @@ from warpboard.domain.demo import Example, Solutions
 from warpboard.domain.outcome import FAILED, INTERRUPTED, OK, TERMINATED
 from warpboard.domain.oversight import Queues
 from warpboard.domain.units import count_text, seconds_text
+from warpboard.service.machine import Books, Machine, Platform, Replaying
 from warpboard.service.operating import announce
-from warpboard.service.ports import (
-    Api,
-    Books,
-    Connect,
-    Disk,
-    Machine,
-    Platform,
-    Replaying,
-    Screen,
-    Wish,
-)
+from warpboard.service.ports import Api, Connect, Disk, Screen, Wish
 from warpboard.service.publishing import added, publish
 from warpboard.service.waiting import until_over
 
@@ -53,6 +44,7 @@ class Demo:
     connect: Connect
     disk: Disk
     screen: Screen
+    as_json: bool
     folder: Path
     problems: Path
     demand: Demand
@@ -99,11 +91,15 @@ class Demo:
                 for example, answer in zip(examples, answers, strict=True)
             ]
             self.screen.table(demo.verdicts(pairs))
-            for one in solutions:
-                answer = await api.get("leaderboards", one.slug, gpu)
-                self.screen.table(tables.leaderboard(read(answer, Leaderboard)))
+            boards = [await api.get("leaderboards", one.slug, gpu) for one in solutions]
+            for board in boards:
+                self.screen.table(tables.leaderboard(read(board, Leaderboard)))
         is_equal = await self._replay()
-        return OK if is_equal and all(demo.is_expected(*pair) for pair in pairs) else FAILED
+        is_good = is_equal and all(demo.is_expected(*pair) for pair in pairs)
+        if self.as_json:
+            told = {"is_good": is_good, "is_replay_equal": is_equal}
+            self.screen.json(told | {"verdicts": demo.document(pairs), "leaderboards": boards})
+        return OK if is_good else FAILED
 
     async def _publish(self, api: Api, solutions: list[Solutions]) -> None:
         for one in solutions:

@@ -8,7 +8,8 @@ from warpboard.domain import audits
 from warpboard.domain.answers import Answer, read
 from warpboard.domain.audits import Report
 from warpboard.domain.outcome import FAILED, OK
-from warpboard.service.ports import Api, Auditing, Books, Replaying, Screen
+from warpboard.service.machine import Auditing, Books, Replaying
+from warpboard.service.ports import Api, Screen
 
 TARGET_LENGTH_MAX = 500
 

@@ -4,7 +4,9 @@ import asyncio
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from warpboard.domain import tables
 from warpboard.domain.answers import Agents, read
@@ -12,34 +14,40 @@ from warpboard.domain.demand import Demand, demanded, worth
 from warpboard.domain.doctor import Offer, exit_code, lines
 from warpboard.domain.outcome import INTERRUPTED, OK
 from warpboard.domain.platform import facts, pid_text
-from warpboard.service.ports import (
-    Api,
-    Connect,
-    Harness,
-    Machine,
-    Platform,
-    Row,
-    Screen,
-    Unavailable,
-)
+from warpboard.domain.progress import News
+from warpboard.service.aside import Aside
+from warpboard.service.machine import Machine, Platform, Row
+from warpboard.service.ports import Api, Connect, Harness, Screen, Unavailable
 
 TOKEN = "operator_token"  # noqa: S105  (a file's name)
 AGENT_S_MAX = 15.0
 STEP_S = 0.25
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """The folder of a platform, and what it is to demand of ranked times."""
+
+    folder: Path
+    demand: Demand
+
+
 async def up(
-    machine: Machine, connect: Connect, screen: Screen, folder: Path, demand: Demand
+    machine: Machine, connect: Connect, screen: Screen, wanted: Wanted, *, as_json: bool
 ) -> int:
     """Run the platform until a signal; the exit code. Errors: Refused; Failed."""
+    folder, told = wanted.folder, Aside(screen) if as_json else screen
 
     async def work(platform: Platform) -> None:
-        await announce(connect, screen, platform, demand)
-        screen.say(f"operators show the token in {folder / TOKEN}; warpboard admin finds it there")
-        screen.say("Ctrl-C stops it")
+        await announce(connect, told, platform, wanted.demand)
+        told.say(f"operators show the token in {folder / TOKEN}; warpboard admin finds it there")
+        told.say("Ctrl-C stops it")
+        if as_json:
+            rows = [plain(row) for row in platform.rows]
+            screen.json({"url": platform.url, "folder": str(folder), "processes": rows})
         await asyncio.Event().wait()
 
-    number = await machine.supervise(folder, demand, work)
+    number = await machine.supervise(folder, wanted.demand, work)
     screen.note("warpboard: stopped")
     return INTERRUPTED if number == signal.SIGINT else OK
 
@@ -95,7 +103,24 @@ def processes(rows: Sequence[Row]) -> tables.Table:
     return tables.Table("processes", ("process", "state", "pid", "restarts", "address"), cells)
 
 
-def down(machine: Machine, screen: Screen, folder: Path) -> int:
+def plain(row: Row) -> dict[str, Any]:
+    """A process for a program."""
+    return {
+        "name": row.name,
+        "state": row.state,
+        "pid": row.pid,
+        "restarts": row.restarts,
+        "address": row.address,
+    }
+
+
+def down(machine: Machine, screen: Screen, folder: Path, *, as_json: bool) -> int:
     """Stop a folder's platform. Errors: Failed."""
-    screen.say("stopped" if machine.down(folder) else f"nothing runs in {folder}")
+    with screen.live(["platform"]) as live:
+        live.show("platform", News("stopping"))
+        was_up = machine.down(folder)
+    if as_json:
+        screen.json({"folder": str(folder), "was_up": was_up})
+    else:
+        screen.say("stopped" if was_up else f"nothing runs in {folder}")
     return OK

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any
 
 from shared.errors import Refused
 from warpboard.domain import review, tables
@@ -12,8 +11,9 @@ from warpboard.domain.ledgers import pools
 from warpboard.domain.outcome import INFRASTRUCTURE, OK
 from warpboard.domain.oversight import DeadLetters, Intake, Queues
 from warpboard.domain.units import count_text
-from warpboard.service.operating import processes
-from warpboard.service.ports import Api, Row, Screen, Unavailable
+from warpboard.service.machine import Row
+from warpboard.service.operating import plain, processes
+from warpboard.service.ports import Api, Screen, Unavailable
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ async def status(
     """The processes here, the agents and the queue; 3 if the platform does not answer."""
     if not as_json and rows:
         screen.table(processes(rows))
-    local = [_plain(row) for row in rows]
+    local = [plain(row) for row in rows]
     try:
         async with connect() as api:
             found = await _asked(api)
@@ -100,13 +100,3 @@ def _given_up(letters: DeadLetters) -> list[str]:
         return []
     count = count_text(len(letters.items), "event")
     return [f"{count} given up by their consumers: warpboard deadletters list"]
-
-
-def _plain(row: Row) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "state": row.state,
-        "pid": row.pid,
-        "restarts": row.restarts,
-        "address": row.address,
-    }

@@ -32,5 +32,6 @@ async def persist(
             if left_s <= 0:
                 raise
             troubled(f"{trouble}; trying for {left_s:.0f} s more")
-        await asyncio.sleep(min(pause_s, left_s))
+            wait_s = max(pause_s, trouble.wait_s or 0.0)
+        await asyncio.sleep(min(wait_s, left_s))
         pause_s = min(2 * pause_s, PAUSE_S_MAX)

@@ -1,22 +1,33 @@
 """What the commands need of the world."""
 
-import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shared.errors import Failed
+from warpboard.domain import charts
 from warpboard.domain.answers import Answer, Progress
-from warpboard.domain.demand import Demand
 from warpboard.domain.demo import Solutions
 from warpboard.domain.progress import News
 from warpboard.domain.tables import Table
 
 
 class Unavailable(Failed):
-    """The platform does not answer; the same may be asked again."""
+    """The platform does not answer; the same may be asked again, after `wait_s` if it said so."""
+
+    def __init__(self, reason: str, wait_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+
+
+class Told(NamedTuple):
+    """Something of a submission's stream; a passing notice has no place in its history."""
+
+    place: int | None
+    kind: str
+    data: Answer
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,21 @@ class Api(Protocol):
         """What a request under /v1 with a JSON body answers. Errors: as get."""
         ...
 
+    async def history(self, number: int) -> list[Answer]:
+        """What happened to a submission so far, in order. Errors: as get."""
+        ...
+
+    def events(self, number: int, after: int) -> AsyncIterator[Told]:
+        """What happens to a submission, from after a place in its history; 0 is its beginning.
+
+        Errors: as get; Unavailable too when the connection is cut.
+        """
+        ...
+
+    async def file(self, *path: str | int) -> bytes:
+        """A small file under /v1, whole. Errors: as get."""
+        ...
+
     async def submit(self, wish: Wish, key: str) -> Answer:
         """The receipts of a submission; the same key never makes a second one. Errors: as get."""
         ...
@@ -55,12 +81,41 @@ class Api(Protocol):
 
 
 class Connect(Protocol):
-    """Opens the API at a URL, as a participant; without a name, as the one who runs the command."""
+    """Opens the API at a URL: by a token, or as a participant; else as who runs the command."""
 
     def __call__(
-        self, url: str, participant: str | None = None
+        self, url: str, participant: str | None = None, token: str | None = None
     ) -> AbstractAsyncContextManager[Api]:
         """The API for as long as the context lasts."""
+        ...
+
+
+class Plots(Protocol):
+    """Draws charts into files."""
+
+    def png(self, chart: charts.Progress | charts.Spread) -> bytes:
+        """A chart as a PNG file. Errors: Refused where that cannot be done."""
+        ...
+
+
+class Keys(Protocol):
+    """Where a person's tokens are kept, one for each platform."""
+
+    @property
+    def place(self) -> str:
+        """Where that is."""
+        ...
+
+    def token(self, url: str) -> str | None:
+        """The token of a platform. Errors: Refused."""
+        ...
+
+    def keep(self, url: str, token: str) -> None:
+        """Keep a platform's token instead of the one before. Errors: Refused."""
+        ...
+
+    def forget(self, url: str) -> bool:
+        """Keep no token of a platform any more; False if there was none. Errors: Refused."""
         ...
 
 
@@ -91,6 +146,18 @@ class Screen(Protocol):
         """The whole answer for a program."""
         ...
 
+    def json_line(self, value: object) -> None:
+        """One of several documents for a program, on a line of its own, at once."""
+        ...
+
+    def text(self, text: str) -> None:
+        """The answer as it is, such as a file's content."""
+        ...
+
+    def marked(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Lines of the answer, each with what it is: coloured by that on a terminal."""
+        ...
+
     def live(self, keys: Sequence[str]) -> AbstractContextManager[Live]:
         """Progress of the things with these keys, for as long as the context lasts."""
         ...
@@ -108,119 +175,6 @@ class ProblemFiles:
     warnings: tuple[str, ...] = ()
 
 
-class Row(Protocol):
-    """One process of the platform on this machine."""
-
-    @property
-    def name(self) -> str:
-        """Which service or server it is."""
-        ...
-
-    @property
-    def state(self) -> str:
-        """How it is."""
-        ...
-
-    @property
-    def pid(self) -> int | None:
-        """Its process, while it has one."""
-        ...
-
-    @property
-    def restarts(self) -> int:
-        """How often it was brought back."""
-        ...
-
-    @property
-    def address(self) -> str:
-        """Where it answers."""
-        ...
-
-
-class Platform(Protocol):
-    """A platform that runs on this machine."""
-
-    @property
-    def url(self) -> str:
-        """Where its API answers."""
-        ...
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        """How each of its processes is."""
-        ...
-
-
-class Machine(Protocol):
-    """This machine, on which platforms run, each in its folder."""
-
-    async def supervise(
-        self, folder: Path, demand: Demand, work: Callable[[Platform], Awaitable[None]]
-    ) -> signal.Signals | None:
-        """Run a platform for as long as the work takes; the signal that ended it, if one did.
-
-        A demand that is not the operator's own gives way to what the environment says.
-        Errors: Refused if the folder is in use; Failed; those of the work.
-        """
-        ...
-
-    def describe(self, folder: Path) -> Sequence[Row]:
-        """How the processes of a folder's platform are; empty if it never ran there."""
-        ...
-
-    def down(self, folder: Path) -> bool:
-        """Stop a folder's platform; False if it was not up. Errors: Failed."""
-        ...
-
-
-@dataclass(frozen=True)
-class Auditing:
-    """What is audited: a leaderboard, at a moment or now; of a file, no server is needed."""
-
-    problem: str
-    gpu: str
-    version: int | None = None
-    as_of: str | None = None
-    as_of_seq: int | None = None
-    file: Path | None = None
-    keys: tuple[str, ...] = ()
-    seals: Path | None = None
-
-
-@dataclass(frozen=True)
-class Replaying:
-    """Which projection is folded anew, from where, and whether readers are to see it."""
-
-    projection: str = "ranker"
-    source: str = "stream"
-    file: Path | None = None
-    is_switched: bool = False
-
-
-class Books(Protocol):
-    """The log of a folder's platform, and what is made of it: by the ranker's own commands."""
-
-    async def replay(self, folder: Path, asked: Replaying) -> Answer:
-        """How a projection folded anew compares with the live one. Errors: Refused; Failed."""
-        ...
-
-    async def audit(self, folder: Path, asked: Auditing) -> Answer:
-        """The report on a leaderboard. Errors: Refused; Failed."""
-        ...
-
-    async def export(self, folder: Path, file: Path, *, with_blobs: bool) -> Answer:
-        """What was written of the log, whether the platform runs or not. Errors: as audit."""
-        ...
-
-    async def import_(self, folder: Path, file: Path, actor: str) -> Answer:
-        """What is now in the log, empty before, of a platform that is down. Errors: as audit."""
-        ...
-
-    async def collect(self, folder: Path, *, is_trial: bool) -> Answer:
-        """Which blobs that no event names were, or would be, removed. Errors: as audit."""
-        ...
-
-
 class Disk(Protocol):
     """Files that a participant or an author names."""
 
@@ -234,6 +188,22 @@ class Disk(Protocol):
 
     def solutions(self, folder: Path) -> list[Solutions]:
         """The solutions of every problem directory in a folder. Errors: Refused."""
+        ...
+
+    def samples(self, problem: Path, slug: str) -> Solutions:
+        """The solutions of one problem directory, as far as it has some. Errors: Refused."""
+        ...
+
+    def exists(self, file: Path) -> bool:
+        """Whether something is there."""
+        ...
+
+    def page(self, name: str) -> str:
+        """A page that comes with the command line, such as what `init` writes."""
+        ...
+
+    def write(self, file: Path, data: bytes) -> None:
+        """Write a file whole, or not at all. Errors: Refused."""
         ...
 
     async def save(self, folder: Path, name: str, pieces: AsyncIterator[bytes]) -> Path:

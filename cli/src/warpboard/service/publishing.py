@@ -1,26 +1,44 @@
-"""Publishing problem directories."""
+"""Checking problem directories here, and publishing them."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from shared.errors import Refused
-from warpboard.domain.answers import Answer, Published, read
-from warpboard.domain.outcome import OK
+from warpboard.domain import trials
+from warpboard.domain.answers import Answer, Progress, Published, Run, read
+from warpboard.domain.demo import Sample
+from warpboard.domain.outcome import FAILED, OK
+from warpboard.domain.progress import News, step
+from warpboard.domain.trials import Trial
+from warpboard.domain.units import count_text
 from warpboard.service.patience import persist
-from warpboard.service.ports import Api, Disk, ProblemFiles, Screen
+from warpboard.service.ports import Api, Disk, Harness, ProblemFiles, Screen, Terms, Wish
 
 REPEAT_S_MAX = 30.0
+Hear = Callable[[Progress], Awaitable[None]]
 
 
-async def add(
-    api: Api, disk: Disk, screen: Screen, folders: Sequence[Path], slug: str | None
-) -> int:
+@dataclass(frozen=True)
+class Asked:
+    """Which directories to publish, by which name if it is one."""
+
+    folders: Sequence[Path]
+    slug: str | None
+    as_json: bool
+
+
+async def add(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
     """Publish each directory, after all of them compiled here. Errors: Refused; Failed."""
-    if slug is not None and len(folders) != 1:
+    if asked.slug is not None and len(asked.folders) != 1:
         raise Refused("usage", "--slug names one directory, not several")
-    for problem in [_compiled(disk, screen, folder, slug) for folder in folders]:
-        published = read(await publish(api, screen, problem), Published)
-        screen.say(added(published))
+    answers = []
+    for problem in [_compiled(disk, screen, one, asked.slug) for one in asked.folders]:
+        answers.append(await publish(api, screen, problem))
+        if not asked.as_json:
+            screen.say(added(read(answers[-1], Published)))
+    if asked.as_json:
+        screen.json({"problems": answers})
     return OK
 
 
@@ -38,6 +56,52 @@ def added(published: Published) -> str:
     if published.is_new:
         return f"{published.slug} version {published.number} published"
     return f"{published.slug} unchanged: version {published.number}"
+
+
+async def check(
+    disk: Disk, harness: Harness, screen: Screen, folders: Sequence[Path], *, as_json: bool
+) -> int:
+    """Compile each directory and run its solutions here; 1 if one ends as it must not.
+
+    Errors: Refused for a directory that does not compile; Failed.
+    """
+    found: list[Trial] = []
+    for folder in folders:
+        problem = _compiled(disk, screen, folder, None)
+        found += await _tried(disk, harness, screen, folder, problem)
+        if not as_json:
+            counts = count_text(len(problem.version_files), "file")
+            screen.say(f"{problem.slug} compiles: {counts}, ranked by {problem.ranking_by}")
+    if as_json:
+        screen.json(trials.document(found))
+    elif found:
+        screen.table(trials.table(found))
+    return OK if all(one.is_expected for one in found) else FAILED
+
+
+async def _tried(
+    disk: Disk, harness: Harness, screen: Screen, folder: Path, problem: ProblemFiles
+) -> list[Trial]:
+    found, told = disk.samples(folder, problem.slug), []
+    wanted = [(one, True) for one in found.correct] + [(one, False) for one in found.wrong]
+    with screen.live([problem.slug]) as live:
+
+        async def hear(progress: Progress) -> None:
+            live.show(problem.slug, News(f"{sample.name}: {step(progress).sentence}", done, total))
+
+        total = len(wanted)
+        for done, (sample, must_pass) in enumerate(wanted):
+            live.show(problem.slug, News(sample.name, done, total))
+            told.append(await _trial(harness, problem, sample, must_pass, hear))
+    return told
+
+
+async def _trial(
+    harness: Harness, problem: ProblemFiles, sample: Sample, must_pass: bool, hear: Hear
+) -> Trial:
+    wish = Wish(sample.name, sample.source, problem.slug, "test")
+    run = read(await harness.run(problem, wish, hear, Terms()), Run)
+    return Trial(problem.slug, sample.name, must_pass, run.verdict or "", run.reason or "")
 
 
 def _compiled(disk: Disk, screen: Screen, folder: Path, slug: str | None) -> ProblemFiles:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.errors import Failed
-from warpboard.domain import tables
+from warpboard.domain import statements, tables
 from warpboard.domain.answers import (
     Answer,
     Leaderboard,
@@ -75,15 +75,38 @@ def _tell(screen: Screen, found: Submission) -> None:
             screen.say(line)
 
 
-async def submissions(
-    api: Api, screen: Screen, problem: str | None, participant: str | None, *, as_json: bool
-) -> int:
-    """The newest submissions, of a problem or a participant if named."""
-    wanted = {"problem": problem, "participant": participant}
-    answer = await api.get(
-        "submissions", **{name: value for name, value in wanted.items() if value is not None}
-    )
-    return show(screen, answer, tables.submissions(read(answer, Summaries).items), as_json=as_json)
+@dataclass(frozen=True)
+class Listed:
+    """Which submissions: one's own, or everybody's; at most so many."""
+
+    problem: str | None
+    is_all: bool
+    limit: int
+    as_json: bool
+
+
+async def submissions(api: Api, screen: Screen, asked: Listed) -> int:
+    """The newest submissions, newest first."""
+    path = ("submissions",) if asked.is_all else ("me", "submissions")
+    which = {"problem": asked.problem} if asked.problem else {}
+    answer = await api.get(*path, **which, limit=asked.limit)
+    found = read(answer, Summaries).items
+    return show(screen, answer, tables.submissions(found), as_json=asked.as_json)
+
+
+async def problem(api: Api, screen: Screen, slug: str, *, as_json: bool) -> int:
+    """One problem whole: its text, its cases, its rules."""
+    answer = await api.get("problems", slug)
+    if as_json:
+        screen.json(answer)
+        return OK
+    found = read(answer, Problem)
+    for line in statements.head(found):
+        screen.say(line)
+    screen.say("")
+    for line in statements.text(found):
+        screen.say(line)
+    return OK
 
 
 async def problems(api: Api, screen: Screen, *, as_json: bool) -> int:

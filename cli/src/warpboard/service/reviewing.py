@@ -32,7 +32,7 @@ async def start(api: Api, screen: Screen, said: Answer, *, as_json: bool) -> int
         f"rejudge {found.id}: {found.count} to run again under version {found.to_version} "
         f"(they ran under {found.from_version})"
     )
-    screen.say(f"see what it would change: warpboard rejudge show {found.id}")
+    screen.say(f"see what it would change: warpboard problem rejudge show {found.id}")
     return OK
 
 

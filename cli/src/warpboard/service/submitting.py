@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.problems.directives import read_directives
@@ -28,6 +30,7 @@ class Asked:
     is_waiting: bool
     as_json: bool
     timeout_s: float
+    output: Path | None = None
 
 
 async def submit(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
@@ -38,22 +41,30 @@ async def submit(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
     )
     receipts = read(answer, Receipts)
     if not asked.is_waiting:
-        if asked.as_json:
-            screen.json(answer)
-        else:
-            _announce(screen, found.problem, receipts)
+        _hand_out(disk, screen, asked, answer)
+        for receipt in receipts.submissions if not asked.as_json else ():
+            screen.say(_received(found.problem, receipt))
+            screen.note(f"see how it goes: warpboard show {receipt.number} --wait")
         return OK
     for receipt in receipts.submissions:
         screen.note(_received(found.problem, receipt))
     numbers = [receipt.number for receipt in receipts.submissions]
     answers = await until_over(api, screen, numbers, asked.timeout_s)
-    if asked.as_json:
-        screen.json({"submissions": answers})
+    _hand_out(disk, screen, asked, {"submissions": answers})
     over = [read(one, Submission) for one in answers]
     for submission in over if not asked.as_json else ():
         for line in ending(submission):
             screen.say(line)
     return worst(exit_code(one) for one in over)
+
+
+def _hand_out(disk: Disk, screen: Screen, asked: Asked, answer: Answer) -> None:
+    """The whole answer for a program, where one asked for it."""
+    if asked.as_json:
+        screen.json(answer)
+    if asked.output is not None:
+        disk.write(asked.output, msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n")
+        screen.note(f"the whole answer is in {asked.output}")
 
 
 def wish(disk: Disk, asked: Asked) -> Wish:
@@ -87,9 +98,3 @@ def _once(api: Api, found: Wish) -> Callable[[], Awaitable[Answer]]:
 def _received(problem: str, receipt: Receipt) -> str:
     quota = f"; {left(receipt.quota)}" if receipt.quota else ""
     return f"submission {receipt.number} received: {problem} on {receipt.gpu}{quota}"
-
-
-def _announce(screen: Screen, problem: str, receipts: Receipts) -> None:
-    for receipt in receipts.submissions:
-        screen.say(_received(problem, receipt))
-        screen.note(f"see how it goes: warpboard submission {receipt.number} --wait")

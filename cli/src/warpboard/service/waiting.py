@@ -33,7 +33,7 @@ async def until_over(
             names = ", ".join(str(number) for number in left)
             raise Failed(
                 f"not over after {seconds_text(within_s)}: {names}; it goes on without you, "
-                f"warpboard submission {left[0]} --wait waits again"
+                f"warpboard show {left[0]} --wait waits again"
             ) from late
         finally:
             for wait in waits:

@@ -4,7 +4,7 @@ import click
 from click import IntRange
 
 from warpboard.service import reviewing
-from warpboard.terminal import machines, moderation, options
+from warpboard.terminal import machines, moderation, options, people
 from warpboard.terminal.deeds import Shape, command
 from warpboard.terminal.desk import Desk, Place
 
@@ -35,11 +35,14 @@ def admin() -> click.Group:
         "The token is that of the platform's --folder, or WARPBOARD_OPERATOR_TOKEN.",
     )
     groups = {"admin": group}
-    for name, about in machines.GROUPS.items():
+    for name, about in (machines.GROUPS | people.GROUPS).items():
         groups[f"admin {name}"] = click.Group(name, help=about)
         group.add_command(groups[f"admin {name}"])
-    for shape in (*machines.SHAPES, *moderation.SHAPES):
+    for shape in (*machines.SHAPES, *moderation.SHAPES, *people.SHAPES):
         groups[shape.words.rpartition(" ")[0]].add_command(command(shape))
+    for words, made in people.COMMANDS.items():
+        for one in made:
+            groups[words].add_command(one)
     group.add_command(list_rulings)
     return group
 

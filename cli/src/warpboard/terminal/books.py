@@ -1,4 +1,4 @@
-"""What keeps the books of a platform on this machine: replay, audit, export, import, gc."""
+"""What keeps the books of a platform on this machine: replay, audit, backup, restore, gc."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import click
 from click import Path as PathType
 
 from warpboard.service.keeping import Keeping
-from warpboard.service.ports import Auditing, Replaying
+from warpboard.service.machine import Auditing, Replaying
 from warpboard.terminal import options
 from warpboard.terminal.desk import Desk, Place, run
 
@@ -33,7 +33,7 @@ def _keeping(desk: Desk, folder: Path | None, as_json: bool) -> Keeping:
     show_default=True,
     help="Where the events are read.",
 )
-@click.option("--file", type=options.FILE, help="An exported log, for --source file.")
+@click.option("--file", type=options.FILE, help="A backup of the log, for --source file.")
 @click.option("--switch", "is_switched", is_flag=True, help="Let readers see the new one.")
 @options.as_json
 @options.folder
@@ -54,7 +54,7 @@ def replay(desk: Desk, /, folder: Path | None, *, as_json: bool, **asked: Any) -
 @click.option("--version", type=click.IntRange(min=1), help="Of the problem; else the newest.")
 @click.option("--as-of", type=options.Instant(), help="The leaderboard at that instant.")
 @click.option("--as-of-seq", type=click.IntRange(min=1), help="The leaderboard after that event.")
-@click.option("--file", type=options.FILE, help="An exported log: no server is needed.")
+@click.option("--file", type=options.FILE, help="A backup of the log: no server is needed.")
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="A seal's public key, base64.")
 @click.option("--seals", type=options.FILE, help="Seals that you kept of GET /v1/audit/seals.")
 @options.as_json
@@ -78,7 +78,7 @@ def audit(desk: Desk, /, folder: Path | None, *, as_json: bool, **asked: Any) ->
 @options.as_json
 @options.folder
 @click.pass_obj
-def export(
+def backup(
     desk: Desk, /, folder: Path | None, file: Path, *, with_blobs: bool, as_json: bool
 ) -> int:
     """Write the whole log into FILE, whether the platform runs or not.
@@ -87,25 +87,25 @@ def export(
 
     \b
     Example:
-      warpboard export backup.wblog --blobs
+      warpboard backup log.gz --blobs
     """
     return run(_keeping(desk, folder, as_json).export(file, with_blobs=with_blobs))
 
 
-@click.command(name="import")
+@click.command()
 @click.argument("file", type=options.FILE)
 @options.as_json
 @options.office
 @click.pass_obj
-def import_(desk: Desk, /, place: Place, file: Path, *, as_json: bool) -> int:
-    """Fill the empty log of a folder, whose platform is down, from an exported FILE.
+def restore(desk: Desk, /, place: Place, file: Path, *, as_json: bool) -> int:
+    """Fill the empty log of a folder, whose platform is down, from a backup FILE.
 
     \b
     Example:
-      warpboard import backup.wblog --folder restored
+      warpboard restore log.gz --folder restored
     """
     if place.url:
-        raise click.UsageError("a log is imported into a --folder of this machine, not at a --url")
+        raise click.UsageError("a log is restored into a --folder of this machine, not at a --url")
     actor = f"operator:{desk.operator(place)}"
     return run(_keeping(desk, place.folder, as_json).import_(file, actor))
 
@@ -133,4 +133,4 @@ def gc(desk: Desk, /, place: Place, reason: str | None, *, is_applied: bool, as_
     return desk.operate(place, lambda api: keeping.remove(api, reason))
 
 
-COMMANDS = (replay, audit, export, import_, gc)
+COMMANDS = (replay, audit, backup, restore, gc)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warpboard.service.ports import Api, Books, Connect, Disk, Harness, Machine, Screen
+from warpboard.service.machine import Books, Machine
+from warpboard.service.ports import Api, Connect, Disk, Harness, Keys, Plots, Screen
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -40,11 +41,14 @@ class Desk:
     harness: Harness
     machine: Machine
     books: Books
+    keys: Keys
+    plots: Plots
+    url: Callable[[Place], str]
     api: Callable[[Place], AbstractAsyncContextManager[Api]]
     office: Callable[[Place], AbstractAsyncContextManager[Api]]
     look: Callable[[Place], AbstractAsyncContextManager[Api]]
     connect: Connect
-    participant: Callable[[Place], str]
+    participant: Callable[[Place], str | None]
     operator: Callable[[Place], str]
     folder: Callable[[Path | None], Path]
 

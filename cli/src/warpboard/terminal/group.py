@@ -1,6 +1,9 @@
 """The command `warpboard` itself: its commands, and how each way of ending becomes an exit code."""
 
+import json
+import os
 import signal
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,22 +17,44 @@ from warpboard.domain.outcome import (
     QUOTA,
     REFUSED,
     TERMINATED,
+    UNREAD,
 )
 from warpboard.domain.units import one_line
-from warpboard.terminal import admin, authors, books, operators, participants, questions, rejudges
+from warpboard.service.ports import Unavailable
+from warpboard.terminal import (
+    account,
+    admin,
+    agents,
+    authors,
+    books,
+    completion,
+    looking,
+    operators,
+    participants,
+    questions,
+)
 from warpboard.terminal.desk import Desk, Stopped
+from warpboard.terminal.options import JSON
 
 LINE_LENGTH_MAX = 2000
 QUOTA_EXCEEDED = "quota_exceeded"
+NOT_IN = ("missing_credential", "invalid_credential")
+LOG_IN = "warpboard login gets you a token"
 HELP = "Warpboard: the platform on this machine, and its client."
 
 
 class Commands(click.Group):
     """The commands, in parts; what one returns is the exit code."""
 
-    def __init__(self, parts: Mapping[str, Sequence[click.Command]], **options: Any) -> None:
+    def __init__(
+        self,
+        parts: Mapping[str, Sequence[click.Command]],
+        desk: Callable[[], Desk],
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         self.parts = parts
+        self.desk = desk
         for command in (one for part in parts.values() for one in part):
             self.add_command(command)
 
@@ -44,13 +69,38 @@ class Commands(click.Group):
                 formatter.write_dl([(str(one.name), one.get_short_help_str(80)) for one in part])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command and end the process as it ended: an expected end is one line on stderr."""
+        """Run a command and end the process as it ended: an expected end is one line on stderr.
+
+        Where JSON was asked for, stdout says what went wrong too.
+        """
         try:
             code = super().invoke(ctx) or 0
         except (Refused, Failed, Stopped, KeyboardInterrupt) as end:
             line, code = _ending(end)
             click.echo(f"warpboard: {one_line(line, LINE_LENGTH_MAX)}", err=True)
-        ctx.exit(code)
+            if ctx.meta.get(JSON) and isinstance(end, (Refused, Failed)):
+                click.echo(json.dumps({"error": _error(end)}, indent=2))
+        except BrokenPipeError:
+            code = UNREAD
+        ctx.exit(code if _flushed() else UNREAD)
+
+
+def _flushed() -> bool:
+    """Whether all that was said could be said; else stdout says nothing more."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
+def _error(end: Refused | Failed) -> dict[str, str | None]:
+    """What went wrong, for a program."""
+    if isinstance(end, Refused):
+        return {"code": end.code, "detail": end.reason, "field": end.field}
+    return {"code": "unavailable" if isinstance(end, Unavailable) else "failed", "detail": str(end)}
 
 
 def _ending(end: BaseException) -> tuple[str, int]:
@@ -64,7 +114,10 @@ def _ending(end: BaseException) -> tuple[str, int]:
 
 
 def _sentence(refused: Refused) -> str:
-    return f"{refused.reason} [{refused.field}]" if refused.field else refused.reason
+    """The reason, with its field and with what to do about it where that is always the same."""
+    if refused.field:
+        return f"{refused.reason} [{refused.field}]"
+    return f"{refused.reason}; {LOG_IN}" if refused.code in NOT_IN else refused.reason
 
 
 def commands(desk: Callable[[], Desk]) -> click.Group:
@@ -72,6 +125,7 @@ def commands(desk: Callable[[], Desk]) -> click.Group:
     context: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     group = Commands(
         _parts(),
+        desk,
         name="warpboard",
         help=f"{HELP}\n\n\b\n{EXIT_CODES}",
         context_settings=context,
@@ -87,11 +141,13 @@ def commands(desk: Callable[[], Desk]) -> click.Group:
 
 def _parts() -> dict[str, Sequence[click.Command]]:
     """Every command, under what it is for."""
-    made = (admin.admin(), rejudges.rejudges(), admin.deadletters())
+    made = (agents.agent(), admin.admin(), admin.deadletters())
     return {
-        "Participants": participants.COMMANDS,
-        "Everybody": questions.COMMANDS,
-        "Authors": authors.COMMANDS,
+        "Yourself": account.COMMANDS,
+        "Your submissions": (*participants.COMMANDS, *looking.COMMANDS),
+        "Problems and leaderboards": questions.COMMANDS,
+        "Authors": (authors.problem(),),
         "Operators, with a token": made,
         "Operators, on the platform's machine": (*operators.COMMANDS, *books.COMMANDS),
+        "Your shell": (completion.completion,),
     }

@@ -1,4 +1,4 @@
-"""Operators' commands for intake, pools, agents and projections."""
+"""Operators' commands for intake, pools and projections."""
 
 import click
 from click import FloatRange, IntRange
@@ -9,12 +9,10 @@ from warpboard.terminal.deeds import Shape
 GROUPS = {
     "intake": "Take submissions in, or not.",
     "pool": "Give out the jobs of a GPU type, or not; choose its canary.",
-    "agent": "Hold an agent back, let it work, let its signature count.",
     "projection": "Go on without an event that cannot be folded.",
 }
 
 GPU = click.argument("gpu", metavar="GPU")
-AGENT = click.argument("agent", metavar="AGENT")
 
 SHAPES = (
     Shape(
@@ -78,46 +76,6 @@ SHAPES = (
         'H200 --reason "its problem is over"',
         (GPU, options.reason),
         method="DELETE",
-    ),
-    Shape(
-        "admin agent cordon",
-        "admin/agents/{agent}/cordon",
-        "Give an agent canaries alone.",
-        'local --reason "its times drift"',
-        (AGENT, options.reason),
-    ),
-    Shape(
-        "admin agent drain",
-        "admin/agents/{agent}/drain",
-        "Give an agent nothing more; the run in hand may end.",
-        'local --reason "a new driver comes"',
-        (AGENT, options.reason),
-    ),
-    Shape(
-        "admin agent release",
-        "admin/agents/{agent}/release",
-        "End cordon, drain and quarantine of an agent.",
-        'local --reason "the fan was replaced"',
-        (AGENT, options.reason),
-    ),
-    Shape(
-        "admin agent revoke",
-        "admin/agents/{agent}/revoke",
-        "Let an agent work and sign no more, for ever.",
-        'local --reason "its key was copied"',
-        (AGENT, options.reason),
-    ),
-    Shape(
-        "admin agent enroll",
-        "admin/agents/{agent}/enroll",
-        "Let what an agent signs count; `python -m gpu_agent key` on its machine says the key.",
-        'h200-3 --key MCowBQYDK2VwAyEA8f… --owner lab --reason "a new host"',
-        (
-            AGENT,
-            click.option("--key", "sign_key", required=True, metavar="KEY", help="Base64."),
-            click.option("--owner", required=True, metavar="NAME", help="Whose machine it is."),
-            options.reason,
-        ),
     ),
     Shape(
         "admin projection skip",

@@ -14,6 +14,7 @@ from warpboard.terminal.desk import Place
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+JSON = "warpboard.json"
 MODES = ("test", "benchmark", "profile", "ranked")
 LEVELS = ("none", "weak", "medium", "strong")
 FILE = PathType(exists=True, dir_okay=False, readable=True, path_type=Path)
@@ -38,7 +39,7 @@ class Instant(click.ParamType[str]):
 
 
 def _placed(
-    function: Callable[..., Any], name: Callable[[Callable[..., Any]], Callable[..., Any]]
+    function: Callable[..., Any], *names: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Callable[..., Any]:
     """Say which platform, and by whose name: the options become one argument `place`."""
 
@@ -49,7 +50,7 @@ def _placed(
 
     made: Callable[..., Any] = placed
     for option in (
-        name,
+        *names,
         click.option(
             "--folder",
             type=PathType(file_okay=False, path_type=Path),
@@ -64,9 +65,14 @@ def _placed(
 def place(function: Callable[..., Any]) -> Callable[..., Any]:
     """Say which platform and who asks: --url, --folder and --as become one argument `place`."""
     named = click.option(
-        "--as", "who", metavar="NAME", help="Participant; or WARPBOARD_PARTICIPANT."
+        "--as", "who", metavar="NAME", help="Participant, whom a local platform believes."
     )
     return _placed(function, named)
+
+
+def here(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Say which platform alone."""
+    return _placed(function)
 
 
 def office(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,9 +104,17 @@ def number(function: Function) -> Function:
     return click.argument("number", type=click.IntRange(min=1))(function)
 
 
+def _noted(ctx: click.Context, _param: click.Parameter, value: bool) -> bool:
+    """Tell the command of commands, which says in JSON too what went wrong."""
+    ctx.meta[JSON] = value
+    return value
+
+
 def as_json(function: Function) -> Function:
     """Print one JSON document instead of tables."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")(function)
+    return click.option(
+        *("--json", "as_json"), is_flag=True, callback=_noted, help="Print JSON on stdout."
+    )(function)
 
 
 def mode(default: str) -> Callable[[Function], Function]:

@@ -1,113 +1,43 @@
-"""What participants do: submit, look, run here."""
+"""What participants do: begin, run here, submit, end, take back, ask to look again."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
+from click import Path as PathType
 
-from warpboard.service import reading, running, submitting
+from warpboard.service import running, starting, submitting
 from warpboard.service.deeds import Deed, act
 from warpboard.terminal import options
+from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place, run
 
 
 @click.command()
-@click.argument("file", type=options.FILE)
-@click.option("--leaderboard", metavar="NAME", help="Else the file's #!POPCORN leaderboard line.")
+@click.argument("problem", type=PROBLEM)
+@click.argument("folder_", metavar="[DIR]", required=False, type=PathType(path_type=Path))
 @click.option("--gpu", "gpus", multiple=True, metavar="TYPE", help="GPU type; may be repeated.")
-@options.mode("ranked")
-@click.option(
-    "--wait/--no-wait", "is_waiting", default=True, show_default=True, help="See it through."
-)
-@options.timeout
+@click.option("--language", metavar="NAME", help="Such as cuda; else Python, if there is one.")
+@click.option("--force", "is_forced", is_flag=True, help="Overwrite files that are there.")
 @options.as_json
 @options.place
 @click.pass_obj
-def submit(desk: Desk, /, place: Place, **asked: Any) -> int:
-    """Submit FILE and wait for its verdict.
+def init(desk: Desk, /, place: Place, problem: str, **asked: Any) -> int:
+    """Begin with a PROBLEM: a folder with a file to make faster, and what it must compute.
 
-    The exit code tells how it ended: 0 passed, 1 not passed, 2 refused, 3 infrastructure,
-    4 your quota is used up, 5 passed but not eligible for the leaderboard.
-
-    \b
-    Example:
-      warpboard submit kernel.py --leaderboard matmul --gpu CPU --mode ranked
-    """
-    wanted = submitting.Asked(**asked)
-    return desk.ask(place, lambda api: submitting.submit(api, desk.disk, desk.screen, wanted))
-
-
-@click.command()
-@options.number
-@click.option("--wait", "is_waiting", is_flag=True, help="Wait until it is over.")
-@options.save
-@options.timeout
-@options.as_json
-@options.place
-@click.pass_obj
-def submission(desk: Desk, /, place: Place, number: int, **asked: Any) -> int:
-    """Show submission NUMBER whole: verdict, cases, history, what it printed.
+    AGENTS.md in it tells a program that writes kernels how to go about it.
 
     \b
     Example:
-      warpboard submission 12 --save twelve
+      warpboard init matmul --gpu H200
     """
-    wait_s = asked["timeout_s"] if asked["is_waiting"] else None
-    wanted = reading.Asked(number, wait_s, asked["save"], asked["as_json"])
-    return desk.ask(place, lambda api: reading.submission(api, desk.disk, desk.screen, wanted))
-
-
-@click.command()
-@click.option("--problem", metavar="NAME", help="Only those for a problem.")
-@click.option("--mine", is_flag=True, help="Only your own.")
-@options.as_json
-@options.place
-@click.pass_obj
-def submissions(desk: Desk, /, place: Place, problem: str | None, **asked: Any) -> int:
-    """List the newest submissions.
-
-    \b
-    Example:
-      warpboard submissions --problem matmul --mine
-    """
-    who = desk.participant(place) if asked["mine"] else None
-    return desk.ask(
-        place,
-        lambda api: reading.submissions(api, desk.screen, problem, who, as_json=asked["as_json"]),
+    folder = asked["folder_"] or Path(problem)
+    wanted = starting.Asked(
+        problem, folder, asked["gpus"], asked["language"], asked["is_forced"], asked["as_json"]
     )
-
-
-@click.command()
-@options.number
-@click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
-@options.as_json
-@options.place
-@click.pass_obj
-def cancel(desk: Desk, /, place: Place, number: int, *, reason: str, as_json: bool) -> int:
-    """Let your submission NUMBER end without a verdict; its quota comes back.
-
-    \b
-    Example:
-      warpboard cancel 12 --reason "the wrong file"
-    """
-    deed = Deed("POST", ("submissions", number, "cancel"), {"reason": reason})
-    return desk.ask(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
-
-
-@click.command()
-@options.number
-@click.argument("text")
-@options.as_json
-@options.place
-@click.pass_obj
-def appeal(desk: Desk, /, place: Place, number: int, *, text: str, as_json: bool) -> int:
-    """Ask to look again at what was decided about your submission NUMBER.
-
-    \b
-    Example:
-      warpboard appeal 12 "it reads the input once; line 4 shows where"
-    """
-    deed = Deed("POST", ("submissions", number, "appeal"), {"text": text})
-    return desk.ask(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
+    url = desk.url(place)
+    return desk.ask(place, lambda api: starting.init(api, desk.disk, desk.screen, url, wanted))
 
 
 @click.command(name="run")
@@ -129,4 +59,97 @@ def run_here(desk: Desk, /, *, as_json: bool, **asked: Any) -> int:
     return run(running.run(desk.disk, desk.harness, desk.screen, wanted, as_json=as_json))
 
 
-COMMANDS = (submit, submission, submissions, cancel, appeal, run_here)
+@click.command()
+@click.argument("file", type=options.FILE)
+@click.option(
+    "--leaderboard",
+    type=PROBLEM,
+    metavar="SLUG",
+    help="Else the file's #!POPCORN leaderboard line.",
+)
+@click.option("--gpu", "gpus", multiple=True, metavar="TYPE", help="GPU type; may be repeated.")
+@options.mode("ranked")
+@click.option(
+    "--wait/--no-wait", "is_waiting", default=True, show_default=True, help="See it through."
+)
+@click.option(
+    "--output",
+    type=PathType(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the whole answer as JSON into FILE too.",
+)
+@options.timeout
+@options.as_json
+@options.place
+@click.pass_obj
+def submit(desk: Desk, /, place: Place, **asked: Any) -> int:
+    """Submit FILE and wait for its verdict.
+
+    The exit code tells how it ended: 0 passed, 1 not passed, 2 refused, 3 infrastructure,
+    4 your quota is used up, 5 passed but not eligible for the leaderboard.
+
+    \b
+    Example:
+      warpboard submit kernel.py --leaderboard matmul --gpu CPU --mode ranked
+      warpboard submit kernel.py --mode test --json --output verdict.json
+    """
+    wanted = submitting.Asked(**asked)
+    return desk.ask(place, lambda api: submitting.submit(api, desk.disk, desk.screen, wanted))
+
+
+@click.command()
+@options.number
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
+@options.as_json
+@options.place
+@click.pass_obj
+def cancel(desk: Desk, /, place: Place, number: int, *, reason: str, as_json: bool) -> int:
+    """Let your submission NUMBER end without a verdict; its quota comes back.
+
+    \b
+    Example:
+      warpboard cancel 12 --reason "the wrong file"
+    """
+    deed = Deed("POST", ("submissions", number, "cancel"), {"reason": reason})
+    return desk.ask(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
+
+
+@click.command()
+@options.number
+@click.option("--yes", "is_sure", is_flag=True, help="Do not ask whether you are sure.")
+@options.as_json
+@options.place
+@click.pass_obj
+def delete(desk: Desk, /, place: Place, number: int, *, is_sure: bool, as_json: bool) -> int:
+    """Take your submission NUMBER off its leaderboard for good; its quota does not come back.
+
+    \b
+    Example:
+      warpboard delete 12 --yes
+    """
+    if not is_sure:
+        if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+            raise click.UsageError("nobody can be asked here: --yes says that you are sure")
+        click.confirm(f"take submission {number} back for good?", abort=True, err=True)
+    deed = Deed("DELETE", ("submissions", number), {})
+    return desk.ask(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
+
+
+@click.command()
+@options.number
+@click.argument("text")
+@options.as_json
+@options.place
+@click.pass_obj
+def appeal(desk: Desk, /, place: Place, number: int, *, text: str, as_json: bool) -> int:
+    """Ask to look again at what was decided about your submission NUMBER.
+
+    \b
+    Example:
+      warpboard appeal 12 "it reads the input once; line 4 shows where"
+    """
+    deed = Deed("POST", ("submissions", number, "appeal"), {"text": text})
+    return desk.ask(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
+
+
+COMMANDS = (init, run_here, submit, cancel, delete, appeal)

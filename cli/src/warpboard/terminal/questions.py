@@ -1,32 +1,72 @@
-"""What anybody may ask: leaderboards, queues, agents, quotas, histories, records, traces."""
+"""What anybody may ask: problems, leaderboards, queues, quotas, histories, records."""
+
+from pathlib import Path
+from typing import Any
 
 import click
+from click import Path as PathType
 
-from warpboard.service import asking, reading
+from warpboard.service import asking, plotting, reading
 from warpboard.terminal import options
+from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place
 
 
 @click.command()
-@click.argument("leaderboard")
-@click.option("--gpu", metavar="TYPE", help="GPU type; all of the problem's if not given.")
-@click.option("--as-of", type=options.Instant(), help="As it was then; now if not given.")
 @options.as_json
 @options.place
 @click.pass_obj
-def show(
-    desk: Desk, /, place: Place, leaderboard: str, *, as_json: bool, **asked: str | None
-) -> int:
-    """Show a LEADERBOARD, best first.
+def problems(desk: Desk, /, place: Place, *, as_json: bool) -> int:
+    """List every problem in its newest version.
 
     \b
     Example:
-      warpboard show matmul --gpu CPU
+      warpboard problems
     """
-    which = reading.Which(leaderboard, asked["gpu"], asked["as_of"])
-    return desk.ask(
-        place, lambda api: reading.leaderboards(api, desk.screen, which, as_json=as_json)
-    )
+    return desk.ask(place, lambda api: reading.problems(api, desk.screen, as_json=as_json))
+
+
+@click.command()
+@click.argument("problem", type=PROBLEM)
+@click.argument("gpu", required=False)
+@click.option("--as-of", type=options.Instant(), help="As it was then; now if not given.")
+@click.option("--plot", "is_plotted", is_flag=True, help="Draw its progress over time.")
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="Draw the times of a submission's calls.",
+)
+@click.option(
+    "--png",
+    type=PathType(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Draw into a PNG file instead of here.",
+)
+@options.as_json
+@options.place
+@click.pass_obj
+def leaderboard(desk: Desk, /, place: Place, problem: str, **asked: Any) -> int:
+    """Show the leaderboards of a PROBLEM, or that of one GPU type, best first.
+
+    \b
+    Example:
+      warpboard leaderboard matmul CPU
+      warpboard leaderboard matmul CPU --plot --png progress.png
+      warpboard leaderboard matmul CPU --samples 12
+    """
+    which = reading.Which(problem, asked["gpu"], asked["as_of"])
+    as_json = asked["as_json"]
+    wanted = plotting.Wanted(asked["is_plotted"], asked["samples"], asked["png"], as_json)
+    if not wanted.is_any:
+        if wanted.png is not None:
+            raise click.UsageError("--png needs --plot or --samples: what is to be drawn?")
+        return desk.ask(
+            place, lambda api: reading.leaderboards(api, desk.screen, which, as_json=as_json)
+        )
+    who = desk.participant(place)
+    drawing = plotting.Drawing(desk.disk, desk.plots, desk.screen, who)
+    return desk.ask(place, lambda api: drawing.draw(api, which, wanted))
 
 
 @click.command()
@@ -45,21 +85,7 @@ def queue(desk: Desk, /, place: Place, gpu: str | None, *, as_json: bool) -> int
 
 
 @click.command()
-@options.as_json
-@options.place
-@click.pass_obj
-def agents(desk: Desk, /, place: Place, *, as_json: bool) -> int:
-    """List the agents: alive or not, how they are held, and why.
-
-    \b
-    Example:
-      warpboard agents
-    """
-    return desk.ask(place, lambda api: asking.agents(api, desk.screen, as_json=as_json))
-
-
-@click.command()
-@click.argument("problem", required=False)
+@click.argument("problem", required=False, type=PROBLEM)
 @click.option("--gpu", metavar="TYPE", help="GPU type; all of the problem's if not given.")
 @options.as_json
 @options.place
@@ -80,7 +106,7 @@ def quota(
 
 
 @click.command()
-@click.argument("problem", required=False)
+@click.argument("problem", required=False, type=PROBLEM)
 @options.as_json
 @options.place
 @click.pass_obj
@@ -98,7 +124,7 @@ def history(desk: Desk, /, place: Place, problem: str | None, *, as_json: bool) 
 
 
 @click.command()
-@click.argument("problem")
+@click.argument("problem", type=PROBLEM)
 @click.argument("gpu")
 @options.as_json
 @options.place
@@ -115,19 +141,4 @@ def records(desk: Desk, /, place: Place, problem: str, gpu: str, *, as_json: boo
     )
 
 
-@click.command()
-@options.number
-@options.as_json
-@options.place
-@click.pass_obj
-def trace(desk: Desk, /, place: Place, number: int, *, as_json: bool) -> int:
-    """Show every event of submission NUMBER, its jobs and its runs: when, and by whom.
-
-    \b
-    Example:
-      warpboard trace 12
-    """
-    return desk.ask(place, lambda api: asking.trace(api, desk.screen, number, as_json=as_json))
-
-
-COMMANDS = (show, queue, agents, quota, history, records, trace)
+COMMANDS = (problems, leaderboard, history, records, queue, quota)

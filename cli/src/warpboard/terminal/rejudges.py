@@ -6,6 +6,7 @@ import click
 
 from warpboard.service import reviewing
 from warpboard.terminal import options
+from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.deeds import Shape, command
 from warpboard.terminal.desk import Desk, Place
 
@@ -16,7 +17,7 @@ def rejudge() -> None:
 
 
 @rejudge.command()
-@click.argument("problem")
+@click.argument("problem", type=PROBLEM)
 @click.option("--gpu", metavar="TYPE", help="Only this GPU type.")
 @click.option(
     "--select",
@@ -36,7 +37,7 @@ def start(desk: Desk, /, place: Place, *, as_json: bool, **said: Any) -> int:
 
     \b
     Example:
-      warpboard rejudge start matmul --reason "version 2 checks odd sizes"
+      warpboard problem rejudge start matmul --reason "version 2 checks odd sizes"
     """
     return desk.operate(place, lambda api: reviewing.start(api, desk.screen, said, as_json=as_json))
 
@@ -50,7 +51,7 @@ def list_rejudges(desk: Desk, /, place: Place, *, as_json: bool) -> int:
 
     \b
     Example:
-      warpboard rejudge list
+      warpboard problem rejudge list
     """
     return desk.ask(place, lambda api: reviewing.rejudges(api, desk.screen, as_json=as_json))
 
@@ -65,21 +66,21 @@ def show_rejudge(desk: Desk, /, place: Place, id_: str, *, as_json: bool) -> int
 
     \b
     Example:
-      warpboard rejudge show 01HZX3
+      warpboard problem rejudge show 01HZX3
     """
     return desk.ask(place, lambda api: reviewing.rejudge(api, desk.screen, id_, as_json=as_json))
 
 
 ENDS = (
     Shape(
-        "rejudge apply",
+        "problem rejudge apply",
         "admin/rejudges/{id}/apply",
         "Let the results of rejudge ID count.",
         '01HZX3 --reason "the preview is as meant"',
         (click.argument("id"), options.reason),
     ),
     Shape(
-        "rejudge discard",
+        "problem rejudge discard",
         "admin/rejudges/{id}/discard",
         "Let the results of rejudge ID never count.",
         '01HZX3 --reason "version 2 was wrong"',

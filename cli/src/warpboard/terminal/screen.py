@@ -1,7 +1,7 @@
 """What is printed: answers to stdout, everything beside them to stderr."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal, TextIO
 
@@ -44,6 +44,17 @@ STYLES = {
 }
 
 
+MARKS = {"added": "green", "removed": "red", "place": "cyan", "title": "bold", "faint": "dim"}
+
+
+class PlainConsole(Console):
+    """A Console that leaves it to the command how it ends when nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        """Say so to the command."""
+        raise BrokenPipeError
+
+
 class TerminalScreen:
     """A Screen on two streams; a stream that is no terminal gets no colours and no wrapping."""
 
@@ -76,7 +87,21 @@ class TerminalScreen:
 
     def json(self, value: object) -> None:
         """The whole answer for a program."""
-        self._out.file.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        self.text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def json_line(self, value: object) -> None:
+        """One of several documents for a program, on a line of its own, at once."""
+        self.text(json.dumps(value, ensure_ascii=False) + "\n")
+
+    def text(self, text: str) -> None:
+        """The answer as it is."""
+        self._out.file.write(text)
+        self._out.file.flush()
+
+    def marked(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Lines of the answer, coloured by what they are."""
+        for mark, line in lines:
+            self._out.print(Text(harmless(line), MARKS.get(mark, "")))
 
     @contextmanager
     def live(self, keys: Sequence[str]) -> Iterator[Live]:
@@ -140,7 +165,7 @@ def _bars(console: Console) -> Progress:
 
 def _console(stream: TextIO) -> Console:
     is_terminal = stream.isatty()
-    return Console(
+    return PlainConsole(
         file=stream,
         force_terminal=is_terminal,
         no_color=None if is_terminal else True,

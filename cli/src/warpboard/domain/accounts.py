@@ -1,0 +1,177 @@
+"""Who somebody is at a platform: answers about logins, tokens and identities, and how they read."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, tzinfo
+
+import msgspec
+
+from warpboard.domain.tables import Table
+from warpboard.domain.units import NOTHING, harmless, one_line, when
+
+# What a login asks for unless told otherwise: all that a participant may do.
+SCOPES = (
+    *("submit", "submit:ranked", "profile", "read:own"),
+    *("delete:own", "join", "account", "webhooks"),
+)
+SCOPES_KNOWN = (
+    *SCOPES,
+    *("author", "admin", "admin:submissions", "admin:participants"),
+    *("admin:problems", "admin:operate"),
+)
+ROLES = ("creator", "moderator", "admin")
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """A login that waits for a person: what to show them, and how to ask for its end.
+
+    Source: RFC 8628.
+    """
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str | None = None
+    expires_in: float = 600.0
+    interval: float = 5.0
+
+
+class Granted(msgspec.Struct, frozen=True, kw_only=True):
+    """A login that a person allowed."""
+
+    token: str
+    id: int | None = None
+    scopes: list[str] = []
+    expires_at: datetime | None = None
+    user_name: str = ""
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """A name of a participant elsewhere."""
+
+    provider: str
+    subject: str = ""
+    name: str = ""
+
+
+class Me(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom the platform takes one for."""
+
+    name: str
+    kind: str = ""
+    token: int | None = None
+    scopes: list[str] = []
+    roles: list[str] = []
+    identities: list[Identity] = []
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """A token as it is listed: its first characters, never all of them."""
+
+    id: int
+    name: str = ""
+    prefix: str = ""
+    kind: str = ""
+    scopes: list[str] = []
+    created_at: datetime | None = None
+    last_used_at: datetime | None = None
+    expires_at: datetime | None = None
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """One's tokens."""
+
+    items: list[Token]
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """A token that was just made, whole for this once."""
+
+    id: int
+    token: str
+    name: str = ""
+    scopes: list[str] = []
+    expires_at: datetime | None = None
+
+
+class Joined(msgspec.Struct, frozen=True, kw_only=True):
+    """The leaderboards that an invitation opened."""
+
+    leaderboards: list[str]
+
+
+class Invite(msgspec.Struct, frozen=True, kw_only=True):
+    """An invitation to closed leaderboards, and who took it."""
+
+    code: str
+    user_name: str | None = None
+    claimed_at: datetime | None = None
+    created_at: datetime | None = None
+    expires_at: datetime | None = None
+
+
+class Invites(msgspec.Struct, frozen=True, kw_only=True):
+    """The invitations to one leaderboard."""
+
+    leaderboard: str = ""
+    invites: list[Invite]
+
+
+class Codes(msgspec.Struct, frozen=True, kw_only=True):
+    """Invitations that were just made."""
+
+    leaderboards: list[str]
+    codes: list[str]
+
+
+def asking(device: Device) -> Iterator[str]:
+    """What a person has to do so that a login ends."""
+    yield f"open {harmless(device.verification_uri)} and enter the code {device.user_code}"
+    if device.verification_uri_complete:
+        yield f"or open {harmless(device.verification_uri_complete)}"
+    yield "allow it only if you started this login yourself"
+
+
+def who(me: Me, url: str) -> Iterator[str]:
+    """Whom the platform takes one for, and what that one may."""
+    yield f"{me.name} at {url}" + (f", {', '.join(me.roles)}" if me.roles else "")
+    if me.identities:
+        yield "identities: " + ", ".join(map(_identity, me.identities))
+    yield "may: " + (" ".join(sorted(me.scopes)) or NOTHING)
+
+
+def _identity(one: Identity) -> str:
+    return one_line(f"{one.provider}:{one.name or one.subject}", 100)
+
+
+def tokens(found: Sequence[Token], zone: tzinfo | None = None) -> Table:
+    """One's tokens, without what is secret of them."""
+    rows = [
+        (
+            str(one.id),
+            one_line(one.name, 40) or NOTHING,
+            f"{one.prefix}…" if one.prefix else NOTHING,
+            when(one.created_at, zone),
+            when(one.last_used_at, zone),
+            when(one.expires_at, zone),
+            " ".join(one.scopes) or NOTHING,
+        )
+        for one in found
+    ]
+    columns = ("number", "name", "begins", "created", "last used", "expires", "scopes")
+    return Table("tokens", columns, rows)
+
+
+def invites(found: Invites, zone: tzinfo | None = None) -> Table:
+    """The invitations to a leaderboard, and who took them."""
+    rows = [
+        (
+            one.code,
+            one.user_name or NOTHING,
+            when(one.claimed_at, zone),
+            when(one.created_at, zone),
+            when(one.expires_at, zone),
+        )
+        for one in found.invites
+    ]
+    columns = ("code", "participant", "claimed", "created", "expires")
+    return Table(f"invitations to {found.leaderboard}", columns, rows)

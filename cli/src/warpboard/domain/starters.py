@@ -1,0 +1,80 @@
+"""What somebody begins with: the files of a fresh folder for a problem."""
+
+from collections.abc import Mapping, Sequence
+from string import Template
+
+from shared.errors import Refused
+from shared.problems.languages import SUFFIXES, suffix
+from warpboard.domain.answers import Problem
+from warpboard.domain.units import one_line
+
+MARKS = {".py": "#!POPCORN", ".cpp": "//!POPCORN", ".cu": "//!POPCORN"}
+# The folder in which the problem's own files lie, to be read and not to be changed.
+READ = "problem"
+EMPTY = {
+    ".py": "def custom_kernel(data):\n    raise NotImplementedError\n",
+    ".cpp": "// custom_kernel goes here: see problem/statement.md\n",
+    ".cu": "// custom_kernel goes here: see problem/statement.md\n",
+}
+
+
+def template_name(found: Problem, language: str | None) -> str | None:
+    """The file that a submission begins as, by its language; None if the author gives none.
+
+    Errors: Refused for a language that the problem has no file for.
+    """
+    named = {name.lower(): file for name, file in found.templates.items()}
+    if language is None:
+        python = [file for file in named.values() if suffix(file) == ".py"]
+        return next(iter([*python, *named.values()]), None)
+    if language.lower() in named:
+        return named[language.lower()]
+    if language.lower() in found.languages and not named:
+        return None
+    known = ", ".join(sorted(named)) or "none"
+    raise Refused("bad_language", f"no file to begin with in {language!r}: {known}", "--language")
+
+
+def gpus(found: Problem, asked: Sequence[str]) -> list[str]:
+    """The GPU types that a submission is for: those asked for, else all of the problem's.
+
+    Errors: Refused for one that it has not.
+    """
+    known = {one.lower(): one for one in found.gpus}
+    for one in asked:
+        if one.lower() not in known:
+            what = f"{found.slug} has no GPU type {one!r}: {', '.join(found.gpus)}"
+            raise Refused("unknown_gpu", what, "--gpu")
+    return [known[one.lower()] for one in asked] or list(found.gpus)
+
+
+def starter(found: Problem, types: Sequence[str], name: str | None, text: str) -> tuple[str, str]:
+    r"""The file that is to be made faster: its name, and its text with what it is for on top.
+
+    >>> one = Problem(slug="p", number=1, title="P", gpus=["CPU"])
+    >>> starter(one, ["CPU"], "template.py", "import torch\n")
+    ('kernel.py', '#!POPCORN leaderboard p\n#!POPCORN gpu CPU\n\nimport torch\n')
+    """
+    end = suffix(name) if name else SUFFIXES.get(next(iter(found.languages), ""), ".py")
+    mark, kept = MARKS[end], text or EMPTY[end]
+    lines = [one for one in kept.splitlines() if "!POPCORN" not in one.upper()]
+    body = "\n".join(lines).strip("\n") + "\n"
+    return (
+        f"kernel{end}",
+        f"{mark} leaderboard {found.slug}\n{mark} gpu {' '.join(types)}\n\n{body}",
+    )
+
+
+def agents_page(page: str, found: Problem, kernel: str, types: Sequence[str], url: str) -> str:
+    """AGENTS.md: how a program that writes kernels goes about this problem."""
+    said: Mapping[str, str] = {
+        "slug": found.slug,
+        "title": one_line(found.title, 100) or found.slug,
+        "version": str(found.number),
+        "kernel": kernel,
+        "gpu": types[0] if types else "GPU",
+        "gpus": ", ".join(types),
+        "url": url,
+        "bytes_max": f"{found.source_bytes_max:,}" if found.source_bytes_max else "1,000,000",
+    }
+    return Template(page).substitute(said)

@@ -1,0 +1,41 @@
+"""A problem as participants read it: what is to be computed, how it is checked and ranked."""
+
+from collections.abc import Iterator
+from datetime import tzinfo
+
+from warpboard.domain.answers import Problem
+from warpboard.domain.units import NOTHING, count_text, harmless, one_line, seconds_text, when
+
+RANKED_BY = {
+    "geom": "the geometric mean of the timed cases",
+    "mean": "the mean of the timed cases",
+    "last": "the last timed case",
+}
+
+
+def head(found: Problem, zone: tzinfo | None = None) -> Iterator[str]:
+    """What a problem is called, where it runs, how it is ranked, until when."""
+    yield f"{found.slug}, version {found.number}: {one_line(found.title, 100)}"
+    yield f"GPU types: {', '.join(found.gpus) or NOTHING}"
+    languages = ", ".join(found.languages) or "python"
+    limit = f", at most {found.source_bytes_max:,} bytes" if found.source_bytes_max else ""
+    yield f"one file in {languages}{limit}"
+    counts = ", ".join(f"{number} {what}" for what, number in found.cases_count.items())
+    yield f"cases: {counts or NOTHING}; ranked by {RANKED_BY.get(found.ranking_by, NOTHING)}"
+    if found.budgets_s:
+        budgets = (f"{stage} {seconds_text(value)}" for stage, value in found.budgets_s.items())
+        yield f"budgets: {', '.join(budgets)}"
+    if found.visibility == "closed":
+        yield "closed: only who was invited sees it"
+    if found.deadline_at is not None:
+        yield f"deadline: {when(found.deadline_at, zone)}"
+
+
+def text(found: Problem) -> Iterator[str]:
+    """What an author says about it; markdown stays as it is."""
+    said = found.statement or found.description
+    yield from harmless(said).strip().splitlines() or ["its author says nothing more"]
+    if found.files:
+        names = ", ".join(one_line(one.name, 100) for one in found.files)
+        yield ""
+        yield f"{count_text(len(found.files), 'file')}: {names}; warpboard init {found.slug}"

@@ -1,0 +1,180 @@
+"""Operators' commands for who may do what: roles, tokens, leaderboards, invitations."""
+
+from typing import Any
+
+import click
+from click import Choice, IntRange
+
+from warpboard.domain.accounts import ROLES, SCOPES, SCOPES_KNOWN
+from warpboard.service import identity
+from warpboard.service.deeds import Deed, act
+from warpboard.terminal import options
+from warpboard.terminal.completion import PROBLEM
+from warpboard.terminal.deeds import Shape
+from warpboard.terminal.desk import Desk, Place
+from warpboard.terminal.options import Instant
+
+INVITES_MAX = 10_000
+NEVER = "none"
+GROUPS = {
+    "participant": "Let somebody in by name.",
+    "role": "Say who may publish, moderate and operate.",
+    "token": "Make tokens for participants.",
+    "leaderboard": "Open and close a problem's leaderboards, move their deadline.",
+    "invite": "Hand out invitations to closed leaderboards.",
+}
+
+NAME = click.argument("name", metavar="PARTICIPANT")
+SLUG = click.argument("slug", type=PROBLEM, metavar="PROBLEM")
+ROLE = click.argument("role", type=Choice(ROLES))
+
+SHAPES = (
+    Shape(
+        "admin participant create",
+        "admin/participants",
+        "Let a participant in by a name of their own.",
+        'ada --reason "she asked at the desk"',
+        (NAME, options.reason),
+    ),
+    Shape(
+        "admin role grant",
+        "admin/participants/{name}/roles",
+        "Give a participant a role: creator publishes problems, moderator and admin operate.",
+        'ada creator --reason "she writes problems"',
+        (NAME, ROLE, options.reason),
+    ),
+    Shape(
+        "admin role revoke",
+        "admin/participants/{name}/roles/{role}",
+        "Take a role from a participant.",
+        'ada creator --reason "the contest is over"',
+        (NAME, ROLE, options.reason),
+        method="DELETE",
+    ),
+    Shape(
+        "admin leaderboard archive",
+        "admin/leaderboards/{slug}/archive",
+        "Let a problem's leaderboards take nothing more, for ever; they can still be read.",
+        'matmul --reason "the contest is over"',
+        (SLUG, options.reason),
+    ),
+    Shape(
+        "admin invite revoke",
+        "admin/invites/{code}",
+        "Let an invitation open nothing any more.",
+        '3p8uCz0wq1mVYk2nqkq1Jw --reason "it was posted"',
+        (click.argument("code"), options.reason),
+        method="DELETE",
+    ),
+)
+
+
+class Deadline(Instant):
+    """An instant, or `none`, which lifts the deadline."""
+
+    name = "instant|none"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The instant as it is sent, or the word."""
+        return value if value == NEVER else super().convert(value, param, ctx)
+
+
+@click.command(name="create")
+@click.argument("participant")
+@click.option("--name", required=True, metavar="TEXT", help="What the token is called.")
+@click.option(
+    *("--scope", "scopes"),
+    type=click.Choice(SCOPES_KNOWN),
+    multiple=True,
+    default=SCOPES,
+    metavar="SCOPE",
+    help="What it may be used for; may be repeated. Else all that participants do.",
+)
+@click.option("--days", "expires_in_days", type=IntRange(1, 365), default=90, show_default=True)
+@options.reason
+@options.as_json
+@options.office
+@click.pass_obj
+def create_token(desk: Desk, /, place: Place, *, as_json: bool, **said: Any) -> int:
+    """Make a token for a PARTICIPANT; it is shown this once.
+
+    \b
+    Example:
+      warpboard admin token create ada --name laptop --reason "she lost her own"
+    """
+    body = said | {"scopes": list(said["scopes"])}
+    return desk.operate(
+        place, lambda api: identity.create(api, desk.screen, body, ("admin", "tokens"), as_json)
+    )
+
+
+@click.command(name="change")
+@SLUG
+@click.option("--visibility", type=click.Choice(["public", "closed"]), help="Who sees it.")
+@click.option("--deadline", type=Deadline(), help="Until when it takes submissions.")
+@options.reason
+@options.as_json
+@options.office
+@click.pass_obj
+def change_leaderboard(desk: Desk, /, place: Place, slug: str, **asked: Any) -> int:
+    """Open or close a problem's leaderboards, or move their deadline; what is not said stays.
+
+    \b
+    Example:
+      warpboard admin leaderboard change matmul --visibility closed --reason "a class"
+      warpboard admin leaderboard change matmul --deadline 2027-01-31T23:00:00Z --reason "longer"
+    """
+    said: dict[str, Any] = {"reason": asked["reason"]}
+    if asked["visibility"] is not None:
+        said["visibility"] = asked["visibility"]
+    if asked["deadline"] is not None:
+        said["deadline_at"] = None if asked["deadline"] == NEVER else asked["deadline"]
+    if len(said) == 1:
+        raise click.UsageError("what is to change? --visibility or --deadline")
+    deed = Deed("PUT", ("admin", "leaderboards", slug), said)
+    return desk.operate(place, lambda api: act(api, desk.screen, deed, as_json=asked["as_json"]))
+
+
+@click.command(name="create")
+@click.argument("leaderboards", metavar="PROBLEM...", nargs=-1, required=True, type=PROBLEM)
+@click.option(
+    "--count", type=IntRange(1, INVITES_MAX), default=1, show_default=True, help="How many."
+)
+@click.option("--expires-at", type=Instant(), help="Never if not given.")
+@options.as_json
+@options.office
+@click.pass_obj
+def create_invites(desk: Desk, /, place: Place, *, as_json: bool, **said: Any) -> int:
+    """Make invitations to closed leaderboards, each for one participant; codes are lines.
+
+    \b
+    Example:
+      warpboard admin invite create matmul softmax --count 30 > codes.txt
+    """
+    body = {name: value for name, value in said.items() if value is not None}
+    body["leaderboards"] = list(body["leaderboards"])
+    return desk.operate(place, lambda api: identity.invite(api, desk.screen, body, as_json=as_json))
+
+
+@click.command(name="list")
+@click.argument("leaderboard", metavar="PROBLEM", type=PROBLEM)
+@options.as_json
+@options.office
+@click.pass_obj
+def list_invites(desk: Desk, /, place: Place, leaderboard: str, *, as_json: bool) -> int:
+    """List the invitations to a problem's leaderboards, and who took them.
+
+    \b
+    Example:
+      warpboard admin invite list matmul
+    """
+    return desk.operate(
+        place, lambda api: identity.invites(api, desk.screen, leaderboard, as_json=as_json)
+    )
+
+
+COMMANDS = {
+    "admin token": (create_token,),
+    "admin leaderboard": (change_leaderboard,),
+    "admin invite": (create_invites, list_invites),
+}
