@@ -9,13 +9,23 @@ import httpx
 from ranker.domain.eligibility import Demand
 from ranker.http import application
 from ranker.live import Live
-from ranker.postgres import Reader, ReadModels
+from ranker.postgres import Reader as Reading
+from ranker.postgres import ReadModels
 from ranker.service import News
 from shared.memory import MemoryBlobs, MemoryLog
 from shared.postgres import connect, pool
+from shared.reader import HEADER, Reader, encode
 from shared.testing import eventually
 from tests.ranker.lives import Life, begin, live
 from tests.ranker.running import LOOSE, SCHEMA, migrated, ranker_of, running
+
+# Who reads all, as ingest says it.
+STAFF = {HEADER: encode(Reader(is_staff=True))}
+
+
+def as_(account: str | None, *boards: str) -> dict[str, str]:
+    """Who reads: a participant, member of some closed leaderboards; None is nobody."""
+    return {HEADER: encode(Reader(account=account, boards=list(boards)))}
 
 
 class Reads:
@@ -70,8 +80,10 @@ async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
         pool(dsn, 1, 4, SCHEMA) as connections,
         running(ranker_of(log, ReadModels(writing), news, reads.blobs, wanted)),
     ):
-        app = application(Reader(connections), news, present, log.last, reads.blobs)
+        app = application(Reading(connections), news, present, log.last, reads.blobs)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://ranker", headers=STAFF
+        ) as http:
             reads.http = http
             yield reads

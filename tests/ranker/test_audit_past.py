@@ -15,9 +15,10 @@ from ranker.archive.keeping import keep
 from ranker.archive.past import ArchivedPast
 from ranker.archive.postgres import PACKAGE, SCHEMA, Shelf, archive
 from ranker.commands.replaying import Unwatched
-from ranker.http.boards import _items, boards
+from ranker.http.boards import Boards, entries
 from ranker.postgres import Reader
 from ranker.service import Board, News
+from ranker.service.top import top
 from shared import events, subjects
 from shared.clock import now
 from shared.http import install
@@ -92,7 +93,7 @@ async def test_every_hour_had_its_own_leaderboard(place: Place) -> None:
 async def test_the_present_is_shown_as_the_live_leaderboard_shows_it(place: Place) -> None:
     seq, rows = await place.past.board(CPU, now(), 10)
     assert seq == place.last
-    assert rows == await _items(place.reader, CPU, 10)
+    assert rows == await entries(place.reader, CPU, await top(place.reader, CPU, 10, now()))
 
 
 async def test_many_may_ask_at_once(place: Place) -> None:
@@ -103,7 +104,7 @@ async def test_many_may_ask_at_once(place: Place) -> None:
 async def asked(place: Place, moment: str, *, has_past: bool = True) -> httpx.Response:
     app = FastAPI()
     install(app)
-    boards(app, place.reader, News())
+    Boards(place.reader, News(), app).install()
     if has_past:
         app.state.past = place.past
     async with httpx.AsyncClient(

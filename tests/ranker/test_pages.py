@@ -91,7 +91,7 @@ async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Re
 
     page = await eventually(decided, within_s=5)
     assert (page["ranking"]["status"], page["ranking"]["reason"]) == (
-        "disqualified",
+        "removed",
         "reads the clock",
     )
     assert [one["type"] for one in page["timeline"]][-2:] == [
@@ -124,7 +124,7 @@ async def test_a_banned_participants_submission_says_so(reads: Reads) -> None:
 
     async def status() -> bool:
         ranking = (await reads.get(f"submissions/{found['number']}"))["ranking"]
-        return bool(ranking["status"] == "banned" and ranking["reason"] == "spam")
+        return bool(ranking["code"] == "banned" and ranking["reason"] == "spam")
 
     await eventually(status, within_s=5)
     assert await reads.board() == []

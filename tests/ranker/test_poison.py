@@ -20,6 +20,7 @@ from shared.postgres import connect, pool
 from shared.testing import eventually
 from shared.wire import Envelope, Stamp, seal
 from tests.ranker.lives import T0, Life, NoMetrics, begin, live, publish, say
+from tests.ranker.reading import STAFF
 from tests.ranker.replayed import replayed
 from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, running
 
@@ -67,7 +68,9 @@ async def poisoned(postgres_dsn: str) -> AsyncIterator[Poisoned]:
     ):
         app = application(Reader(connections), news, Live(), log.last, MemoryBlobs())
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://ranker", headers=STAFF
+        ) as http:
             yield Poisoned(log, ReadModels(reading), news, task, http)
 
 

@@ -19,6 +19,7 @@ from shared.memory import MemoryBlobs, MemoryLog
 from shared.postgres import connect, pool
 from shared.testing import eventually
 from tests.ranker.lives import Life, begin, live, problem, say
+from tests.ranker.reading import STAFF
 from tests.ranker.replayed import replayed
 from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, running
 
@@ -131,7 +132,9 @@ async def judging_at(dsn: str) -> AsyncIterator[Judging]:
     ):
         app = application(Reader(connections), judging.news, Live(), log.last, blobs)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://ranker", headers=STAFF
+        ) as http:
             judging.http = http
             yield judging
 

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,12 +21,17 @@ from shared.errors import Failed, Refused
 log = logging.getLogger(__name__)
 
 DRAIN_S = 10
+# Whoever takes no piece of a live answer for so long is let go, and may come back.
+SLOW_S_MAX = 30.0
+# Where a request finds the event that says that its process is to end.
+STOPPING = "warpboard.stopping"
 STATUS = {
     "missing_credential": 401,
     "invalid_credential": 401,
     "cli_id_not_linked": 401,
     "scope_missing": 403,
     "bad_csrf": 403,
+    "login_refused": 403,
     "user_banned": 403,
     "no_access": 403,
     "operator_access_off": 403,
@@ -39,6 +45,8 @@ STATUS = {
     "unknown_rejudge": 404,
     "unknown_dead_letter": 404,
     "unknown_token": 404,
+    "unknown_cli_id": 404,
+    "unknown_user_code": 404,
     "unknown_identity": 404,
     "unknown_invite": 404,
     "not_found": 404,
@@ -49,9 +57,12 @@ STATUS = {
     "in_progress": 409,
     "cli_id_taken": 409,
     "identity_taken": 409,
+    "name_taken": 409,
+    "user_code_used": 409,
     "consent_missing": 409,
     "cursor_expired": 410,
     "cli_id_expired": 410,
+    "user_code_expired": 410,
     "file_too_large": 413,
     "request_too_large": 413,
     "archive_not_supported": 415,
@@ -61,6 +72,7 @@ STATUS = {
     "quota_exceeded": 429,
     "rate_limited": 429,
     "submissions_paused": 503,
+    "too_many_streams": 503,
     "queue_full": 503,
     "starting": 503,
 }
@@ -90,6 +102,60 @@ class BodyLimit:
             return message
 
         await self.app(scope, counted, send)
+
+
+class Live(StreamingResponse):
+    """An answer that goes on while things happen, and ends when its process does.
+
+    A slow reader is let go, not waited for: what waits for a reader is one piece. The source of
+    the pieces is closed however the answer ends.
+    """
+
+    def __init__(
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        status: int,
+        headers: Mapping[str, str],
+        slow_s_max: float = SLOW_S_MAX,
+    ) -> None:
+        super().__init__(pieces, status, headers)
+        self.pieces = pieces
+        self.slow_s_max = slow_s_max
+        self.stopping = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; Source: the ASGI specification."""
+        self.stopping = scope.get(STOPPING, self.stopping)
+        await super().__call__(scope, receive, send)
+
+    async def stream_response(self, send: Send) -> None:
+        """Send piece by piece; an answer that a slow reader cut short has no proper end."""
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send(start | {"headers": self.raw_headers})
+        ended = asyncio.create_task(self.stopping.wait())
+        try:
+            async with aclosing(self.pieces):
+                while (piece := await self._next(ended)) is not None:
+                    body = {"type": "http.response.body", "body": piece, "more_body": True}
+                    async with asyncio.timeout(self.slow_s_max):
+                        await send(body)
+        except TimeoutError:
+            log.info("a reader took nothing for %.0f s and is let go", self.slow_s_max)
+            return
+        finally:
+            ended.cancel()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _next(self, ended: "asyncio.Task[Any]") -> bytes | None:
+        """The next piece; None if there is none, or the process is to end."""
+        coming = asyncio.ensure_future(anext(self.pieces, None))
+        try:
+            await asyncio.wait({coming, ended}, return_when=asyncio.FIRST_COMPLETED)
+            return coming.result() if coming.done() else None
+        finally:
+            if not coming.done():
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
 
 
 def _answer(
@@ -154,8 +220,12 @@ class Server(uvicorn.Server):
 
 async def serve(app: ASGIApp, host: str, port: int, stopping: asyncio.Event) -> None:
     """Answer requests until `stopping`, then finish those in hand within 10 s."""
+
+    async def told(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, STOPPING: stopping}, receive, send)
+
     config = uvicorn.Config(
-        app,
+        told,
         host=host,
         port=port,
         log_config=None,

@@ -109,6 +109,7 @@ async def _run(settings: Settings, life: Life) -> None:
         reader, shelf = Reader(connections), Shelf(connections)
         app = application(reader, news, live, log.last, blobs)
         app.state.past = ArchivedPast(shelf, reader)
+        app.state.histories.bodies = shelf
         audit(app, shelf, public_key(sealing.key) if sealing else None)
         await until_first(
             serve(

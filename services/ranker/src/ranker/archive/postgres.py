@@ -89,7 +89,9 @@ async def archive(dsn: str, schema: str = SCHEMA) -> AsyncIterator[Archive]:
     """The archive on a connection of its own. Errors: Failed when Postgres goes away."""
     try:
         async with await connect(dsn, schema) as connection:
-            yield Archive(connection)
+            found = Archive(connection)
+            await connection.execute(found.sql["commit_lazily"])
+            yield found
     except OperationalError as error:
         raise Failed(f"the archive cannot be reached: {error}") from error
 
@@ -104,6 +106,10 @@ class Shelf:
         """The newest seals first, at most 1000. Errors: Failed."""
         rows = await self._rows("seals", {"limit": min(limit, SEALS_MAX)})
         return [_recorded(*row) for row in rows]
+
+    async def some(self, seqs: Sequence[int]) -> list[Recorded]:
+        """Those of some events, at most 1000, that are archived, in order. Errors: Failed."""
+        return [_recorded(*row) for row in await self._rows("some", {"seqs": list(seqs)})]
 
     async def then(self, problem: str, gpu: str, at: datetime) -> tuple[int, list[Recorded]]:
         """The last sequence at an instant, and all that mattered to a leaderboard. Errors: Failed.

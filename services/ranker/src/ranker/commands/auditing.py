@@ -79,7 +79,7 @@ async def audit_file(asked: Namespace, published: Sequence[Published]) -> Report
 
 async def _shown(reader: Reader, question: Question) -> Live:
     """What readers are shown, of one moment: read again if something was folded meanwhile."""
-    problems = await reader.rows("problems", slug=question.problem)
+    problems = await reader.rows("newest_version", slug=question.problem)
     number = question.version or (problems[0]["number"] if problems else 0)
     for _ in range(LOOKS_MAX):
         (before,), at = await reader.rows("checkpoint"), now()

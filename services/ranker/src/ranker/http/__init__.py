@@ -3,15 +3,39 @@
 from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ranker.http.boards import boards
+from ranker.http.boards import Boards
+from ranker.http.comparing import comparing
+from ranker.http.events import Histories
 from ranker.http.files import files
 from ranker.http.people import people, rejudges
+from ranker.http.problems import problems
 from ranker.http.submissions import Submissions
 from ranker.http.waiting import waiting
 from ranker.service import Alive, News, Reads
 from shared.blobs import Blobs
+from shared.clock import now
 from shared.http import install
+
+
+class Lag:
+    """Says with each answer how old what it shows is."""
+
+    def __init__(self, app: ASGIApp, news: News) -> None:
+        self.app = app
+        self.news = news
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Add the header Warpboard-Projection-Lag, in seconds; Source: the ASGI specification."""
+
+        async def said(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                lag = f"{self.news.lag_s(now()):.3f}".encode()
+                message["headers"] = [*message["headers"], (b"warpboard-projection-lag", lag)]
+            await send(message)
+
+        await self.app(scope, receive, said)
 
 
 def application(
@@ -19,10 +43,15 @@ def application(
 ) -> FastAPI:
     """The read side of the public API; `last` is the sequence of the log's newest event."""
     app = FastAPI(title="Warpboard reads", docs_url=None, redoc_url=None)
+    app.add_middleware(Lag, news=news)
     install(app)
-    Submissions(reader, news, live, last).install(app)
+    app.state.histories = Histories(reader, news, live)
+    app.get("/v1/submissions/{number}/events")(app.state.histories.events)
+    Submissions(reader, news, live, last, blobs).install(app)
     files(app, reader, blobs)
-    boards(app, reader, news)
+    comparing(app, reader, blobs)
+    problems(app, reader, blobs)
+    Boards(reader, news, app).install()
     people(app, reader, news)
     rejudges(app, reader, blobs, news)
     waiting(app, reader, news, live)

@@ -1,21 +1,47 @@
-"""Problems, their leaderboards, and where a submission stands."""
+"""Leaderboards: who stands where, now, at a moment, and page by page of one moment."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Protocol
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, Query, Request, Response
+from pydantic import Field
 
 from ranker.domain.score import interval_us
-from ranker.domain.ties import places
+from ranker.http.access import Asker, Seen
+from ranker.http.answers import CURSOR_CHARS_MAX, LIMIT_MAX, Asking, ProblemVersion, answered
+from ranker.http.problems import problem_row
+from ranker.http.ranks import seconds
+from ranker.http.snapshots import Asked, Found, Snapshots, asked_for, instant, next_cursor
 from ranker.service import Board, News, Reads
-from ranker.service.top import RANKED_MAX, Placed, read_ladder, standings, top
+from ranker.service.top import RANKED_MAX, Placed, top
 from shared.clock import now
 from shared.errors import Refused
 
-LIMIT_MAX = 200
-
 Row = dict[str, Any]
-Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
+
+
+class RecordsQuery(Asking):
+    """Which records of a leaderboard."""
+
+    version: ProblemVersion = None
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = 100
+
+
+class BoardQuery(RecordsQuery):
+    """Which page of a leaderboard, as of when; `at` is another word for `as_of`."""
+
+    as_of: datetime | None = None
+    at: datetime | None = None
+    cursor: Annotated[str, Field(max_length=CURSOR_CHARS_MAX)] | None = None
+
+
+class HistoryQuery(Asking):
+    """Whose history, under which version."""
+
+    participant: str | None = None
+    version: ProblemVersion = None
 
 
 class Past(Protocol):
@@ -26,68 +52,117 @@ class Past(Protocol):
         ...
 
 
-def boards(app: FastAPI, reader: Reads, news: News) -> None:
-    """The reads of problems and leaderboards."""
-    _problems(app, reader)
+@dataclass(frozen=True)
+class Boards:
+    """The reads of leaderboards."""
 
-    @app.get("/v1/leaderboards")
-    async def leaderboards() -> dict[str, Any]:
+    reads: Reads
+    news: News
+    app: FastAPI
+    snapshots: Snapshots = field(default_factory=Snapshots)
+
+    def install(self) -> None:
+        """Answer on the application."""
+        self.app.get("/v1/leaderboards")(self.every)
+        self.app.get("/v1/leaderboards/{slug}/{gpu}")(self.one)
+        self.app.get("/v1/leaderboards/{slug}/{gpu}/records")(self.records)
+        self.app.get("/v1/leaderboards/{slug}/{gpu}/history")(self.history)
+
+    async def every(self, who: Asker, request: Request) -> Response:
         """Every leaderboard that has an entry."""
-        return {"items": await reader.rows("leaderboards", at=now())}
+        seq = await self._checkpoint()
+        items = await Seen(self.reads, who).rows("leaderboards", at=now())
+        return answered(request, {"items": items, "as_of": seq}, seq)
 
-    @app.get("/v1/leaderboards/{slug}/{gpu}")
-    async def leaderboard(
+    async def one(
+        self,
+        request: Request,
+        who: Asker,
         slug: str,
         gpu: str,
-        version: int | None = None,
-        limit: Limit = 100,
-        as_of: datetime | None = None,
-    ) -> dict[str, Any]:
+        query: Annotated[BoardQuery, Query()],
+    ) -> Response:
         """One leaderboard, best first; what cannot be told apart has one rank."""
-        found, board = await named(reader, slug, gpu, version)
-        if as_of is None:
-            (checkpoint,) = await reader.rows("checkpoint")
-            seq, items = checkpoint["seq"], await _items(reader, board, limit)
-        else:
-            seq, items = await _then(app, board, as_of, limit)
-        return {
+        seen = Seen(self.reads, who)
+        problem, board = await named(seen, slug, gpu, query.version)
+        asked = asked_for(board, query.limit, instant(query.as_of or query.at), query.cursor)
+        found = await (self._now(asked) if asked.at is None else self._then(asked, asked.at))
+        is_over = problem["state"] != "active"
+        body = {
             "problem": board.problem,
-            "title": found["title"],
+            "title": problem["title"],
             "problem_version": board.problem_number,
             "gpu": board.gpu,
-            "items": items,
-            "as_of": seq,
-            "as_of_at": as_of,
-            "parked": standing(news),
+            "items": [_shown(seen, row, problem) for row in found.rows],
+            "next_cursor": next_cursor(asked, found),
+            "as_of": found.as_of,
+            "as_of_at": asked.at,
+            "frozen": is_over,
+            "parked": standing(self.news),
         }
+        return answered(request, body, found.as_of)
 
-    @app.get("/v1/leaderboards/{slug}/{gpu}/records")
     async def records(
-        slug: str, gpu: str, version: int | None = None, limit: Limit = 100
-    ) -> dict[str, Any]:
+        self,
+        request: Request,
+        who: Asker,
+        slug: str,
+        gpu: str,
+        query: Annotated[RecordsQuery, Query()],
+    ) -> Response:
         """The records of a leaderboard, newest first."""
-        _, board = await named(reader, slug, gpu, version)
-        rows = await reader.rows(
-            "records",
-            problem=board.problem,
-            gpu=board.gpu,
-            number=board.problem_number,
-            limit=limit,
-            at=now(),
-        )
-        return {"items": rows, "as_of": news.seq}
+        seen, seq = Seen(self.reads, who), await self._checkpoint()
+        _, board = await named(seen, slug, gpu, query.version)
+        rows = await self._records(seen, board, query.limit)
+        return answered(request, {"items": rows, "as_of": seq}, seq)
 
+    async def history(
+        self,
+        request: Request,
+        who: Asker,
+        slug: str,
+        gpu: str,
+        query: Annotated[HistoryQuery, Query()],
+    ) -> Response:
+        """The score over time: a participant's ranked submissions, or else the records."""
+        seen, seq = Seen(self.reads, who), await self._checkpoint()
+        _, board = await named(seen, slug, gpu, query.version)
+        if query.participant is None:
+            rows = await self._records(seen, board, RANKED_MAX)
+            return answered(request, _history(board, None, rows, seq), seq)
+        name, rows = await personal(seen, query.participant, board)
+        return answered(request, _history(board, name, rows, seq), seq)
 
-def _problems(app: FastAPI, reader: Reads) -> None:
-    @app.get("/v1/problems")
-    async def problems() -> dict[str, Any]:
-        """The newest version of each problem."""
-        return {"items": await reader.rows("problems", slug=None)}
+    async def _records(self, seen: Seen, board: Board, limit: int) -> list[Row]:
+        where = {"problem": board.problem, "gpu": board.gpu, "number": board.problem_number}
+        return await seen.rows("records", **where, limit=limit, at=now())
 
-    @app.get("/v1/problems/{slug}")
-    async def problem(slug: str) -> Row:
-        """The newest version of one problem."""
-        return await _problem(reader, slug)
+    async def _checkpoint(self) -> int:
+        (checkpoint,) = await self.reads.rows("checkpoint")
+        return int(checkpoint["seq"])
+
+    async def _now(self, asked: Asked) -> Found:
+        """The live leaderboard, or the next page of what it was when the first was read."""
+        if asked.as_of is None:
+            seq = await self._checkpoint()
+            placed = await top(self.reads, asked.board, asked.limit + 1, now())
+            if len(placed) > asked.limit:
+                placed = await top(self.reads, asked.board, RANKED_MAX, now())
+                self.snapshots.keep(asked.board, seq, placed)
+        else:
+            seq, placed = asked.as_of, self.snapshots.find(asked.board, asked.as_of)
+        end = asked.offset + asked.limit
+        rows = await entries(self.reads, asked.board, placed[asked.offset : end])
+        return Found(seq, rows, len(placed) > end)
+
+    async def _then(self, asked: Asked, at: datetime) -> Found:
+        past: Past | None = getattr(self.app.state, "past", None)
+        if past is None:
+            what = "this ranker has no archive: it keeps no past"
+            raise Refused("not_supported", what, "as_of")
+        end = asked.offset + asked.limit
+        seq, rows = await past.board(asked.board, at, end + 1)
+        return Found(seq, rows[asked.offset : end], len(rows) > end)
 
 
 def standing(news: News) -> Row | None:
@@ -95,9 +170,9 @@ def standing(news: News) -> Row | None:
     return None if news.parked is None else news.parked._asdict()
 
 
-async def named(reader: Reads, slug: str, gpu: str, version: int | None) -> tuple[Row, Board]:
+async def named(seen: Seen, slug: str, gpu: str, version: int | None) -> tuple[Row, Board]:
     """A problem and one of its leaderboards, whatever the case of the names. Errors: Refused."""
-    found = await _problem(reader, slug)
+    found = await problem_row(seen, slug)
     types = {one.lower(): one for one in found["gpus"]}
     if gpu.lower() not in types:
         known = ", ".join(found["gpus"])
@@ -105,25 +180,26 @@ async def named(reader: Reads, slug: str, gpu: str, version: int | None) -> tupl
     return found, Board(found["slug"], types[gpu.lower()], version or found["number"])
 
 
-async def _problem(reader: Reads, slug: str) -> Row:
-    rows = await reader.rows("problems", slug=slug.lower())
-    if not rows:
-        raise Refused("unknown_problem", f"there is no problem {slug!r}", "problem")
-    return rows[0]
+async def personal(seen: Seen, name: str, board: Board) -> tuple[str, list[Row]]:
+    """A participant's name, and every ranked submission of theirs there. Errors: Refused."""
+    known = await seen.rows("participant", name=name)
+    if not known:
+        raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
+    account = known[0]["account"]
+    rows = await seen.rows("personal", account=account, **board._asdict())
+    items = [seen.line(row | {"account": account}) for row in rows]
+    return known[0]["name"], [row | {"score": seconds(row["score_us"])} for row in items]
 
 
-async def _then(app: FastAPI, board: Board, at: datetime, limit: int) -> tuple[int, list[Row]]:
-    past: Past | None = getattr(app.state, "past", None)
-    if past is None:
-        raise Refused("not_supported", "this ranker has no archive: it keeps no past", "as_of")
-    if at.tzinfo is None:
-        raise Refused("invalid_request", f"as_of {at} has no zone: end it with Z", "as_of")
-    return await past.board(board, at, limit)
+def _history(board: Board, participant: str | None, rows: Sequence[Row], seq: int) -> Row:
+    where = {"problem": board.problem, "gpu": board.gpu, "problem_version": board.problem_number}
+    items = [row | {"score": seconds(row["score_us"])} for row in rows]
+    return {"participant": participant, **where, "items": items, "as_of": seq}
 
 
-async def _items(reader: Reads, board: Board, limit: int) -> list[Row]:
-    placed = (await top(reader, board, limit, now()))[:limit]
-    rows = await reader.rows(
+async def entries(reads: Reads, board: Board, placed: Sequence[Placed]) -> list[Row]:
+    """What a leaderboard shows of entries and their places. Errors: Failed."""
+    rows = await reads.rows(
         "shown",
         submissions=[one.row["submission"] for one in placed],
         problem_number=board.problem_number,
@@ -144,52 +220,17 @@ def _item(placed: Placed, shown: Row) -> Row:
     return shown | {name: entry[name] for name in names} | own
 
 
-async def ranking(reader: Reads, row: Row, decided: Row, at: datetime) -> Row:
-    """Where a finished submission stands, or why it is not ranked."""
-    said = {
-        "status": "held" if row["is_held"] else "not_ranked",
-        "eligible": row["is_eligible"],
-        "code": row["code"],
-        "reason": row["reason"],
-        "rank": None,
-        "is_tied": False,
-        "runs": 1,
-        "score_us": row["score_us"],
-        "interval_us": [row["low_us"], row["high_us"]] if row["low_us"] is not None else None,
+def _shown(seen: Seen, row: Row, problem: Row) -> Row:
+    """A row as the contract has it, beside what it says in microseconds."""
+    is_bounded = row["low_us"] is not None
+    return row | {
+        "tied": row["is_tied"],
+        "participant_id": row["account"],
+        "name": row["participant"],
+        "score": seconds(row["score_us"]),
+        "ci95": [seconds(row["low_us"]), seconds(row["high_us"])] if is_bounded else None,
+        "roofline_fraction": None,
+        "vs_baseline": None,
+        "submitted_at": row["received_at"],
+        "source_visible": seen.owns(row) or problem["is_over"],
     }
-    against = _against(decided)
-    if against is not None:
-        return said | against
-    if not row["is_eligible"]:
-        return said
-    said["status"] = "ranked"
-    board = Board(row["problem"], row["gpu"], row["problem_number"])
-    ladder = await read_ladder(reader, board, RANKED_MAX, at)
-    entry = next((one for one in ladder if one["account"] == row["account"]), None)
-    if entry is None:  # It lies behind all that are read.
-        return said
-    if entry["source"] != row["source"]:
-        return said | {"code": "superseded"}
-    place = next(one for one in places(standings(ladder)) if one.number == entry["number"])
-    if entry["submission"] != row["id"]:
-        said["code"] = "pooled"
-    return said | {"rank": place.rank, "is_tied": place.is_tied} | _pooled(entry)
-
-
-def _against(decided: Row) -> Row | None:
-    """What people decided against a submission or its participant, with their reason."""
-    if decided["is_disqualified"]:
-        return {"status": "disqualified", "code": "disqualified", "reason": decided["reason"]}
-    if decided["is_held"]:
-        return {"status": "held", "code": "held", "reason": decided["reason"]}
-    if decided["banned_at"] is not None:
-        return {"status": "banned", "code": "account_banned", "reason": decided["ban_reason"]}
-    return None
-
-
-def _pooled(entry: Row) -> Row:
-    """What several runs of one source say together."""
-    if entry["runs"] == 1 or entry["error"] is None:
-        return {}
-    interval = interval_us(entry["score_us"], entry["error"], entry["freedom"])
-    return {"runs": entry["runs"], "score_us": entry["score_us"], "interval_us": list(interval)}

@@ -7,9 +7,10 @@ from urllib.parse import quote
 from fastapi import FastAPI, Response
 from starlette.types import Receive, Scope, Send
 
+from ranker.http.access import Asker, Seen
+from ranker.http.answers import NumberInPath
 from ranker.service import Reads
 from shared.blobs import Blobs, Missing
-from shared.clock import now
 from shared.errors import Refused
 
 # Each may hold a whole blob in memory while it is sent.
@@ -42,14 +43,12 @@ def files(app: FastAPI, reader: Reads, blobs: Blobs) -> None:
     slots = asyncio.Semaphore(DOWNLOADS_MAX)
 
     @app.get("/v1/submissions/{number}/files/{name}")
-    async def file(number: int, name: str) -> Response:
-        """One file of a submission's newest run; GET /v1/submissions/{number} lists them."""
-        rows = await reader.rows("submission", number=number, at=now())
-        if not rows:
-            raise Refused("unknown_submission", f"there is no submission {number}", "number")
-        found = next((one for one in rows[0]["files"] if one["name"] == name), None)
+    async def file(who: Asker, number: NumberInPath, name: str) -> Response:
+        """A file of one's own submission's newest run; GET /v1/submissions/{number} lists them."""
+        row = await Seen(reader, who).own(number)
+        found = next((one for one in row["files"] if one["name"] == name), None)
         if found is None:
-            known = ", ".join(one["name"] for one in rows[0]["files"]) or "none"
+            known = ", ".join(one["name"] for one in row["files"]) or "none"
             raise Refused("not_found", f"no file {name!r}: there is {known}", "name")
         download = Download(blobs, found["digest"], slots)
         # A submission wrote it: a browser keeps it as a file and never shows it as ours.

@@ -5,7 +5,9 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import FastAPI, Query
 
-from ranker.http.boards import Limit, named
+from ranker.http.access import Asker, Seen, unknown
+from ranker.http.answers import Limit, NumberInPath, Version
+from ranker.http.boards import named, personal
 from ranker.service import News, Reads
 from shared.blobs import Blobs, Missing
 from shared.errors import Failed, Refused
@@ -23,40 +25,50 @@ def people(app: FastAPI, reader: Reads, news: News) -> None:
 
     @app.get("/v1/participants/{name}/history")
     async def history(
-        name: str, problem: str, gpu: str, version: int | None = None
+        who: Asker, name: str, problem: str, gpu: str, version: Version = None
     ) -> dict[str, Any]:
         """Every ranked submission of a participant on a leaderboard, newest first."""
-        known = await reader.rows("participant", name=name)
-        if not known:
-            raise Refused("unknown_participant", f"there is no participant {name!r}", "name")
-        _, board = await named(reader, problem, gpu, version)
-        rows = await reader.rows("personal", account=known[0]["account"], **board._asdict())
-        said = {"participant": known[0]["name"], "problem": board.problem, "gpu": board.gpu}
-        return {**said, "problem_version": board.problem_number, "items": rows, "as_of": news.seq}
+        seen = Seen(reader, who)
+        _, board = await named(seen, problem, gpu, version)
+        known, items = await personal(seen, name, board)
+        said = {"participant": known, "problem": board.problem, "gpu": board.gpu}
+        return {**said, "problem_version": board.problem_number, "items": items, "as_of": news.seq}
 
     @app.get("/v1/moderation")
-    async def moderation(open: bool = False, limit: Limit = 100) -> dict[str, Any]:  # noqa: A002  (the parameter's public name)
-        """What was decided about submissions; with `open`, what waits for somebody."""
-        items = await reader.rows("moderation", open=open, limit=limit)
+    async def moderation(who: Asker, open: bool = False, limit: Limit = 100) -> dict[str, Any]:  # noqa: A002  (the parameter's public name)
+        """What was decided about one's own submissions, or to staff about all of them.
+
+        With `open` it is what waits for somebody.
+        """
+        items = await Seen(reader, who).rows("moderation", open=open, limit=limit)
         return {"items": items, "as_of": news.seq}
 
 
 def rejudges(app: FastAPI, reader: Reads, blobs: Blobs, news: News) -> None:
-    """The reads of rejudges, and the one that ingest asks before it requests one."""
+    """The reads of rejudges, which are staff's, and what ingest asks for itself."""
 
     @app.get("/v1/rejudges")
-    async def every(limit: Limit = 50) -> dict[str, Any]:
-        """Rejudges, newest first."""
-        return {"items": await reader.rows("rejudges", id=None, limit=limit), "as_of": news.seq}
+    async def every(who: Asker, limit: Limit = 50) -> dict[str, Any]:
+        """Rejudges, newest first; nobody but staff is shown any."""
+        rows = await reader.rows("rejudges", id=None, limit=limit) if who.is_staff else []
+        return {"items": rows, "as_of": news.seq}
 
     @app.get("/v1/rejudges/{id}")
-    async def one(id: str) -> Row:  # noqa: A002  (the path's public name)
+    async def one(who: Asker, id: str) -> Row:  # noqa: A002  (the path's public name)
         """One rejudge, with what it would change or changed once that is known."""
-        rows = await reader.rows("rejudges", id=id, limit=1)
+        rows = await reader.rows("rejudges", id=id, limit=1) if who.is_staff else []
         if not rows:
             raise Refused("unknown_rejudge", f"there is no rejudge {id!r}", "id")
         preview = await _preview(blobs, rows[0]["diff"])
         return rows[0] | {"preview": preview, "as_of": news.seq}
+
+    @app.get("/internal/submissions/{number}")
+    async def submission(number: NumberInPath) -> Row:
+        """Which submission a number means, for ingest, which decides who may know."""
+        rows = await reader.rows("submission_id", number=number)
+        if not rows:
+            raise unknown(number)
+        return rows[0]
 
     @app.get("/internal/rejudge-items")
     async def items(

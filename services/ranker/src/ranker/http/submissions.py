@@ -3,13 +3,30 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import FastAPI, Query
+from fastapi import FastAPI, Query, Request, Response
+from pydantic import Field
 
-from ranker.http.boards import Limit, ranking, standing
+from ranker.http import cursors
+from ranker.http.access import Asker, Seen, safe_case, unknown
+from ranker.http.answers import (
+    LIMIT_MAX,
+    NUMBER_MAX,
+    Asking,
+    NumberInPath,
+    Paged,
+    answered,
+    version_known,
+)
+from ranker.http.boards import standing
+from ranker.http.ranks import ranking, seconds
+from ranker.http.sources import source_text
 from ranker.http.waiting import expected
 from ranker.service import Alive, News, Reads
+from shared.blobs import Blobs
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.states import STATES, state_deadline
@@ -17,9 +34,53 @@ from shared.states import STATES, state_deadline
 WAIT_S_MAX = 25.0
 LAG_S_MAX = 5.0
 LINE = ("seq", "type", "at", "note", "actor")
+# Which state an event leads to.
+MOVES = {
+    "SubmissionReceived": "received",
+    "JobQueued": "queued",
+    "JobRequeued": "queued",
+    "JobLeased": "assigned",
+    "RunStarted": "running",
+    "RunCompleted": "ranking",
+    "SubmissionFinished": "finished",
+    "SubmissionRejected": "finished",
+}
+KINDS = {"log.txt": "log", "samples.json.gz": "samples"}
 
 Row = dict[str, Any]
-Wait = Annotated[float, Query(ge=0, le=WAIT_S_MAX)]
+
+
+class NewestQuery(Asking):
+    """Which submissions; a state is one of theirs, an outcome, or `open`."""
+
+    problem: str | None = None
+    participant: str | None = None
+    state: str | None = None
+    mode: str | None = None
+    before: Annotated[int, Field(ge=1, le=NUMBER_MAX)] | None = None
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = 50
+
+
+class OwnQuery(Paged):
+    """Which of one's own submissions."""
+
+    problem: str | None = None
+    state: str | None = None
+    tag: str | None = None
+
+
+class OneQuery(Asking):
+    """How long to wait for news after which version, and whether the source is wanted."""
+
+    after: Annotated[int, Field(ge=-1, le=NUMBER_MAX)] | None = None
+    wait_s: Annotated[float, Field(ge=0, le=WAIT_S_MAX)] = 0
+    source: bool = False
+
+
+class OwnCursor(cursors.Cursor, frozen=True, kw_only=True, tag="own"):
+    """The last submission that was listed."""
+
+    number: int
 
 
 @dataclass(frozen=True)
@@ -30,83 +91,184 @@ class Submissions:
     news: News
     live: Alive
     last: Callable[[], Awaitable[int]]
+    blobs: Blobs
 
     def install(self, app: FastAPI) -> None:
         """Answer on an application."""
         app.get("/v1/submissions")(self.newest)
+        app.get("/v1/me/submissions")(self.own)
         app.get("/v1/submissions/{number}")(self.one)
-        app.get("/v1/submissions/{number}/events")(self.events)
+        app.get("/v1/submissions/{number}/cases")(self.cases)
 
-    async def newest(
-        self,
-        problem: str | None = None,
-        participant: str | None = None,
-        before: int | None = None,
-        limit: Limit = 50,
-    ) -> dict[str, Any]:
+    async def newest(self, who: Asker, query: Annotated[NewestQuery, Query()]) -> dict[str, Any]:
         """The newest submissions first; `before` continues a list."""
-        rows = await self.reader.rows(
-            "submissions", problem=problem, participant=participant, before=before, limit=limit
-        )
-        items = [row | _state(row) for row in rows]
+        seen = Seen(self.reader, who)
+        items = await self._listed(seen, **query.model_dump())
         return {"items": items, "as_of": self.news.seq, "parked": standing(self.news)}
 
-    async def one(self, number: int, after: int = -1, wait_s: Wait = 0) -> dict[str, Any]:
-        """One submission; with `after` (a version seen before), held until there is news."""
+    async def own(
+        self, request: Request, who: Asker, query: Annotated[OwnQuery, Query()]
+    ) -> Response:
+        """One's own submissions, newest first."""
+        if who.account is None:
+            raise Refused("missing_credential", "say who you are: this list is your own")
+        if query.tag:
+            raise Refused("invalid_request", "submissions keep no tags: ask without one", "tag")
+        read = None if query.cursor is None else cursors.read(query.cursor, OwnCursor)
+        seq = self.news.seq if read is None else read.as_of
+        items = await self._listed(
+            Seen(self.reader, who),
+            problem=query.problem,
+            account=who.account,
+            state=query.state,
+            before=(seq + 1) if read is None else read.number,
+            limit=query.limit + 1,
+        )
+        found, more = items[: query.limit], items[query.limit :]
+        last = found[-1]["number"] if more else 0
+        following = OwnCursor(made_at=time.time(), as_of=seq, number=last) if more else None
+        body = {"items": found, "next_cursor": following and cursors.text(following), "as_of": seq}
+        return answered(request, body, seq)
+
+    async def one(
+        self,
+        request: Request,
+        who: Asker,
+        number: NumberInPath,
+        query: Annotated[OneQuery, Query()],
+    ) -> Response:
+        """One submission; with `after`, or an ETag seen before, held until there is news."""
+        seen = Seen(self.reader, who)
+        after = query.after
+        if after is None:
+            known = version_known(request) if query.wait_s else None
+            after = -1 if known is None else known
+        found = await self._after(seen, number, after, query.wait_s)
+        if found is None and self.news.seq < number <= await self.last():
+            raise Failed(_behind(self.news))
+        if found is None:
+            raise unknown(number)
+        if query.source:
+            if not seen.sees_source(found, now()):
+                raise Refused("no_access", "its source is not yours to see", "source")
+            found["source"] = await source_text(self.blobs, found["source_digest"])
+        return answered(request, seen.page(found), found["version"])
+
+    async def cases(self, request: Request, who: Asker, number: NumberInPath) -> Response:
+        """How each case of one's own submission ended, all that failed among them."""
+        row = await Seen(self.reader, who).own(number)
+        cases = [_case(index, case) for index, case in enumerate(row["cases"])]
+        return answered(request, cases)
+
+    async def _listed(self, seen: Seen, **wanted: object) -> list[Row]:
+        every = ("problem", "participant", "account", "state", "mode", "before", "limit")
+        asked = {name: wanted.get(name) for name in every}
+        if isinstance(asked["problem"], str):
+            asked["problem"] = asked["problem"].lower()
+        rows = await seen.rows("submissions", **asked)
+        return [seen.line(row) | _state(row) | {"score": seconds(row["score_us"])} for row in rows]
+
+    async def _after(self, seen: Seen, number: int, after: int, wait_s: float) -> Row | None:
+        """A submission once it has news after a version, or a while is over."""
         lag_s = LAG_S_MAX if self.news.seq < number <= await self.last() else 0
         until = time.monotonic() + max(wait_s, lag_s)
-        found = await self._submission(number)
+        found = await self._submission(seen, number)
         while not (_is_news(found, after) or self.news.is_over):
             if (left := until - time.monotonic()) <= 0:
                 break
+            if found is None and self.news.seq >= number:
+                break  # It does not exist for them, and will not.
             await self.news.wait(left)
-            found = await self._submission(number)
-        if found is None and self.news.seq < number <= await self.last():
-            raise Failed(_behind(self.news))
-        return _known(found, number)
+            found = await self._submission(seen, number)
+        return found
 
-    async def events(self, number: int) -> dict[str, Any]:
-        """What happened to a submission, in order."""
-        found = _known(await self._submission(number), number)
-        return {"items": found["timeline"], "as_of": self.news.seq}
-
-    async def _submission(self, number: int) -> dict[str, Any] | None:
+    async def _submission(self, seen: Seen, number: int) -> Row | None:
         at = now()
-        rows = await self.reader.rows("submission", number=number, at=at)
-        if not rows:
+        rows = await seen.rows("submission", number=number, at=at)
+        if not rows or not seen.sees(rows[0]):
             return None
         row = rows[0]
         decided = row.pop("decided")
-        timeline = [dict(zip(LINE, line, strict=False)) for line in row.pop("timeline")]
+        timeline = [_line(line) for line in row.pop("timeline")]
         is_over = row["state"] == "finished"
+        row["cases"] = [safe_case(case) for case in row["cases"]]
+        ranked = await ranking(self.reader, row, decided, at)
         shown = {
             "version": timeline[-1]["seq"] if timeline else number,
             "is_over": is_over,
+            "problem_version": row["problem_number"],
+            "created_at": row["received_at"],
+            "score": seconds(row["score_us"]),
+            "source": None,
             "timeline": timeline,
             "progress": None if is_over else self.live.progress.get(row["id"]),
             "queue": await expected(self.reader, self.live, row),
             "moderation": _moderation(decided),
-            "ranking": await ranking(self.reader, row, decided, at) if is_over else None,
+            "ranking": ranked,
             "results": await self.reader.rows("results", id=row["id"]) if is_over else [],
+            "blobs": [_blob(number, file) for file in row["files"]],
         }
         return row | _state(row) | shown
 
 
+def _line(line: list[Any]) -> Row:
+    said = dict(zip(LINE, line, strict=False))
+    return said | {"state": MOVES.get(said["type"])}
+
+
 def _state(row: Row) -> Row:
     """By when a submission must leave its state, and who must see to it."""
-    state = STATES.get(row["state"])
-    until_at = None
+    state, until_at = STATES.get(row["state"]), None
     if state is not None:
+        lease_until_at: datetime | None = row["lease_until_at"]
         until_at = state_deadline(
-            row["state"], row["deadline_at"], row["state_since"], row["lease_until_at"]
+            row["state"], row["deadline_at"], row["state_since"], lease_until_at
         )
     return {"state_deadline_at": until_at, "state_owner": state.owner if state else None}
 
 
+def _blob(number: int, file: Row) -> Row:
+    url = f"/v1/submissions/{number}/files/{quote(file['name'], safe='')}"
+    return file | {"kind": KINDS.get(file["name"], "artefact"), "url": url}
+
+
+def _case(index: int, case: Row) -> Row:
+    """A case as the contract has it; what was not measured is null."""
+    shown = safe_case(case)
+    is_hidden = bool(case.get("is_hidden"))
+    return {
+        "index": index,
+        "name": shown["name"],
+        "stage": case["stage"],
+        "visibility": "hidden" if is_hidden else "public",
+        "case": None,
+        "verdict": case["verdict"],
+        "message": shown.get("message") or None,
+        "exit": None,
+        "wrong": shown.get("wrong", 0),
+        "mismatches": shown.get("mismatches", []),
+        "estimate": None if is_hidden else _estimate(case),
+        "roofline": None,
+        "baselines": None,
+    }
+
+
+def _estimate(case: Row) -> Row | None:
+    if case.get("time_us") is None:
+        return None
+    names = ("samples", "dropped", "process_us", "error", "freedom", "null_us", "grade")
+    return {
+        "time_us": case["time_us"],
+        "time_us_ci95": case.get("interval_us"),
+        "statistics": case.get("statistics", {}),
+        **{name: case.get(name) for name in names},
+    }
+
+
 def _moderation(decided: Row) -> Row | None:
     """What people decided about a submission; None if nobody did."""
-    is_said = decided["decided_at"] is not None or decided["appealed_at"] is not None
-    return decided if is_said or decided["banned_at"] is not None else None
+    instants = ("decided_at", "appealed_at", "banned_at", "withdrawn_at")
+    return decided if any(decided[one] is not None for one in instants) else None
 
 
 def _behind(news: News) -> str:
@@ -115,11 +277,5 @@ def _behind(news: News) -> str:
     return "the read models have not come that far; ask again"
 
 
-def _is_news(found: dict[str, Any] | None, after: int) -> bool:
+def _is_news(found: Row | None, after: int) -> bool:
     return found is not None and (found["version"] > after or found["is_over"])
-
-
-def _known(found: dict[str, Any] | None, number: int) -> dict[str, Any]:
-    if found is None:
-        raise Refused("unknown_submission", f"there is no submission {number}", "number")
-    return found

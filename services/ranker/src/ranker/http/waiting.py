@@ -5,12 +5,16 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from ranker.http.access import Asker, Seen
 from ranker.http.boards import standing
 from ranker.service import Alive, News, Reads
+from shared.clock import now
+from shared.errors import Refused
 from shared.events import FIRST_MODES
 
 REASON_LENGTH_MAX = 1000
 WAITING = ("received", "queued")
+ANY_MODE = ""
 STANDINGS = ("revoked", "quarantined", "drained", "cordoned")
 
 Row = dict[str, Any]
@@ -28,14 +32,27 @@ def waiting(app: FastAPI, reader: Reads, news: News, live: Alive) -> None:
         return {"items": items, "as_of": news.seq}
 
     @app.get("/v1/queue")
-    async def queue() -> dict[str, Any]:
+    async def queue(who: Asker) -> dict[str, Any]:
         """What is not over yet, by GPU type and state, and how long each queue takes."""
         items = await reader.rows("waiting")
         paused = {row["gpu"]: row["paused"] for row in await reader.rows("pools")}
         gpus = sorted({row["gpu"] for row in items} | set(paused) | set(live.queues))
         pools = [_pool(gpu, items, paused.get(gpu), live) for gpu in gpus]
-        await _number([job for pool in pools for job in pool["forecast"]], reader)
+        await _number([job for pool in pools for job in pool["forecast"]], Seen(reader, who))
         return {"items": items, "pools": pools, "as_of": news.seq, "parked": standing(news)}
+
+    @app.get("/v1/queue/{gpu}")
+    async def of_gpu(gpu: str) -> Row:
+        """What whoever submits for a GPU type now would wait for."""
+        rows = {row["gpu"].lower(): row["gpu"] for row in await reader.rows("gpus")}
+        if gpu.lower() not in rows:
+            raise Refused("not_found", f"there is no GPU type {gpu!r} here", "gpu")
+        name = rows[gpu.lower()]
+        items = [row for row in await reader.rows("waiting") if row["gpu"] == name]
+        depth = sum(row["submissions"] for row in items if row["state"] in WAITING)
+        paused = [row["paused"] for row in await reader.rows("pools") if row["gpu"] == name]
+        said = _queue(live, name, ANY_MODE, paused[0] if paused else None)
+        return said | {"position": depth + 1, "ahead": depth, "items": items}
 
 
 def _offered(row: Row, offer: Row | None) -> Row:
@@ -71,12 +88,14 @@ def _pool(gpu: str, items: list[Row], paused: str | None, live: Alive) -> Row:
     }
 
 
-async def _number(jobs: list[Row], reader: Reads) -> None:
-    """Say by which number people know the submissions that wait; never whose they are."""
-    rows = await reader.rows("numbers", submissions=[job["submission"] for job in jobs])
-    known = {row["id"]: row["number"] for row in rows}
+async def _number(jobs: list[Row], seen: Seen) -> None:
+    """Say by which number people know what waits; of others' nothing but that it waits."""
+    rows = await seen.rows("numbers", submissions=[job["submission"] for job in jobs])
+    known = {row["id"]: row["number"] for row in rows if seen.owns(row)}
     for job in jobs:
         job["number"] = known.get(job["submission"])
+        if job["number"] is None:
+            job["submission"] = None
 
 
 JOB = ("submission", "position", "eta_s", "eta_p90_s", "why")
@@ -92,18 +111,37 @@ async def expected(reader: Reads, live: Alive, row: Row) -> Row | None:
     else:
         counted = await reader.rows("jobs_ahead", gpu=row["gpu"], number=row["number"])
         ahead = counted[0]["ahead"]
-    online = _online(live, row["gpu"])
-    fit = [offer for offer in online.values() if _refusal(offer, row["mode"]) is None]
-    return {
-        "state": "queued" if fit else "no_agent",
+    eta_s, eta_p90_s = forecast.get("eta_s"), forecast.get("eta_p90_s")
+    return _queue(live, row["gpu"], row["mode"], None) | {
         "position": ahead + 1,
         "ahead": ahead,
-        "eta_s": forecast.get("eta_s"),
-        "eta_p90_s": forecast.get("eta_p90_s"),
+        "eta_s": eta_s,
+        "eta_p90_s": eta_p90_s,
+        "wait_s": None if eta_s is None else {"p50": eta_s, "p90": eta_p90_s},
         "why": forecast.get("why") or None,
+    }
+
+
+def _queue(live: Alive, gpu: str, mode: str, paused: str | None) -> Row:
+    """A GPU type's queue as who waits in it with a mode sees it; nobody's place."""
+    said = live.queues.get(gpu, {})
+    online = _online(live, gpu)
+    fit = [offer for offer in online.values() if _refusal(offer, mode) is None]
+    paused = paused or said.get("paused")
+    reason = None if fit else _nobody(online, gpu, mode)
+    run_s = said.get("run_s") or None
+    return {
+        "gpu": gpu,
+        "pool": gpu,
+        "state": "paused" if paused else "queued" if fit else "no_agent",
+        "position": None,
+        "ahead": None,
+        "wait_s": None,
+        "run_s": run_s and {"p50": run_s.get("p50"), "p90": run_s.get("p90")},
         "agents_online": len(online),
         "agents_busy": sum(not offer.get("is_free") for offer in fit),
-        "reason": None if fit else _nobody(online, row["gpu"], row["mode"]),
+        "reason": f"paused: {paused}" if paused else reason,
+        "as_of": said.get("at") or now(),
     }
 
 
@@ -136,6 +174,6 @@ def _refusal(offer: Row, mode: str) -> str | None:
     said = offer["registration"]
     if said.get("quarantine"):
         return f"in quarantine: {said['quarantine']}"
-    if mode in said.get("modes", FIRST_MODES):
+    if mode == ANY_MODE or mode in said.get("modes", FIRST_MODES):
         return None
     return str(said.get("details", {}).get(f"{mode}_not_offered", "not offered"))

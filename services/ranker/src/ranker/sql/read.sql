@@ -3,22 +3,45 @@
 select seq from checkpoint where name = 'ranker' limit 1;
 
 -- name: problems
--- The newest version of each problem.
-select distinct on (slug) slug, number, digest, title, gpus, cases_count, ranking_by, budgets_s,
-       source_bytes_max, languages, manifest, published_at
+-- The newest version of each problem, or one of them at a version, that exists for who asks.
+select distinct on (problem.slug) problem.slug, problem.number, problem.digest, problem.title,
+       problem.gpus, problem.cases_count, problem.ranking_by, problem.budgets_s,
+       problem.source_bytes_max, problem.languages, problem.manifest, problem.published_at,
+       coalesce(leaderboard.visibility, 'public') as visibility, leaderboard.deadline_at,
+       leaderboard.archived_at
 from problem
-where %(slug)s::text is null or slug = %(slug)s
-order by slug, number desc
-limit 1000;
+left join leaderboard on leaderboard.slug = problem.slug
+where (%(slug)s::text is null or problem.slug = %(slug)s)
+  and (%(version)s::int is null or problem.number = %(version)s)
+  and (%(after)s::text is null or problem.slug > %(after)s)
+  and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
+       or problem.slug = any(%(members_of)s::text[]))
+  and case %(state)s::text
+      when 'active' then leaderboard.archived_at is null
+           and (leaderboard.deadline_at is null or leaderboard.deadline_at > %(at)s)
+      when 'ended' then leaderboard.archived_at is null and leaderboard.deadline_at <= %(at)s
+      when 'archived' then leaderboard.archived_at is not null
+      when 'all' then true
+      else leaderboard.archived_at is null or %(slug)s::text is not null
+      end
+order by problem.slug, problem.number desc
+limit %(limit)s;
+
+-- name: newest_version
+-- The newest version of a problem, for who audits it.
+select number from problem where slug = %(slug)s order by number desc limit 1;
 
 -- name: leaderboards
--- Every (problem, GPU type) with an entry.
+-- Every (problem, GPU type) with an entry that exists for who asks.
 select problem, problem_number, gpu, count(account) as entries_count, min(score_us) as best_us
 from entry
 where not exists (
     select 1 from ban
     where ban.account = entry.account and (ban.until_at is null or ban.until_at > %(at)s)
 )
+  and (%(is_staff)s or problem = any(%(members_of)s::text[]) or not exists (
+      select 1 from leaderboard where slug = entry.problem and visibility = 'closed'
+  ))
 group by problem, problem_number, gpu
 order by problem, problem_number desc, gpu
 limit 1000;
@@ -68,7 +91,10 @@ limit 1000000;
 -- One submission with its newest run, its result, and what was decided about it since.
 select submission.id, submission.number, submission.account, participant.name as participant,
        submission.problem, submission.problem_number, submission.gpu, submission.mode,
-       submission.name, submission.source, submission.received_at, submission.deadline_at,
+       submission.name, submission.source as source_digest, submission.source_bytes,
+       submission.received_at, submission.deadline_at,
+       coalesce(leaderboard.visibility, 'public') as visibility,
+       leaderboard.deadline_at as board_deadline_at,
        submission.state, submission.state_at as state_since, submission.lease_until_at,
        submission.agent, submission.attempt, submission.outcome,
        submission.verdict, submission.code, submission.reason, submission.is_eligible,
@@ -84,23 +110,42 @@ select submission.id, submission.number, submission.account, participant.name as
        coalesce(run.environment, '{}') as environment,
        coalesce(run.log_head, '') as log_head, coalesce(run.log_tail, '') as log_tail,
        coalesce(run.files, '[]') as files, coalesce(run.usage, '{}') as usage,
-       run.key_commit, run.key,
+       run.key_commit,
        json_build_object(
            'is_held', coalesce(moderation.is_held, false),
            'is_disqualified', coalesce(moderation.is_disqualified, false),
            'rule', moderation.rule, 'reason', moderation.reason,
            'decided_at', moderation.decided_at, 'appeal', moderation.appeal,
            'appeal_reason', moderation.appeal_reason, 'appealed_at', moderation.appealed_at,
-           'ban_reason', ban.reason, 'banned_at', ban.banned_at, 'ban_until_at', ban.until_at
+           'ban_reason', ban.reason, 'banned_at', ban.banned_at, 'ban_until_at', ban.until_at,
+           'is_withdrawn', coalesce(moderation.is_withdrawn, false),
+           'withdrawn_reason', moderation.withdrawn_reason,
+           'withdrawn_at', moderation.withdrawn_at
        ) as decided
 from submission
 left join accounts.participant on participant.account = submission.account
+left join leaderboard on leaderboard.slug = submission.problem
 left join run on run.id = submission.run
 left join moderation on moderation.submission = submission.id
 left join ban on ban.account = submission.account
      and (ban.until_at is null or ban.until_at > %(at)s)
 left join result on result.submission = submission.id
      and result.problem_number = submission.problem_number and result.rejudge = ''
+where submission.number = %(number)s
+limit 1;
+
+-- name: submission_id
+-- Which submission a number means.
+select id, number, account, problem from submission where number = %(number)s limit 1;
+
+-- name: history
+-- Which events are a submission's, and what decides who may read them.
+select submission.number, submission.id, submission.account, submission.problem, submission.gpu,
+       submission.mode, submission.state, submission.timeline,
+       coalesce(leaderboard.visibility, 'public') as visibility,
+       leaderboard.deadline_at as board_deadline_at
+from submission
+left join leaderboard on leaderboard.slug = submission.problem
 where submission.number = %(number)s
 limit 1;
 
@@ -121,21 +166,33 @@ where gpu = %(gpu)s and state <> 'finished' and state in ('received', 'queued')
   and number < %(number)s;
 
 -- name: submissions
--- The newest submissions, of a problem or a participant if asked.
-select submission.number, submission.id, participant.name as participant, submission.problem,
+-- The newest submissions that exist for who asks, of a problem or a participant if asked.
+select submission.number, submission.id, submission.account, participant.name as participant,
+       submission.problem,
        submission.problem_number, submission.gpu, submission.mode, submission.name,
        submission.received_at, submission.state, submission.state_at as state_since,
        submission.deadline_at, submission.lease_until_at, submission.outcome, submission.verdict,
-       submission.code, submission.is_eligible, result.score_us
+       submission.code, submission.is_eligible, result.score_us,
+       coalesce(moderation.is_withdrawn, false) as is_withdrawn
 from submission
 left join accounts.participant on participant.account = submission.account
+left join leaderboard on leaderboard.slug = submission.problem
+left join moderation on moderation.submission = submission.id
 left join result on result.submission = submission.id
      and result.problem_number = submission.problem_number and result.rejudge = ''
 where (%(problem)s::text is null or submission.problem = %(problem)s)
   and (%(participant)s::text is null or submission.account = (
       select account from accounts.participant where name = %(participant)s limit 1
   ))
+  and (%(account)s::text is null or submission.account = %(account)s)
+  and (%(mode)s::text is null or submission.mode = %(mode)s)
+  and (%(state)s::text is null or submission.state = %(state)s
+       or (%(state)s = 'open' and submission.state <> 'finished')
+       or submission.outcome = %(state)s)
   and (%(before)s::bigint is null or submission.number < %(before)s)
+  and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
+       or submission.problem = any(%(members_of)s::text[]))
+  and (%(is_staff)s or submission.mode = 'ranked' or submission.account = %(reader)s)
 order by submission.number desc
 limit %(limit)s;
 
@@ -244,7 +301,7 @@ where submission = any(%(submissions)s::text[]) and problem_number = %(number)s
 limit 1000;
 
 -- name: moderation
--- What was decided about submissions, or waits to be; newest first.
+-- What was decided about submissions, or waits to be; newest first; to its owner and to staff.
 select submission.number, submission.id, participant.name as participant, submission.problem,
        submission.problem_number, submission.gpu, submission.outcome, submission.code,
        submission.reason as end_reason, submission.is_held as is_held_by_rule,
@@ -252,7 +309,8 @@ select submission.number, submission.id, participant.name as participant, submis
        coalesce(moderation.is_disqualified, false) as is_disqualified, moderation.rule,
        moderation.reason, moderation.actor, moderation.decided_at, moderation.evidence,
        moderation.appeal, moderation.appeal_text, moderation.appeal_reason,
-       moderation.appealed_at
+       moderation.appealed_at, coalesce(moderation.is_withdrawn, false) as is_withdrawn,
+       moderation.withdrawn_at
 from (
     select submission as id from moderation
     where not %(open)s or is_held or appeal = 'filed'
@@ -266,6 +324,7 @@ from (
 join submission on submission.id = listed.id
 left join moderation on moderation.submission = listed.id
 left join accounts.participant on participant.account = submission.account
+where %(is_staff)s or submission.account = %(reader)s
 order by submission.number desc
 limit %(limit)s;
 
@@ -329,9 +388,19 @@ order by gpu, state
 limit 1000;
 
 -- name: numbers
--- By which number people know some submissions; at most 300 wait in each forecast.
-select id, number from submission where id = any(%(submissions)s::text[]) limit 100000;
+-- By which number people know some submissions, and whose they are; at most 300 wait in each
+-- forecast.
+select id, number, account from submission where id = any(%(submissions)s::text[]) limit 100000;
 
 -- name: pools
 -- The GPU types whose jobs are not given out, and why.
 select gpu, paused, paused_at from pool order by gpu limit 1000;
+
+-- name: gpus
+-- Every GPU type that a problem, an agent or an operator named.
+select gpu from agent where gpu <> ''
+union
+select gpu from pool
+union
+select unnest(gpus) as gpu from problem
+limit 1000;

@@ -1,3 +1,7 @@
+-- name: commit_lazily
+-- What Postgres lost when it was killed is copied again, for the checkpoint is lost with it.
+set synchronous_commit = off;
+
 -- name: head
 -- The last sequence that is archived, and the chain up to it.
 select checkpoint.seq, event_archive.h
@@ -35,6 +39,13 @@ select seq, subject, id, body from archive.event_archive
 where subject = 'events.audit.seal'
 order by seq desc
 limit %(limit)s;
+
+-- name: some
+-- Some events, by their sequences, on a connection of the read models.
+select seq, subject, id, body from archive.event_archive
+where seq = any(%(seqs)s::bigint[])
+order by seq
+limit 1000;
 
 -- name: newest_then
 -- The last event that had happened by an instant.

@@ -1,0 +1,140 @@
+"""Who may read what: the one place where reads are filtered.
+
+A closed leaderboard, and all that is of it, exists for its members and for staff alone. Of others'
+submissions a ranked one shows a summary, and what is not ranked does not exist. A source is its
+owner's, and everybody's once the leaderboard's deadline is over. Hidden cases say their verdict to
+nobody more, and the key of a run's seeds is shown to nobody at all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from ranker.service import Reads
+from shared.clock import now
+from shared.errors import Refused
+from shared.reader import HEADER, decode
+from shared.reader import Reader as Who
+
+CLOSED = "closed"
+RANKED = "ranked"
+# The name that a hidden case goes by.
+HIDDEN = "hidden"
+Row = dict[str, Any]
+
+SUMMARY = (
+    *("id", "number", "account", "participant", "problem", "problem_number", "gpu", "mode"),
+    *("received_at", "deadline_at", "state", "state_since", "state_deadline_at", "state_owner"),
+    *("version", "is_over", "outcome", "verdict", "code", "is_eligible", "is_held", "score_us"),
+    *("low_us", "high_us", "grade", "is_provisional", "level", "tier", "finished_at"),
+)
+RANKING = (
+    *("status", "eligible", "code", "gpu", "rank", "is_tied", "tied_with", "runs", "score_us"),
+    *("interval_us", "score", "ci95", "best_number", "delta_to_best", "delta_to_next"),
+    *("problem_version", "decided_at"),
+)
+# What of a leaderboard's rows would say more of a submission than its summary.
+PRIVATE = ("name", "reason", "code")
+
+
+def who(request: Request) -> Who:
+    """Who asks, as ingest says it; whoever comes without its word sees what is public."""
+    return decode(request.headers.get(HEADER))
+
+
+Asker = Annotated[Who, Depends(who)]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The read models as one reader sees them."""
+
+    reads: Reads
+    who: Who
+
+    async def rows(self, statement: str, **values: object) -> list[Row]:
+        """The rows of a statement, which may ask who reads. Errors: Failed."""
+        asking = {
+            "reader": self.who.account,
+            "is_staff": self.who.is_staff,
+            "members_of": self.who.boards,
+        }
+        return await self.reads.rows(statement, **asking, **values)
+
+    def sees_board(self, slug: str, visibility: str) -> bool:
+        """Whether a leaderboard exists for them."""
+        return visibility != CLOSED or self.who.is_staff or slug in self.who.boards
+
+    def owns(self, row: Mapping[str, Any]) -> bool:
+        """Whether they see all of a submission."""
+        return self.who.is_staff or row["account"] == self.who.account
+
+    def sees(self, row: Mapping[str, Any]) -> bool:
+        """Whether a submission exists for them."""
+        is_open = self.sees_board(row["problem"], row["visibility"])
+        return is_open and (self.owns(row) or row["mode"] == RANKED)
+
+    def sees_source(self, row: Mapping[str, Any], at: datetime) -> bool:
+        """Whether they may read a submission's source, which they see."""
+        over_at = row["board_deadline_at"]
+        return self.owns(row) or (
+            row["mode"] == RANKED and over_at is not None and bool(over_at <= at)
+        )
+
+    async def submission(self, number: int) -> Row:
+        """A submission that exists for them, whole. Errors: Refused; Failed."""
+        rows = await self.rows("submission", number=number, at=now())
+        if not rows or not self.sees(rows[0]):
+            raise unknown(number)
+        return rows[0]
+
+    async def own(self, number: int) -> Row:
+        """A submission all of which they see. Errors: Refused; Failed."""
+        row = await self.submission(number)
+        if not self.owns(row):
+            raise Refused("no_access", f"submission {number} is somebody else's", "number")
+        return row
+
+    def page(self, shown: Row) -> Row:
+        """A submission's page, as much of it as they may see."""
+        if self.owns(shown):
+            return shown
+        ranking, timeline = shown["ranking"], shown["timeline"]
+        return {name: shown[name] for name in SUMMARY} | {
+            "name": "",
+            "problem_version": shown["problem_number"],
+            "created_at": shown["received_at"],
+            "source": shown["source"],
+            "ranking": ranking and {name: ranking[name] for name in RANKING},
+            "timeline": [line | {"note": "", "actor": ""} for line in timeline],
+            "cases": [],
+            "blobs": [],
+            "files": [],
+            "queue": None,
+        }
+
+    def line(self, row: Row) -> Row:
+        """A submission in a list, as much of it as they may see."""
+        if self.owns(row):
+            return row
+        return row | {name: "" if name == "name" else None for name in PRIVATE if name in row}
+
+
+def unknown(number: int) -> Refused:
+    """What is said of a submission that does not exist for who asks."""
+    return Refused("unknown_submission", f"there is no submission {number}", "number")
+
+
+def safe_case(case: Row) -> Row:
+    """A case as it may leave: of a hidden one its stage and its verdict alone.
+
+    >>> safe_case({"name": "n=7", "stage": "check", "verdict": "passed", "is_hidden": True})
+    {'name': 'hidden', 'stage': 'check', 'verdict': 'passed', 'is_hidden': True}
+    """
+    if not case.get("is_hidden"):
+        return case
+    kept = {name: case[name] for name in ("stage", "verdict")}
+    return {"name": HIDDEN, **kept, "is_hidden": True}

@@ -1,0 +1,62 @@
+"""Two submissions beside each other: what changed in the source, and what that did to each case."""
+
+import difflib
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request, Response
+
+from ranker.domain.contrast import contrast, of_scores
+from ranker.http.access import Asker, Seen, safe_case
+from ranker.http.answers import NUMBER_MAX, answered
+from ranker.http.sources import source_text
+from ranker.service import Reads
+from shared.blobs import Blobs
+from shared.clock import now
+
+# A file has up to a million bytes; so long a difference nobody reads.
+DIFF_LINES_MAX = 20_000
+LINES_MAX = 5_000
+
+Row = dict[str, Any]
+Number = Annotated[int, Query(ge=1, le=NUMBER_MAX)]
+
+
+def comparing(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
+    """The comparison of two submissions."""
+
+    @app.get("/v1/compare")
+    async def compare(request: Request, who: Asker, a: Number, b: Number) -> Response:
+        """How b differs from a; a ratio under one says that b is the faster."""
+        seen = Seen(reads, who)
+        one, other = await seen.submission(a), await seen.submission(b)
+        is_whole = seen.owns(one) and seen.owns(other)
+        cases = [[safe_case(case) for case in row["cases"]] for row in (one, other)]
+        body = {
+            "a": _side(one),
+            "b": _side(other),
+            "diff": await _diff(seen, blobs, one, other),
+            "score": of_scores(one, other)._asdict(),
+            "cases": [found._asdict() for found in contrast(*cases)] if is_whole else [],
+        }
+        return answered(request, body)
+
+
+def _side(row: Row) -> Row:
+    names = ("number", "problem", "problem_number", "gpu", "mode", "verdict", "score_us")
+    return {name: row[name] for name in names}
+
+
+async def _diff(seen: Seen, blobs: Blobs, one: Row, other: Row) -> str | None:
+    """The difference of the sources, where both are to be seen."""
+    at = now()
+    if not (seen.sees_source(one, at) and seen.sees_source(other, at)):
+        return None
+    if one["source_digest"] == other["source_digest"]:
+        return ""
+    texts = [await source_text(blobs, row["source_digest"]) for row in (one, other)]
+    before, after = (text.splitlines() for text in texts)
+    if max(len(before), len(after)) > LINES_MAX:
+        return None
+    name, changed = (f"submission {row['number']}" for row in (one, other))
+    lines = difflib.unified_diff(before, after, name, changed, lineterm="")
+    return "\n".join(line for line, _ in zip(lines, range(DIFF_LINES_MAX), strict=False))

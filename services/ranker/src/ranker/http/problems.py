@@ -1,0 +1,188 @@
+"""Problems: lists, each one with its rules as text, and the files that participants may see."""
+
+import time
+from collections import OrderedDict
+from datetime import datetime
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+from fastapi import FastAPI, Query, Request, Response
+from pydantic import Field
+
+from ranker.http import cursors
+from ranker.http.access import Asker, Seen
+from ranker.http.answers import LIMIT_MAX, Paged, Version, answered
+from ranker.service import Reads
+from shared.blobs import Blobs, Missing
+from shared.clock import now
+from shared.errors import Failed, Refused
+from shared.problems.cases import case_name
+
+MANIFESTS_MAX = 200
+# Authors may keep more beside a problem than participants are to know.
+SECRET = ("hidden", "solution")
+SEED = "seed"
+STATEMENT = "statement.md"
+STATES = "^(active|ended|archived|all)$"
+FORMULA = {
+    "last": "the time of the last timed case",
+    "mean": "the arithmetic mean of the timed cases' times",
+    "geom": "the geometric mean of the timed cases' times",
+}
+TIES = (
+    "scores that differ by less than what the machine or a cheat could make of it share a rank; "
+    "of equals the earlier submission is shown first, and runs of the same source are pooled"
+)
+CHECKS = "as reference.py checks the output, exactly where it says nothing of tolerances"
+
+Row = dict[str, Any]
+
+
+class ProblemsQuery(Paged):
+    """Which problems; without a state all that are not archived."""
+
+    state: Annotated[str, Field(pattern=STATES)] | None = None
+    contest: str | None = None
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = LIMIT_MAX
+
+
+class ProblemCursor(cursors.Cursor, frozen=True, kw_only=True, tag="problem"):
+    """The last problem that was listed."""
+
+    slug: str
+
+
+class Manifests:
+    """What problem versions say of themselves, read once each."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self.blobs = blobs
+        self._known: OrderedDict[str, Row] = OrderedDict()
+
+    async def of(self, digest: str) -> Row:
+        """A version's manifest. Errors: Failed."""
+        if digest not in self._known:
+            data = await self.text(digest)
+            self._known[digest] = msgspec.json.decode(data)
+            if len(self._known) > MANIFESTS_MAX:
+                self._known.popitem(last=False)
+        return self._known[digest]
+
+    async def text(self, digest: str) -> bytes:
+        """The bytes of one of its files. Errors: Failed."""
+        try:
+            return await self.blobs.get(digest)
+        except Missing as missing:
+            raise Failed(f"the problem's files are not there: {missing}") from missing
+
+
+def problems(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
+    """The reads of problems."""
+    manifests = Manifests(blobs)
+
+    @app.get("/v1/problems")
+    async def every(
+        request: Request, who: Asker, query: Annotated[ProblemsQuery, Query()]
+    ) -> Response:
+        """The newest version of each problem, in the order of their names."""
+        (checkpoint,) = await reads.rows("checkpoint")
+        seq, after = checkpoint["seq"], None
+        if query.cursor is not None:
+            read = cursors.read(query.cursor, ProblemCursor)
+            seq, after = read.as_of, read.slug
+        wanted = {"slug": None, "version": None, "state": query.state, "after": after}
+        limit = query.limit
+        rows = await Seen(reads, who).rows("problems", **wanted, at=now(), limit=limit + 1)
+        # Contests have no events yet: no problem is in one.
+        shown = [_shown(row, now()) for row in rows[:limit]] if query.contest is None else []
+        is_more = len(rows) > limit and query.contest is None
+        body = {"items": shown, "next_cursor": _next(shown, seq) if is_more else None}
+        return answered(request, body | {"as_of": seq}, seq)
+
+    @app.get("/v1/problems/{slug}")
+    async def one(request: Request, who: Asker, slug: str, version: Version = None) -> Response:
+        """One problem with its rules, in its newest version or another."""
+        row = await problem_row(Seen(reads, who), slug, version)
+        manifest = await manifests.of(row["manifest"])
+        statement = manifest["files"].get(STATEMENT)
+        said = (await manifests.text(statement)).decode() if statement else ""
+        return answered(request, row | _rules(row, manifest) | {"statement": said})
+
+    @app.get("/v1/problems/{slug}/files/{name}")
+    async def file(
+        request: Request, who: Asker, slug: str, name: str, version: Version = None
+    ) -> Response:
+        """A file of a problem: its reference, its statement, a template to begin with."""
+        row = await problem_row(Seen(reads, who), slug, version)
+        manifest = await manifests.of(row["manifest"])
+        if name not in (names := _visible(manifest)):
+            raise Refused("not_found", f"no file {name!r}: there is {', '.join(names)}", "name")
+        digest = manifest["files"][name]
+        headers = {"ETag": f'"{digest}"', "X-Content-Type-Options": "nosniff"}
+        if f'"{digest}"' in request.headers.get("if-none-match", ""):
+            return Response(None, 304, headers)
+        media = "text/plain; charset=utf-8"
+        return Response(await manifests.text(digest), 200, headers, media)
+
+
+async def problem_row(seen: Seen, slug: str, version: int | None = None) -> Row:
+    """A problem that exists for who asks, whatever the case of its name. Errors: Refused."""
+    wanted = {"slug": slug.lower(), "version": version, "state": None, "after": None}
+    rows = await seen.rows("problems", **wanted, at=now(), limit=1)
+    if not rows:
+        which = f" in version {version}" if version else ""
+        raise Refused("unknown_problem", f"there is no problem {slug!r}{which}", "problem")
+    return _shown(rows[0], now())
+
+
+def _next(shown: list[Row], seq: int) -> str:
+    return cursors.text(ProblemCursor(made_at=time.time(), as_of=seq, slug=shown[-1]["slug"]))
+
+
+def _shown(row: Row, at: datetime) -> Row:
+    over_at = row["deadline_at"]
+    is_over = over_at is not None and over_at <= at
+    state = "archived" if row["archived_at"] else "ended" if is_over else "active"
+    return row | {"name": row["slug"], "state": state, "is_over": is_over}
+
+
+def _rules(row: Row, manifest: Row) -> Row:
+    """What a participant has to know: never a seed, nor a file that is none of theirs."""
+    visible = _visible(manifest)
+    where = f"/v1/problems/{quote(row['slug'])}/files/"
+    files = [{"name": name, "url": f"{where}{quote(name)}"} for name in visible]
+    own = {name: manifest.get(name) for name in ("authors", "difficulty", "tags", "lang")}
+    return own | {
+        "description": manifest["description"],
+        "templates": {key: one for key, one in manifest["templates"].items() if one in visible},
+        "submission": manifest["submission"],
+        "files": files,
+        "rules": {
+            "formula": f"{FORMULA[row['ranking_by']]}, in seconds; the lowest is first",
+            "cases": {key: _cases(manifest[key]) for key in ("tests", "benchmarks")},
+            "tolerances": CHECKS,
+            "budgets_s": row["budgets_s"],
+            "image": None,
+            "deadline_at": row["deadline_at"],
+            "ties": TIES,
+            "source_policy": _policy(row["deadline_at"]),
+            "requires": manifest.get("requires", {}),
+        },
+    }
+
+
+def _policy(deadline_at: datetime | None) -> str:
+    if deadline_at is None:
+        return "a source is seen by its owner alone"
+    return f"a source is seen by its owner alone until {deadline_at.isoformat()}, then by all"
+
+
+def _cases(cases: list[Row]) -> list[Row]:
+    """Cases without their seeds, which a ranked run draws anew."""
+    plain = [{key: one for key, one in case["args"].items() if key != SEED} for case in cases]
+    return [{"name": case_name(args), "args": args} for args in plain]
+
+
+def _visible(manifest: Row) -> list[str]:
+    return sorted(name for name in manifest["files"] if not name.lower().startswith(SECRET))

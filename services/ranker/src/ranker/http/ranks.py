@@ -1,0 +1,159 @@
+"""Where a submission stands, or why it is not ranked."""
+
+from datetime import datetime
+from typing import Any
+
+from ranker.domain.score import interval_us
+from ranker.domain.ties import Place, places
+from ranker.service import Board, Reads
+from ranker.service.top import RANKED_MAX, read_ladder, standings
+
+RANKED = "ranked"
+US = 1e-6
+
+Row = dict[str, Any]
+
+
+async def ranking(reads: Reads, row: Row, decided: Row, at: datetime) -> Row | None:
+    """Where a submission stands, or why not; None while nothing is to be ranked."""
+    if row["state"] != "finished":
+        return _pending(row) if row["mode"] == RANKED else None
+    said = _ended(row)
+    against = _against(decided)
+    if against is not None:
+        return said | against
+    if not row["is_eligible"]:
+        return said
+    board = Board(row["problem"], row["gpu"], row["problem_number"])
+    ladder = await read_ladder(reads, board, RANKED_MAX, at)
+    return said | {"status": "ranked"} | _standing(row, ladder)
+
+
+def seconds(time_us: float | None) -> float | None:
+    """A time as the contract has it. Units: microseconds in, seconds out."""
+    return None if time_us is None else time_us * US
+
+
+def _pending(row: Row) -> Row:
+    reason = "its runs are not over" if row["state"] != "ranking" else "it is being decided"
+    said = {"status": "pending", "eligible": None, "code": "awaiting_runs", "reason": reason}
+    return _blank(row) | said
+
+
+def _blank(row: Row) -> Row:
+    """The shape of every answer, with nothing in it yet."""
+    return {
+        "status": "not_ranked",
+        "eligible": None,
+        "code": None,
+        "reason": None,
+        "evidence": {},
+        "gpu": row["gpu"],
+        "rank": None,
+        "is_tied": False,
+        "tied_with": None,
+        "runs": 1,
+        "score_us": None,
+        "interval_us": None,
+        "score": None,
+        "score_public": None,
+        "ci95": None,
+        "best_number": None,
+        "delta_to_best": None,
+        "delta_to_next": None,
+        "problem_version": row["problem_number"],
+        "decided_at": row["finished_at"],
+        "appeal_url": None,
+    }
+
+
+def _ended(row: Row) -> Row:
+    """What the one decision on a submission said."""
+    is_bounded = row["low_us"] is not None
+    bounds = [row["low_us"], row["high_us"]] if is_bounded else None
+    return _blank(row) | {
+        "status": "held" if row["is_held"] else "not_ranked",
+        "eligible": row["is_eligible"],
+        "code": row["code"],
+        "reason": row["reason"],
+        "evidence": _evidence(row),
+        "score_us": row["score_us"],
+        "interval_us": bounds,
+        "score": seconds(row["score_us"]),
+        "ci95": bounds and [seconds(one) for one in bounds],
+        "appeal_url": None if row["is_eligible"] else _appeal_url(row),
+    }
+
+
+def _evidence(row: Row) -> Row:
+    """The first thing that went wrong; of a hidden case no more than its verdict."""
+    if row["verdict"] in (None, "passed"):
+        return {}
+    failed = (case for case in row["cases"] if case["verdict"] not in ("passed", "skipped"))
+    case = next(failed, {"stage": row["stage"], "verdict": row["verdict"], "name": None})
+    name = "a hidden case" if case.get("is_hidden") else case["name"]
+    return {"stage": case["stage"], "case": name, "verdict": case["verdict"]}
+
+
+def _appeal_url(row: Row) -> str:
+    return f"/v1/submissions/{row['number']}/appeal"
+
+
+def _against(decided: Row) -> Row | None:
+    """What people decided against a submission or its participant, with their reason."""
+    if decided["is_withdrawn"]:
+        reason = decided["withdrawn_reason"] or "it was withdrawn"
+        return {"status": "removed", "code": "withdrawn", "reason": reason}
+    if decided["is_disqualified"]:
+        return {"status": "removed", "code": "disqualified", "reason": decided["reason"]}
+    if decided["is_held"]:
+        return {"status": "held", "code": "manual_hold", "reason": decided["reason"]}
+    if decided["banned_at"] is not None:
+        return {"status": "removed", "code": "banned", "reason": decided["ban_reason"]}
+    return None
+
+
+def _standing(row: Row, ladder: list[Row]) -> Row:
+    """Its own place, that of its source, or the better one of its participant's."""
+    entry = next((one for one in ladder if one["account"] == row["account"]), None)
+    if entry is None:  # It lies behind all that are read.
+        return {}
+    said: Row = {"best_number": entry["number"], **_behind(row["score_us"], ladder, None)}
+    if entry["source"] != row["source_digest"]:
+        return said | {"code": "superseded", "reason": "an own entry that is better stands"}
+    found = places(standings(ladder))
+    at = next(index for index, one in enumerate(found) if one.number == entry["number"])
+    if entry["submission"] != row["id"]:
+        said["code"] = "pooled"
+    return said | _behind(entry["score_us"], ladder, entry) | _placed(found, at) | _pooled(entry)
+
+
+def _placed(found: list[Place], at: int) -> Row:
+    place = found[at]
+    shared = sum(one.rank == place.rank for one in found) - 1
+    return {"rank": place.rank, "is_tied": place.is_tied, "tied_with": shared}
+
+
+def _behind(score_us: float, ladder: list[Row], entry: Row | None) -> Row:
+    """How far a score is behind the first, and an entry behind the one before it; in seconds."""
+    best_us = ladder[0]["score_us"]
+    ahead = [one["score_us"] for one in ladder if one["score_us"] < score_us]
+    is_first = entry is None or not ahead
+    return {
+        "delta_to_best": max(0.0, score_us - best_us) * US,
+        "delta_to_next": None if is_first else (score_us - max(ahead)) * US,
+    }
+
+
+def _pooled(entry: Row) -> Row:
+    """What several runs of one source say together."""
+    if entry["runs"] == 1 or entry["error"] is None:
+        return {}
+    low, high = interval_us(entry["score_us"], entry["error"], entry["freedom"])
+    return {
+        "runs": entry["runs"],
+        "score_us": entry["score_us"],
+        "interval_us": [low, high],
+        "score": seconds(entry["score_us"]),
+        "ci95": [seconds(low), seconds(high)],
+    }
