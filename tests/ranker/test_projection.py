@@ -97,8 +97,8 @@ async def test_two_rankers_end_a_submission_once(dsn: str) -> None:
         one, two = (ranker_of(log, ReadModels(connection)) for connection in (first, second))
         await live(log, Life("s1"))
         await one.decisions.models.write(0, [tell(event) for event in log.since(0)])
-        await asyncio.gather(one.decisions.all(), two.decisions.all())
-        await one.decisions.all()
+        await asyncio.gather(one.decisions.ends(), two.decisions.ends())
+        await one.decisions.ends()
     ends = [event for event in log.since(0) if event.envelope.type == "SubmissionFinished"]
     assert len(ends) == 1
 

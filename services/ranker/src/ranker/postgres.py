@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import psycopg
-from psycopg import AsyncConnection, DataError, OperationalError
+from psycopg import AsyncConnection, AsyncCursor, DataError, OperationalError
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
@@ -23,9 +23,10 @@ from ranker.service.top import RANKED_MAX, top
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.events import CaseResult
-from shared.postgres import claim, connect, statements
+from shared.postgres import Fenced, connect, statements
 
 Row = dict[str, Any]
+Cursor = AsyncCursor[Any]
 Kept = TypeVar("Kept", Submission, Run, Item)
 PROJECTION = "ranker"
 # What an event may do to a fold, or its row to a table; a connection that broke is none of them.
@@ -63,11 +64,16 @@ class ReadModels:
         """Fold a batch in, all or nothing; see the port. Errors: Fenced; Unfoldable."""
         first, last = batch[0].event.seq, batch[-1].event.seq
         with _unfoldable(first):
-            async with self.connection.transaction():
-                await claim(self.connection, PROJECTION, after, last)
-                rows = fold(await self._load(needs(batch)), batch)
+            async with self.connection.pipeline(), self.connection.transaction():
+                claimed = await self._claim(after, last)
+                loading = await self._load(needs(batch))
+                if await claimed.fetchone() is None:
+                    raise Fenced(PROJECTION, after)
+                rows = fold(await _loaded(loading), batch)
                 await self._keep(rows)
-                return Change(await self._rank(rows), rows.is_due)
+                ranked = await self._rank(rows)
+            found = [Board(*row) for cursor in ranked for row in await cursor.fetchall()]
+        return Change(frozenset(found), rows.is_end_due, rows.is_draft_due)
 
     async def park(self, seq: int, reason: str) -> None:
         """Keep the event at which the projection stopped."""
@@ -77,18 +83,19 @@ class ReadModels:
     async def skip(self, seq: int) -> None:
         """Go on without an event. Errors: Fenced."""
         async with self.connection.transaction():
-            await claim(self.connection, PROJECTION, seq - 1, seq)
+            if await (await self._claim(seq - 1, seq)).fetchone() is None:
+                raise Fenced(PROJECTION, seq - 1)
             values = {"projection": PROJECTION, "seq": seq}
             await self.connection.execute(self.sql["unpark"].encode(), values)
 
-    async def undecided(self) -> list[Waiting]:
-        """The submissions that wait for a decision, oldest first, at most 100."""
-        rows = await self._rows(self.sql["undecided"], {})
+    async def undecided(self, limit: int) -> list[Waiting]:
+        """The submissions that wait for a decision, oldest first."""
+        rows = await self._rows(self.sql["undecided"], {"limit": limit})
         return [_waiting(row, row["id"]) for row in rows]
 
-    async def undecided_items(self) -> list[Waiting]:
-        """The places in rejudges that wait for a decision, at most 100."""
-        rows = await self._rows(self.sql["undecided_items"], {})
+    async def undecided_items(self, limit: int) -> list[Waiting]:
+        """The places in rejudges that wait for a decision."""
+        rows = await self._rows(self.sql["undecided_items"], {"limit": limit})
         return [
             _waiting(row, row["submission"])._replace(
                 rejudge=row["rejudge"],
@@ -107,7 +114,7 @@ class ReadModels:
         said: Row = {}
         async with self.connection.transaction(force_rollback=True):
             wanted = Needs(rejudges={due.id}, applied={due.id})
-            rows = apply(await self._load(wanted), due.id, (due.version, at))
+            rows = apply(await _loaded(await self._load(wanted)), due.id, (due.version, at))
             items = await self._items(due, rows)
             gpus = {item["gpu"] for item in items}
             before = {gpu: await self._ranks(due, due.from_number, gpu, at) for gpu in gpus}
@@ -124,22 +131,20 @@ class ReadModels:
             seq = await self.checkpoint()
             return seq, await self.rows("standings"), await self.rows("outcomes")
 
-    async def _load(self, wanted: Needs) -> Rows:
-        """The rows that a batch touches and does not make."""
-        rows, values = Rows(), {name: list(getattr(wanted, name)) for name in wanted.__slots__}
+    async def _claim(self, after: int, last: int) -> Cursor:
+        """Move the checkpoint, first of all; where no row comes back another one moved it."""
+        values = {"name": PROJECTION, "after": after, "last": last}
+        return await self.connection.execute(self.sql["claim"].encode(), values)
+
+    async def _load(self, wanted: Needs) -> list[Cursor]:
+        """Ask for the rows that a batch touches and does not make."""
+        values = {name: list(getattr(wanted, name)) for name in wanted.__slots__}
         if not any(values.values()):
-            return rows
-        async with self.connection.pipeline():
-            cursors = [
-                await self.connection.execute(self.sql[name].encode(), values)
-                for name in ("load_submissions", "load_runs", "load_items")
-            ]
-        rows.add(
-            _decoded(await cursors[0].fetchall(), Submission),
-            _decoded(await cursors[2].fetchall(), Item),
-        )
-        rows.runs = {run.id: run for run in _decoded(await cursors[1].fetchall(), Run)}
-        return rows
+            return []
+        return [
+            await self.connection.execute(self.sql[name].encode(), values)
+            for name in ("load_submissions", "load_runs", "load_items")
+        ]
 
     async def _keep(self, rows: Rows) -> None:
         runs = [rows.runs[id_] for id_ in rows.changed]
@@ -149,30 +154,30 @@ class ReadModels:
             "keep_items": list(rows.items.values()),
             "keep_results": list(rows.results.values()),
         }
-        async with self.connection.pipeline():
-            for name, values in kept.items():
-                if values:
-                    text = msgspec.json.encode(values).decode()
-                    await self.connection.execute(self.sql[name].encode(), {"rows": text})
-            for step in rows.steps:
-                await self.connection.execute(self.sql[step.statement].encode(), step.values)
+        for name, values in kept.items():
+            if values:
+                text = msgspec.json.encode(values).decode()
+                await self.connection.execute(self.sql[name].encode(), {"rows": text})
+        for step in rows.steps:
+            await self.connection.execute(self.sql[step.statement].encode(), step.values)
 
-    async def _rank(self, rows: Rows) -> frozenset[Board]:
-        """Choose the entries again that may be others; the leaderboards that may be."""
-        boards: list[Row] = []
+    async def _rank(self, rows: Rows) -> list[Cursor]:
+        """Choose the entries again that may be others; the leaderboards that are, to be fetched."""
+        found: list[Cursor] = []
         if rows.banned:
-            accounts = list(rows.banned)
-            boards += await self._rows(self.sql["boards_of_accounts"], {"accounts": accounts})
+            values: dict[str, object] = {"accounts": list(rows.banned)}
+            sql = self.sql["boards_of_accounts"].encode()
+            found.append(await self.connection.execute(sql, values))
         if rows.touched:
-            values: dict[str, object] = {"touched": list(rows.touched)}
+            values = {"touched": list(rows.touched)}
             await self.connection.execute(self.sql["unpool"].encode(), values)
-            moved = await self._rows(self.sql["pool"], values)
-            values["problems"] = [row["problem"] for row in moved]
-            values["gpus"] = [row["gpu"] for row in moved]
-            values["numbers"] = [row["problem_number"] for row in moved]
-            values["accounts"] = [row["account"] for row in moved]
-            boards += await self._rows(self.sql["choose_entries"], values)
-        return frozenset(Board(**row) for row in boards)
+            pooling = await self.connection.execute(self.sql["pool"].encode(), values)
+            moved = await pooling.fetchall()
+            for place, name in enumerate(("problems", "gpus", "numbers", "accounts")):
+                values[name] = [row[place] for row in moved]
+            sql = self.sql["choose_entries"].encode()
+            found.append(await self.connection.execute(sql, values))
+        return found
 
     async def _items(self, due: Due, rows: Rows) -> list[Row]:
         """The items of a rejudge with their old results and their drafts."""
@@ -214,6 +219,16 @@ def _unfoldable(seq: int) -> Iterator[None]:
         raise Unfoldable(seq, f"{type(error).__name__}: {reason}") from error
 
 
+async def _loaded(loading: Sequence[Cursor]) -> Rows:
+    """The rows that were asked for."""
+    rows = Rows()
+    if loading:
+        submissions, runs, items = [await cursor.fetchall() for cursor in loading]
+        rows.add(_decoded(submissions, Submission), _decoded(items, Item))
+        rows.runs = {run.id: run for run in _decoded(runs, Run)}
+    return rows
+
+
 def _decoded(found: Iterable[Sequence[str]], kind: type[Kept]) -> list[Kept]:
     decode = msgspec.json.Decoder(kind).decode
     return [decode(text) for (text,) in found]
@@ -250,8 +265,10 @@ async def read_models(dsn: str, schema: str) -> AsyncIterator[ReadModels]:
     """The writing side, on a connection of its own. Errors: Failed when Postgres goes away."""
     try:
         async with await connect(dsn, schema) as connection:
-            await connection.execute(statements("ranker", "project.sql")["plan_once"].encode())
-            yield ReadModels(connection)
+            models = ReadModels(connection)
+            for setting in ("plan_once", "commit_lazily"):
+                await connection.execute(models.sql[setting].encode())
+            yield models
     except OperationalError as error:
         raise Failed(f"the read models cannot be written: {error}") from error
 

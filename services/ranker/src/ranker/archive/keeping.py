@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 ACTOR = "service:ranker"
 # Ten milliseconds of the loop, while far behind.
 BATCH_MAX = 2000
+# Nobody waits for the archive: while events come, it is a few transactions a second.
+PAUSE_S = 0.25
 LOOK_S = 2.0
 
 
@@ -71,6 +73,8 @@ async def keep(
             await archive.write(done, batch)
             done = batch[-1].seq
             metrics.archived(done, feed.behind)
+            if until is None and feed.behind < BATCH_MAX:
+                await asyncio.sleep(PAUSE_S)
     finally:
         await feed.close()
 

@@ -15,8 +15,9 @@ from shared.subjects import last_token
 from shared.wire import UNREADABLE, is_of_agent
 
 NUL = b"\\u0000"
-# States in which a verdict, a draft or a preview is due.
-DUE = ("ranking", "given_up", "judged")
+# In this state a verdict is due; in these a draft or a preview.
+RANKING = "ranking"
+DUE = (RANKING, "given_up", "judged")
 
 
 class Told(msgspec.Struct, frozen=True, gc=False):
@@ -56,10 +57,14 @@ class Rows:
     banned: set[str] = field(default_factory=set)
 
     @property
-    def is_due(self) -> bool:
-        """Whether somebody waits for a decision."""
-        works: tuple[Work, ...] = (*self.submissions.values(), *self.items.values())
-        return any(work.state in DUE for work in works)
+    def is_end_due(self) -> bool:
+        """Whether a submission waits for its end."""
+        return any(one.state == RANKING for one in self.submissions.values())
+
+    @property
+    def is_draft_due(self) -> bool:
+        """Whether a rejudge waits for a draft, or for its preview."""
+        return any(one.state in DUE for one in self.items.values())
 
     def add(self, submissions: Iterable[Submission], items: Iterable[Item]) -> None:
         """Know rows that were loaded."""

@@ -40,30 +40,39 @@ __all__ = [
 ]
 
 
+# On a busy platform something always came meanwhile; further behind it only catches up.
+NEAR = 500
+
+
 @dataclass
 class Ranker:
-    """Projects the log; where it is at the log's end it decides and announces."""
+    """Projects the log; where it is near the log's end it decides and announces."""
 
     decisions: Decisions
     announcements: Announcements
     news: News
     boards: set[Board] | None = None
-    is_due: bool = True
+    is_end_due: bool = True
+    is_draft_due: bool = True
 
     async def run(self) -> None:
         """Fold and decide for ever. Errors: Gap, Fenced, Failed stop it."""
         made = self.decisions
         async for folded in project(made.log, made.models, self.news, made.metrics):
-            self._note(folded.change)
-            if folded.behind == 0:
-                self.is_due = self.is_due and await made.all()
+            self._note(folded)
+            if folded.behind <= NEAR:
+                self.is_end_due = self.is_end_due and await made.ends()
+                self.is_draft_due = self.is_draft_due and await made.drafts()
                 self.boards = await self.announcements.of(self.boards)
 
-    def _note(self, change: Change | None) -> None:
-        """Remember what is to be looked at, once the log's end is reached."""
+    def _note(self, folded: Folded) -> None:
+        """Remember what is to be looked at, once the log's end is near."""
+        change = folded.change
         if change is None:
-            self.boards, self.is_due = None, True
+            self.boards, self.is_end_due, self.is_draft_due = None, True, True
             return
-        self.is_due = self.is_due or change.is_due
+        self.decisions.hear(folded.batch)
+        self.is_end_due = self.is_end_due or change.is_end_due
+        self.is_draft_due = self.is_draft_due or change.is_draft_due
         if self.boards is not None:
             self.boards |= change.boards

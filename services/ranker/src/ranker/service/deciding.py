@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from ranker.domain.batch import Told
 from ranker.domain.conclusion import Verdict, conclude
 from ranker.domain.eligibility import Demand
 from ranker.service.ports import Deciding, Due, Metrics, Waiting
@@ -14,15 +16,24 @@ from shared import signing, subjects
 from shared.blobs import Blobs
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import Conflict, EventLog, New
-from shared.events import Fact, RejudgeJudged, RejudgePreviewed, SubmissionFinished
+from shared.event_log import Conflict, EventLog, New, Recorded
+from shared.events import (
+    Fact,
+    RejudgeJudged,
+    RejudgePreviewed,
+    RunCompleted,
+    SubmissionFinished,
+)
 from shared.ids import derived
-from shared.wire import Stamp, seal
+from shared.wire import Envelope, Stamp, seal
 
 log = logging.getLogger(__name__)
 
 ACTOR = "service:ranker"
 DIFF_MEDIA = "application/json"
+DUE_MAX = 100
+# An event has up to 256 KiB; what was forgotten is read again.
+VERDICTS_MAX = 200
 
 
 @dataclass
@@ -35,30 +46,40 @@ class Decisions:
     metrics: Metrics
     wanted: Demand
     said: set[tuple[str, int]] = field(default_factory=set)
+    verdicts: OrderedDict[int, Recorded] = field(default_factory=OrderedDict)
 
-    async def all(self) -> bool:
-        """Everything that is due now; True if there may be more. Errors: Failed."""
-        undecided = await self.models.undecided()
-        await self._ends(undecided)
+    def hear(self, batch: Sequence[Told]) -> None:
+        """Remember the newest verdicts of a batch, which are soon to be decided."""
+        for told in batch:
+            if isinstance(told.fact, RunCompleted):
+                self.verdicts[told.event.seq] = told.event
+                if len(self.verdicts) > VERDICTS_MAX:
+                    self.verdicts.popitem(last=False)
+
+    async def ends(self) -> bool:
+        """End all submissions with a verdict; True if there may be more. Errors: Failed.
+
+        What was said is soon folded, and no longer here. What another event forestalled, such as
+        a cancel that came too late, has a new version.
+        """
+        undecided = await self.models.undecided(DUE_MAX)
+        due = {(one.submission, one.version): one for one in undecided}
+        self.said &= due.keys()
+        await asyncio.gather(*(self._end(due[one]) for one in due.keys() - self.said))
+        self.said |= due.keys()
+        return len(undecided) == DUE_MAX
+
+    async def drafts(self) -> bool:
+        """Draft and preview what is due of rejudges; True if there may be more. Errors: Failed."""
         rejudges: dict[str, list[Waiting]] = {}
-        items = await self.models.undecided_items()
+        items = await self.models.undecided_items(DUE_MAX)
         for one in items:
             rejudges.setdefault(one.rejudge, []).append(one)
         await asyncio.gather(*(self._judge(found) for found in rejudges.values()))
         previews = await self.models.unpreviewed()
         for due in previews:
             await self._preview(due)
-        return bool(undecided or items or previews)
-
-    async def _ends(self, undecided: Sequence[Waiting]) -> None:
-        """Decide what is not decided yet; what was said is soon folded, and no longer here.
-
-        What another event forestalled, such as a cancel that came too late, has a new version.
-        """
-        due = {(one.submission, one.version): one for one in undecided}
-        self.said &= due.keys()
-        await asyncio.gather(*(self._end(due[one]) for one in due.keys() - self.said))
-        self.said |= due.keys()
+        return bool(items or previews)
 
     async def _end(self, waiting: Waiting) -> None:
         end = conclude(await self._verified(waiting), self.wanted)
@@ -112,11 +133,18 @@ class Decisions:
             return replace(waiting.verdict, signature="unknown")
         assert waiting.verdict.run is not None
         agg = subjects.run(waiting.agent, waiting.verdict.run)
-        found = await self.log.history(agg, waiting.ended_seq - 1)
-        if not found or found[0].seq != waiting.ended_seq:
-            raise Failed(f"event {waiting.ended_seq} of {agg} cannot be read yet")
-        envelope = found[0].envelope
+        envelope = await self._envelope(agg, waiting.ended_seq)
         is_good = envelope.sig is not None and signing.verify(
             waiting.sign_key, agg, waiting.token, bytes(envelope.data), envelope.sig
         )
         return replace(waiting.verdict, signature="good" if is_good else "bad")
+
+    async def _envelope(self, agg: str, seq: int) -> Envelope:
+        """An event that says a verdict, as it was heard or else read again. Errors: Failed."""
+        heard = self.verdicts.pop(seq, None)
+        if heard is not None and heard.envelope.agg == agg:
+            return heard.envelope
+        found = await self.log.history(agg, seq - 1)
+        if not found or found[0].seq != seq:
+            raise Failed(f"event {seq} of {agg} cannot be read yet")
+        return found[0].envelope

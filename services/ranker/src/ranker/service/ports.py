@@ -27,10 +27,17 @@ class Board(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a batch may have moved: leaderboards, and whether somebody waits for a decision."""
+    """What a batch moved: leaderboards, and whether an end or a draft may be due since."""
 
     boards: frozenset[Board]
-    is_due: bool
+    is_end_due: bool
+    is_draft_due: bool
+
+    def and_then(self, later: "Change") -> "Change":
+        """What this batch and the next one moved."""
+        is_end_due = self.is_end_due or later.is_end_due
+        is_draft_due = self.is_draft_due or later.is_draft_due
+        return Change(self.boards | later.boards, is_end_due, is_draft_due)
 
 
 class Waiting(NamedTuple):
@@ -96,11 +103,11 @@ class Models(Protocol):
 class Deciding(Models, Reads, Protocol):
     """Read models, and what is due in them."""
 
-    async def undecided(self) -> Sequence[Waiting]:
-        """The submissions that wait for a decision."""
+    async def undecided(self, limit: int) -> Sequence[Waiting]:
+        """The submissions that wait for a decision, oldest first."""
         ...
 
-    async def undecided_items(self) -> Sequence[Waiting]:
+    async def undecided_items(self, limit: int) -> Sequence[Waiting]:
         """The places in rejudges that wait for a decision."""
         ...
 

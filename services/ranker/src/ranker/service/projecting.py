@@ -10,6 +10,7 @@ import msgspec
 
 from ranker.domain.batch import Told, tell
 from ranker.service.news import News
+from ranker.service.pace import Pace
 from ranker.service.ports import Change, Metrics, Models, Unfoldable
 from shared.event_log import EventLog, Feed, Recorded
 from shared.events import EventSkipped, ProjectionSwitched
@@ -23,13 +24,14 @@ BATCH_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Folded(NamedTuple):
-    """A batch is in: how many events still wait, and what it may have moved.
+    """A batch is in: how many events still wait, what it may have moved, and what it was.
 
-    Where nobody knows what, at a start and after a stop, `change` is None.
+    Where nobody knows what moved, at a start and after a stop, `change` is None.
     """
 
     behind: int
     change: Change | None
+    batch: Sequence[Told] = ()
 
 
 @dataclass
@@ -73,6 +75,7 @@ class Projection:
     switched: int = 0
     feed: Feed | None = None
     ahead: Batch = field(default_factory=Batch)
+    pace: Pace = field(default_factory=Pace)
 
     async def run(self) -> AsyncIterator[Folded]:
         """Fold batch after batch. Errors: Gap; Fenced; Unfoldable if `until` says not to wait."""
@@ -88,19 +91,16 @@ class Projection:
 
     async def _turn(self) -> Folded:
         try:
-            change = await self._fold()
+            return await self._fold()
         except Unfoldable as poison:
             await self._stand(poison)
             return Folded(1, None)
-        assert self.feed is not None, "a batch came from a feed"
-        return Folded(self.feed.behind + len(self.ahead.told), change)
 
-    async def _fold(self) -> Change:
+    async def _fold(self) -> Folded:
         """Write a batch, and meanwhile decode what is to be written after it."""
         if self.feed is None:
             self.feed = self.log.follow(self.done)
-        if not self.ahead.told and self.ahead.poison is None:
-            await self._take(self.feed)
+        await self._gather(self.feed)
         batch, self.ahead = self.ahead, Batch()
         if not batch.told:
             assert batch.poison is not None, "a batch without events has met a bad one"
@@ -110,10 +110,21 @@ class Projection:
             self.ahead.poison = batch.poison
             while self.feed.behind and not (writing.done() or self.ahead.is_full):
                 await self._take(self.feed)
-            return await writing
+            change = await writing
         finally:
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
+        return Folded(self.feed.behind + len(self.ahead.told), change, batch.told)
+
+    async def _gather(self, feed: Feed) -> None:
+        """Have the next batch: the first event, and where many come those of the next moment."""
+        if not self.ahead.told and self.ahead.poison is None:
+            await self._take(feed)
+        pause_s = self.pace.pause_s() if self.until is None else 0.0
+        if pause_s and not self.ahead.is_full:
+            await asyncio.sleep(pause_s)
+            if feed.behind:
+                await self._take(feed)
 
     async def _take(self, feed: Feed) -> None:
         came = await feed.take(BATCH_MAX - len(self.ahead.told))
@@ -130,11 +141,13 @@ class Projection:
                 raise Unfoldable(told[0].event.seq, error.reason) from error
             half = len(told) // 2
             first, second = await self._write(told[:half]), await self._write(told[half:])
-            return Change(first.boards | second.boards, first.is_due or second.is_due)
+            return first.and_then(second)
         self.done = told[-1].event.seq
         self.news.tell(self.done)
         behind = self.feed.behind + len(self.ahead.told) if self.feed is not None else 0
-        self.metrics.folded([one.event for one in told], behind)
+        events = [one.event for one in told]
+        self.news.hear(events, behind)
+        self.metrics.folded(events, behind)
         return change
 
     async def _stand(self, poison: Unfoldable) -> None:

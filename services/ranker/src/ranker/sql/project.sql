@@ -2,6 +2,15 @@
 -- Statements are planned once: by their keys, whatever the size of a batch, or of a fresh table.
 set plan_cache_mode = force_generic_plan;
 
+-- name: commit_lazily
+-- What Postgres lost when it was killed is folded again, for the checkpoint is lost with it.
+set synchronous_commit = off;
+
+-- name: claim
+-- The checkpoint moves from where the caller believes it is, or not at all.
+update checkpoint set seq = %(last)s where name = %(name)s and seq = %(after)s
+returning seq;
+
 -- name: load_submissions
 -- The submissions that a batch touches, directly, by their jobs, or by their runs.
 select to_json(found)::text
@@ -224,7 +233,7 @@ where submission <> all(%(touched)s::text[]);
 
 -- name: choose_entries
 -- Whoever was touched has a new best, or none: the fastest of their sources, of equals the first.
--- It returns the leaderboards that they stand on.
+-- It returns the leaderboards that are others since, or that somebody decided about.
 with place as (
     select problem, gpu, problem_number, account
     from result
@@ -253,6 +262,7 @@ with place as (
     using best
     where best.submission is null and entry.problem = best.problem and entry.gpu = best.gpu
       and entry.problem_number = best.problem_number and entry.account = best.account
+    returning entry.problem, entry.gpu, entry.problem_number
 ), chosen as (
     insert into entry (problem, problem_number, gpu, account, submission, number, source, runs,
                        score_us, error, freedom, delta, received_at)
@@ -267,8 +277,16 @@ with place as (
     where (entry.submission, entry.runs, entry.score_us, entry.error, entry.freedom, entry.delta)
           is distinct from (excluded.submission, excluded.runs, excluded.score_us, excluded.error,
                             excluded.freedom, excluded.delta)
+    returning problem, gpu, problem_number
 )
-select distinct problem, gpu, problem_number from place;
+select problem, gpu, problem_number from gone
+union
+select problem, gpu, problem_number from chosen
+union
+select result.problem, result.gpu, result.problem_number
+from result
+join moderation on moderation.submission = result.submission
+where result.submission = any(%(touched)s::text[]);
 
 -- name: boards_of_accounts
 -- The leaderboards that some accounts stand on.
@@ -503,7 +521,7 @@ join run on run.id = submission.run
 join problem on problem.slug = submission.problem and problem.number = submission.problem_number
 where submission.state = 'ranking'
 order by submission.number
-limit 100;
+limit %(limit)s;
 
 -- name: undecided_items
 -- Drafts that are due: verdicts without a result, and jobs that were given up.
@@ -521,7 +539,7 @@ join problem on problem.slug = rejudge.problem and problem.number = rejudge.to_n
 left join run on run.id = item.run
 where item.state in ('ranking', 'given_up')
 order by rejudge.seq, submission.number
-limit 100;
+limit %(limit)s;
 
 -- name: unpreviewed
 -- Rejudges whose drafts are all there.
