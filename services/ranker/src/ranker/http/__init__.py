@@ -11,6 +11,7 @@ from ranker.http.events import Histories
 from ranker.http.files import files
 from ranker.http.people import people, rejudges
 from ranker.http.problems import problems
+from ranker.http.stats import stats
 from ranker.http.submissions import Submissions
 from ranker.http.waiting import waiting
 from ranker.service import Alive, News, Reads
@@ -55,4 +56,5 @@ def application(
     people(app, reader, news)
     rejudges(app, reader, blobs, news)
     waiting(app, reader, news, live)
+    stats(app, reader)
     return app

@@ -404,3 +404,43 @@ select gpu from pool
 union
 select unnest(gpus) as gpu from problem
 limit 1000;
+
+-- name: stats
+-- How much there was to do since an instant, of a problem or of all.
+select count(id) as num_submissions, count(id) filter (where state <> 'finished') as sub_waiting,
+       count(distinct account) as num_users, count(distinct source) as num_unique_codes
+from submission
+where (%(since)s::timestamptz is null or received_at >= %(since)s)
+  and (%(problem)s::text is null or problem = %(problem)s);
+
+-- name: stats_by_gpu
+-- The runs since an instant by GPU type; delays from acceptance to start, all times in seconds.
+select submission.gpu, count(run.id) as num_run,
+       count(run.id) filter (where run.verdict = 'passed') as runs_passed,
+       count(run.id) filter (where result.is_eligible) as runs_scored,
+       count(run.id) filter (where submission.mode = 'ranked') as runs_secret,
+       coalesce(max(extract(epoch from run.started_at - submission.received_at)), 0)::float8
+           as max_delay,
+       coalesce(avg(extract(epoch from run.started_at - submission.received_at)), 0)::float8
+           as avg_delay,
+       coalesce(sum(run.took_s), 0)::float8 as total_runtime
+from run
+join submission on submission.id = run.submission
+left join result on result.submission = submission.id and result.run = run.id
+     and result.rejudge = ''
+where (%(since)s::timestamptz is null or submission.received_at >= %(since)s)
+  and (%(problem)s::text is null or submission.problem = %(problem)s)
+group by submission.gpu
+order by submission.gpu
+limit 1000;
+
+-- name: stats_by_account
+-- How many seconds each participant's runs took since an instant, the longest first.
+select submission.account, coalesce(sum(run.took_s), 0)::float8 as total
+from run
+join submission on submission.id = run.submission
+where (%(since)s::timestamptz is null or submission.received_at >= %(since)s)
+  and (%(problem)s::text is null or submission.problem = %(problem)s)
+group by submission.account
+order by total desc
+limit 1000;
