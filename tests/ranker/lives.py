@@ -153,9 +153,9 @@ class Life:
         )
 
 
-async def say(log: EventLog, agg: str, fact: Fact) -> int:
+async def say(log: EventLog, agg: str, fact: Fact, corr: str = "") -> int:
     """Append a fact to whatever is there; a verdict is signed with the agent's key."""
-    envelope = seal(fact, agg, Stamp(new_id(), T0, "service:test", "", ""))
+    envelope = seal(fact, agg, Stamp(new_id(), T0, "service:test", corr, ""))
     if isinstance(fact, events.RunCompleted):
         envelope = structs.replace(envelope, sig=await signature(log, agg, envelope.data))
     return await log.append(New(envelope, None))
@@ -205,4 +205,4 @@ async def live(log: EventLog, *lives: Life) -> None:
     """Say whole lives, one after the other."""
     for life in lives:
         for agg, fact in life.facts():
-            await say(log, agg, fact)
+            await say(log, agg, fact, life.id)

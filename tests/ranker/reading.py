@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
 
 from ranker.domain.eligibility import Demand
 from ranker.http import application
@@ -36,6 +37,7 @@ class Reads:
         self.log = log
         self.live = present
         self.blobs = MemoryBlobs()
+        self.app = FastAPI()
         self.dsn = ""
 
     async def named(self, account: str, name: str) -> None:
@@ -81,6 +83,7 @@ async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
         running(ranker_of(log, ReadModels(writing), news, reads.blobs, wanted)),
     ):
         app = application(Reading(connections), news, present, log.last, reads.blobs)
+        reads.app = app
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(
             transport=transport, base_url="http://ranker", headers=STAFF

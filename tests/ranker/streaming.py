@@ -1,0 +1,107 @@
+"""A reader of server-sent events over a real connection, which it may cut at any byte."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from starlette.types import ASGIApp
+
+from shared.http import serve
+
+
+@dataclass
+class Heard:
+    """What came: events with their places, notices without, and whether the end did."""
+
+    places: list[int] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
+    notices: list[tuple[str, Any]] = field(default_factory=list)
+    comments: int = 0
+    is_end: bool = False
+    retry_ms: int | None = None
+    text: bytes = b""
+
+    @property
+    def last(self) -> int:
+        """The place to go on from."""
+        return self.places[-1] if self.places else 0
+
+    def take(self, piece: bytes) -> None:
+        """Understand what came; an event that is not whole waits for its rest."""
+        *blocks, self.text = (self.text + piece).split(b"\n\n")
+        for block in blocks:
+            self._take(block.decode())
+
+    def cut(self) -> None:
+        """The connection is gone: what was not whole is forgotten."""
+        self.text = b""
+
+    def _take(self, block: str) -> None:
+        said = dict(line.partition(":")[::2] for line in block.split("\n"))
+        lines = {name: value.strip() for name, value in said.items()}
+        if "retry" in lines:
+            self.retry_ms = int(lines["retry"])
+        elif "" in lines:
+            self.comments += 1
+        elif "id" in lines:
+            assert json.loads(lines["data"])["id"] == int(lines["id"])
+            self.places.append(int(lines["id"]))
+            self.types.append(lines["event"])
+        elif lines["event"] == "end":
+            self.is_end = True
+        else:
+            self.notices.append((lines["event"], json.loads(lines["data"])))
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@asynccontextmanager
+async def served(app: ASGIApp) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """An application behind a real server: its address, and what ends it."""
+    port, stopping = free_port(), asyncio.Event()
+    serving = asyncio.create_task(serve(app, "127.0.0.1", port, stopping))
+    url = f"http://127.0.0.1:{port}"
+    try:
+        await _is_up(url)
+        yield url, stopping
+    finally:
+        stopping.set()
+        await asyncio.wait_for(serving, 20)
+
+
+async def _is_up(url: str) -> None:
+    async with asyncio.timeout(10), httpx.AsyncClient() as http:
+        while True:
+            try:
+                await http.get(url)
+            except httpx.TransportError:
+                await asyncio.sleep(0.01)
+            else:
+                return
+
+
+async def listen(
+    http: httpx.AsyncClient, url: str, heard: Heard, bytes_max: int | None = None
+) -> Heard:
+    """Go on listening until the stream ends, or the connection is cut after so many bytes."""
+    headers = {"Last-Event-ID": str(heard.last)} if heard.last else {}
+    left = bytes_max
+    async with http.stream("GET", url, headers=headers) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        async for piece in answer.aiter_raw():
+            heard.take(piece if left is None else piece[:left])
+            left = None if left is None else left - len(piece)
+            if left is not None and left <= 0:
+                break
+    heard.cut()
+    return heard

@@ -1,0 +1,201 @@
+"""Who sees what: closed leaderboards, others' submissions, sources after the deadline."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from shared import events, subjects
+from shared.clock import now
+from shared.testing import eventually
+from tests.ranker.lives import Life, say
+from tests.ranker.reading import Reads, as_, reading
+
+pytestmark = pytest.mark.server
+CLOSED = events.LeaderboardChanged(visibility="closed", reason="a contest")
+LISTS = ("problems", "leaderboards", "submissions")
+PAGES = (
+    "problems/identity",
+    "problems/identity/files/task.py",
+    "leaderboards/identity/CPU",
+    "leaderboards/identity/CPU/records",
+    "leaderboards/identity/CPU/history",
+    "leaderboards/identity/CPU/history?participant=Ada",
+    "participants/Ada/history?problem=identity&gpu=CPU",
+)
+SECRETS = ("kernel.py", "nul ", "hello ", "size=1", "profile.json", "log.txt")
+
+
+@pytest.fixture
+async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
+    async with reading(postgres_dsn) as found:
+        await found.named("ada", "Ada")
+        await found.named("grace", "Grace")
+        yield found
+
+
+async def settled(reads: Reads) -> None:
+    async def is_folded() -> bool:
+        seq = (await reads.get("queue"))["as_of"]
+        return bool(seq == await reads.log.last())
+
+    await eventually(is_folded, within_s=10)
+
+
+async def change(
+    reads: Reads, fact: events.LeaderboardChanged | events.LeaderboardArchived
+) -> None:
+    await say(reads.log, subjects.problem("identity"), fact)
+    await settled(reads)
+
+
+async def status(reads: Reads, path: str, headers: dict[str, str]) -> int:
+    return (await reads.http.get(f"/v1/{path}", headers=headers)).status_code
+
+
+async def items(reads: Reads, path: str, headers: dict[str, str]) -> list[Any]:
+    answer = await reads.http.get(f"/v1/{path}", headers=headers)
+    assert answer.status_code == 200, answer.text
+    found: list[Any] = answer.json()["items"]
+    return found
+
+
+async def test_a_closed_board_is_there_for_members_and_staff_alone(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1"))
+    await change(reads, CLOSED)
+    number = found["number"]
+    pages = (*PAGES, *(f"submissions/{number}{rest}" for rest in ("", "/cases", "/events")))
+    pages = (*pages, f"submissions/{number}/files/log.txt", f"compare?a={number}&b={number}")
+    for who in (as_(None), as_("grace"), as_("ada")):
+        assert [await status(reads, page, who) for page in pages] == [404] * len(pages)
+        assert [await items(reads, one, who) for one in LISTS] == [[], [], []]
+    assert all([await items(reads, one, as_("grace", "identity")) for one in LISTS])
+    assert await status(reads, f"submissions/{number}", as_("grace", "identity")) == 200
+
+
+async def test_a_closed_board_is_unknown_in_the_words_of_one_that_is_not(reads: Reads) -> None:
+    await change(reads, CLOSED)
+    said = []
+    for slug in ("identity", "nothing1"):
+        answer = (await reads.http.get(f"/v1/problems/{slug}", headers=as_(None))).json()
+        said.append((answer["code"], answer["detail"].replace(slug, "x")))
+    assert said[0] == said[1]
+
+
+async def test_of_others_a_ranked_submission_shows_a_summary(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1"))
+    path = f"/v1/submissions/{found['number']}"
+    answer = await reads.http.get(path, headers=as_("grace"))
+    shown = answer.json()
+    assert (shown["participant"], shown["ranking"]["rank"], shown["verdict"]) == (
+        "Ada",
+        1,
+        "passed",
+    )
+    assert not [word for word in SECRETS if word in answer.text]
+    assert not any(line["note"] or line["actor"] for line in shown["timeline"])
+    listed = (await reads.http.get("/v1/submissions", headers=as_("grace"))).text
+    assert "kernel.py" not in listed
+    for rest in ("/cases", "/files/log.txt", "?source=true"):
+        assert (await reads.http.get(path + rest, headers=as_("grace"))).status_code == 403
+    told = await reads.http.get(
+        f"{path}/events", headers=as_("grace") | {"Accept": "application/json"}
+    )
+    assert not [word for word in SECRETS if word in told.text]
+
+
+async def test_of_others_nothing_but_what_is_ranked_exists(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1", mode="test"))
+    path = f"submissions/{found['number']}"
+    assert await status(reads, path, as_("grace")) == 404
+    assert await items(reads, "submissions", as_("grace")) == []
+    assert await status(reads, path, as_("ada")) == 200
+    assert len(await items(reads, "submissions", as_("ada"))) == 1
+
+
+async def test_a_source_is_everybodys_after_the_deadline_and_never_before(reads: Reads) -> None:
+    blob = await reads.blobs.put(b"the source")
+    (found,) = await reads.ended(Life("s1", source=blob.digest))
+    path = f"submissions/{found['number']}?source=true"
+    mine = await reads.http.get(f"/v1/{path}", headers=as_("ada"))
+    assert mine.json()["source"] == "the source"
+    assert await status(reads, path, as_(None)) == 403
+    for hours, expected in ((1, 403), (-1, 200)):
+        at = now() + timedelta(hours=hours)
+        moved = events.LeaderboardChanged(
+            visibility=None, reason="", has_deadline=True, deadline_at=at
+        )
+        await change(reads, moved)
+        assert await status(reads, path, as_(None)) == expected
+    (entry,) = await items(reads, "leaderboards/identity/CPU", as_(None))
+    assert entry["source_visible"] is True
+
+
+async def test_a_hidden_case_says_its_verdict_and_nothing_else(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1"))
+    (case,) = await reads.get(f"submissions/{found['number']}/cases")
+    assert (case["visibility"], case["name"]) == ("public", "size=1")
+    life = Life("s2")
+    hidden = [
+        events.CaseResult(
+            name="size=7", stage="hidden_check", verdict="wrong_answer", is_hidden=True
+        )
+    ]
+    for agg, fact in life.facts():
+        if isinstance(fact, events.RunCompleted):
+            fact = replace(fact, cases=hidden, verdict="wrong_answer")  # noqa: PLW2901
+        await say(reads.log, agg, fact, life.id)
+    await settled(reads)
+
+    async def over() -> Any:
+        found = await items(reads, "submissions?state=finished", as_("ada"))
+        return found[0] if len(found) == 2 else None
+
+    number = (await eventually(over, within_s=10))["number"]
+    for path in (f"submissions/{number}", f"submissions/{number}/cases"):
+        answer = await reads.http.get(f"/v1/{path}", headers=as_("ada"))
+        assert "size=7" not in answer.text
+        assert "wrong_answer" in answer.text
+
+
+async def test_what_operators_decide_is_shown_to_whom_it_is_about(reads: Reads) -> None:
+    await reads.ended(Life("s1"))
+    held = events.SubmissionHeld(rule="r", reason="look")
+    await say(reads.log, subjects.moderation("s1"), held)
+    await settled(reads)
+    assert len(await items(reads, "moderation", as_("ada"))) == 1
+    assert await items(reads, "moderation", as_("grace")) == []
+    assert await items(reads, "moderation", as_(None)) == []
+
+
+async def test_an_archived_board_is_listed_when_it_is_asked_for(reads: Reads) -> None:
+    await change(reads, events.LeaderboardArchived(reason="over"))
+    assert await items(reads, "problems", as_(None)) == []
+    (found,) = await items(reads, "problems?state=archived", as_(None))
+    assert found["state"] == "archived"
+    assert await status(reads, "leaderboards/identity/CPU", as_(None)) == 200
+
+
+async def test_a_withdrawn_submission_is_off_its_board_and_says_so(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1"))
+    await say(reads.log, subjects.moderation("s1"), events.SubmissionWithdrawn(reason="mine"))
+    await settled(reads)
+    assert await reads.board() == []
+    page = await reads.get(f"submissions/{found['number']}")
+    assert (page["ranking"]["status"], page["ranking"]["code"]) == ("removed", "withdrawn")
+    assert (await items(reads, "submissions", as_("ada")))[0]["is_withdrawn"] is True
+
+
+async def test_nobody_is_told_what_the_keys_of_a_run_were(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1"))
+    assert "key" not in found
+    assert found["key_commit"] == "k"
+
+
+async def test_a_header_that_cannot_be_read_makes_nobody_of_its_sender(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1", mode="test"))
+    for text in ("", "{", '{"is_staff": "yes"}', "null", "[]"):
+        who = {"Warpboard-Reader": text}
+        assert await status(reads, f"submissions/{found['number']}", who) == 404

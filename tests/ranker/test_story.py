@@ -1,0 +1,73 @@
+"""What readers are told of each event of a submission."""
+
+from msgspec import structs
+
+from ranker.domain.story import FIELDS, OTHERS, story
+from shared import events, subjects
+from shared.event_log import Recorded
+from shared.events import CATALOGUE, Fact, SubmissionFinished
+from shared.wire import Stamp, seal
+from tests.ranker.lives import T0, Life
+
+
+def recorded(*facts: tuple[str, Fact]) -> list[Recorded]:
+    stamp = Stamp("e", T0, "service:test", "s1", "")
+    return [Recorded(seq, seal(fact, agg, stamp)) for seq, (agg, fact) in enumerate(facts, 1)]
+
+
+def ended(**said: object) -> list[Recorded]:
+    plain: dict[str, object] = {"outcome": "passed", "is_eligible": True, "code": "ranked"}
+    fact = SubmissionFinished(**(plain | {"reason": "", "score_us": 5.0} | said))  # type: ignore[arg-type]
+    return recorded((subjects.submission("s1"), fact))
+
+
+def name(mode: str = "ranked", **said: object) -> str:
+    (told,) = story(ended(**said), mode, is_own=True)
+    return str(told["type"])
+
+
+def test_what_is_told_has_its_place_in_the_log_and_holes_never_shift() -> None:
+    history = recorded(*Life("s1").facts())
+    own = story(history, "ranked", is_own=True)
+    others = story(history, "ranked", is_own=False)
+    assert [one["id"] for one in own] == [1, 2, 3, 5, 6, 7]
+    places = {one["id"]: one["type"] for one in own}
+    assert {one["id"]: one["type"] for one in others}.items() <= places.items()
+    assert {"SubmissionReceived", "JobAssigned", "StageCompleted"} <= set(places.values())
+
+
+def test_an_end_is_named_by_what_was_decided() -> None:
+    assert name() == "SubmissionRanked"
+    assert name(is_eligible=False, code="check_failed") == "SubmissionNotRanked"
+    assert name(is_held=True) == "SubmissionHeld"
+    assert name(outcome="cancelled", is_eligible=False) == "SubmissionCancelled"
+    assert name("test", is_eligible=False) == "SubmissionEnded"
+
+
+def test_an_end_says_so_with_its_score_in_seconds() -> None:
+    (told,) = story(ended(), "ranked", is_own=False)
+    assert (told["is_over"], told["eligible"], told["score"]) == (True, True, 5e-6)
+
+
+def test_others_are_told_no_more_than_the_owner_and_no_texts() -> None:
+    for type_, names in OTHERS.items():
+        assert set(names) <= set(FIELDS[type_])
+        assert not {"reason", "rule", "name", "agent"} & set(names)
+
+
+def test_every_field_that_is_told_is_one_of_its_event() -> None:
+    for type_, names in FIELDS.items():
+        assert set(names) <= set(CATALOGUE[type_].__struct_fields__), type_
+
+
+def test_no_key_source_or_case_of_a_run_is_told() -> None:
+    told = str(story(recorded(*Life("s1").facts()), "ranked", is_own=True))
+    assert "size=1" not in told
+    assert "'key'" not in told
+    assert "digest" not in told
+
+
+def test_an_event_that_nobody_can_read_is_told_to_nobody() -> None:
+    (event,) = recorded((subjects.submission("s1"), events.SubmissionCancelRequested(reason="")))
+    broken = structs.replace(event.envelope, v=99)
+    assert story([event._replace(envelope=broken)], "ranked", is_own=True) == []

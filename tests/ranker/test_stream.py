@@ -1,0 +1,172 @@
+"""The live history of a submission over real connections: cut, resumed, slow, and at an end."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from random import Random
+
+import httpx
+import pytest
+
+from shared import events, subjects
+from shared.testing import eventually
+from tests.ranker.lives import Life, say
+from tests.ranker.reading import STAFF, Reads, as_, reading
+from tests.ranker.streaming import Heard, listen, served
+
+pytestmark = pytest.mark.server
+CUTS = 100
+
+
+class Line:
+    """The read API behind a real server."""
+
+    def __init__(self, reads: Reads, url: str, stopping: asyncio.Event) -> None:
+        self.reads = reads
+        self.url = url
+        self.stopping = stopping
+        self.http = httpx.AsyncClient(headers=STAFF, timeout=10)
+
+    def events(self, number: int) -> str:
+        """Where a submission's history is."""
+        return f"{self.url}/v1/submissions/{number}/events"
+
+    async def received(self, life: Life) -> int:
+        """The number of a submission that has just begun."""
+        for agg, fact in life.facts()[:2]:
+            await say(self.reads.log, agg, fact, life.id)
+
+        async def number() -> int | None:
+            items = (await self.reads.get("submissions"))["items"]
+            return next((one["number"] for one in items if one["id"] == life.id), None)
+
+        found = await eventually(number, within_s=10)
+        assert found is not None
+        return found
+
+    async def go_on(self, life: Life) -> None:
+        """Say the rest of its life."""
+        for agg, fact in life.facts()[2:]:
+            await say(self.reads.log, agg, fact, life.id)
+
+
+@pytest.fixture
+async def line(postgres_dsn: str) -> AsyncIterator[Line]:
+    async with reading(postgres_dsn) as reads, served(reads.app) as (url, stopping):
+        found = Line(reads, url, stopping)
+        try:
+            yield found
+        finally:
+            await found.http.aclose()
+
+
+async def test_a_stream_tells_what_was_then_what_happens_and_ends(line: Line) -> None:
+    life = Life("s1")
+    number = await line.received(life)
+    listening = asyncio.create_task(listen(line.http, line.events(number), Heard()))
+    await line.go_on(life)
+    heard = await asyncio.wait_for(listening, 10)
+    assert heard.retry_ms == 2000
+    assert heard.is_end
+    assert heard.types[0] == "SubmissionReceived"
+    assert heard.types[-1] == "SubmissionRanked"
+    assert heard.places == sorted(set(heard.places))
+
+
+async def test_a_hundred_cuts_lose_nothing_and_repeat_nothing(line: Line) -> None:
+    life, chance = Life("s1"), Random(5)
+    number = await line.received(life)
+    agg = subjects.submission(life.id)
+    for turn in range(120):
+        asked = events.SubmissionCancelRequested(reason=f"turn {turn}")
+        await say(line.reads.log, agg, asked, life.id)
+    heard = Heard()
+    talking = asyncio.create_task(line.go_on(life))
+    for _ in range(CUTS):
+        await listen(line.http, line.events(number), heard, chance.randrange(1, 700))
+    await talking
+    while not heard.is_end:
+        await asyncio.wait_for(listen(line.http, line.events(number), heard), 10)
+    whole = await line.http.get(line.events(number), headers={"Accept": "application/json"})
+    assert heard.places == [one["id"] for one in whole.json()]
+    assert heard.types == [one["type"] for one in whole.json()]
+    assert len(heard.places) > 120
+
+
+async def test_after_the_end_one_is_given_the_rest_and_the_end(line: Line) -> None:
+    (found,) = await line.reads.ended(Life("s1"))
+    url = line.events(found["number"])
+    whole = await listen(line.http, url, Heard())
+    middle = whole.places[2]
+    rest = await listen(line.http, f"{url}?after={middle}", Heard())
+    assert rest.is_end
+    assert rest.places == whole.places[3:]
+    none = await listen(line.http, f"{url}?after={whole.last}", Heard())
+    assert (none.is_end, none.places) == (True, [])
+
+
+async def test_every_reader_sees_the_same_numbers(line: Line) -> None:
+    (found,) = await line.reads.ended(Life("s1"))
+    url = line.events(found["number"])
+    mine = await listen(line.http, url, Heard())
+    async with httpx.AsyncClient(headers=as_("grace"), timeout=10) as http:
+        others = await listen(http, url, Heard())
+    assert set(others.places) < set(mine.places)
+    assert others.is_end
+    assert others.last == mine.last
+
+
+async def test_what_is_kept_nowhere_is_told_without_a_place(line: Line) -> None:
+    life = Life("s1")
+    number = await line.received(life)
+    line.reads.live.progress[life.id] = {"stage": "time", "case": "x", "done": 1, "total": 2}
+    heard = Heard()
+    listening = asyncio.create_task(listen(line.http, line.events(number), heard))
+    await eventually(lambda: len(heard.notices) >= 2, within_s=10)
+    await line.go_on(life)
+    await asyncio.wait_for(listening, 10)
+    assert {name for name, _ in heard.notices} == {"progress", "queue"}
+
+
+async def test_a_hundred_readers_are_told_at_once(line: Line) -> None:
+    life = Life("s1")
+    number = await line.received(life)
+    limits = httpx.Limits(max_connections=100)
+    async with httpx.AsyncClient(headers=STAFF, timeout=20, limits=limits) as http:
+        heard = [Heard() for _ in range(100)]
+        readers = [asyncio.create_task(listen(http, line.events(number), one)) for one in heard]
+        await eventually(lambda: all(one.places for one in heard), within_s=20)
+        await line.go_on(life)
+        await asyncio.wait_for(asyncio.gather(*readers), 20)
+    assert len({tuple(one.places) for one in heard}) == 1
+    assert all(one.is_end for one in heard)
+
+
+async def test_the_end_of_the_process_ends_streams_without_an_end(line: Line) -> None:
+    number = await line.received(Life("s1"))
+    heard = Heard()
+    listening = asyncio.create_task(listen(line.http, line.events(number), heard))
+    await eventually(lambda: len(heard.places) == 2, within_s=10)
+    began = time.monotonic()
+    line.stopping.set()
+    await asyncio.wait_for(listening, 5)
+    assert time.monotonic() - began < 5
+    assert not heard.is_end
+
+
+@pytest.mark.parametrize(
+    ("query", "headers"),
+    [("?after=x", {}), ("?after=-1", {}), ("", {"Last-Event-ID": "nonsense"}), ("?after=1e3", {})],
+)
+async def test_a_place_that_is_none_is_refused(
+    line: Line, query: str, headers: dict[str, str]
+) -> None:
+    (found,) = await line.reads.ended(Life("s1"))
+    answer = await line.http.get(line.events(found["number"]) + query, headers=headers)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["code"] == "invalid_request"
+
+
+async def test_a_history_that_is_not_there_is_refused_at_once(line: Line) -> None:
+    answer = await line.http.get(line.events(12345))
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_submission")
