@@ -36,12 +36,12 @@ docs: install ## Write the generated pages anew
 test-fast: install ## Tests that need no server and no GPU
 	pytest -q -m "not server and not gpu"
 
-# These look at clocks, or fill a whole machine: they have it for themselves.
-ALONE := tests/cheats tests/devices tests/harness tests/sandbox tests/timing tests/toolchains
+# A test waits more than it works: two workers keep a core busy. What is marked `alone` comes after.
+WORKERS ?= 4
 
 test: install ## Every test this machine can run; skips say what is missing
-	pytest -rs -n 2 --dist loadfile $(ALONE:%=--ignore=%)
-	pytest -rs $(ALONE)
+	pytest -rs -m "not alone" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	pytest -rs -m alone tests
 
 up: install ## The platform on this machine, until Ctrl-C
 	warpboard up

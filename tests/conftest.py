@@ -1,6 +1,7 @@
 """One nats-server and one Postgres for all tests that ask; a skip says what is missing."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,19 @@ from shared.postgres import empty_database
 from shared.servers import nats, postgresql
 from shared.servers.nats import NatsServer
 from shared.testing import nats_server, postgres_database, postgres_server
+
+
+def _limit_s(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker else 0.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with the longest limits come first, for whatever is begun last is waited for."""
+    limits_s: dict[Path, float] = {}
+    for item in items:
+        limits_s[item.path] = max(limits_s.get(item.path, 0.0), _limit_s(item))
+    items.sort(key=lambda item: (-limits_s[item.path], "system" not in item.path.parts))
 
 
 def _need_nats() -> None:

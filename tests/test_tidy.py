@@ -4,9 +4,9 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-import pytest
 from docs.generate import page as events_page
 
 from shared.events import CATALOGUE
@@ -41,6 +41,7 @@ def where(path: Path, line: int, what: str) -> str:
     return f"{path.relative_to(ROOT)}:{line}: {what}"
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -51,28 +52,29 @@ def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionD
             yield node
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *TESTS], ids=lambda p: str(p.relative_to(ROOT)))
-def test_a_file_and_its_functions_are_short(path: Path) -> None:
+def test_a_file_and_its_functions_are_short() -> None:
     found = []
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    if lines > FILE_LINES_MAX:
-        found.append(where(path, lines, f"{lines} lines: split along a seam"))
-    for function in functions(parsed(path)):
-        length = (function.end_lineno or function.lineno) - function.lineno + 1
-        if length > FUNCTION_LINES_MAX:
-            found.append(where(path, function.lineno, f"{function.name} has {length} lines: split"))
+    for path in (*SOURCES, *TESTS):
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        if lines > FILE_LINES_MAX:
+            found.append(where(path, lines, f"{lines} lines: split along a seam"))
+        for function in functions(parsed(path)):
+            length = (function.end_lineno or function.lineno) - function.lineno + 1
+            if length > FUNCTION_LINES_MAX:
+                said = f"{function.name} has {length} lines: split"
+                found.append(where(path, function.lineno, said))
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_public_things_say_what_they_promise(path: Path) -> None:
-    tree = parsed(path)
+def test_public_things_say_what_they_promise() -> None:
     found = []
-    if not ast.get_docstring(tree):
-        found.append(where(path, 1, "the module opens with no sentence"))
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found += _undocumented(path, node)
+    for path in SOURCES:
+        tree = parsed(path)
+        if not ast.get_docstring(tree):
+            found.append(where(path, 1, "the module opens with no sentence"))
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found += _undocumented(path, node)
     assert not found, "\n".join(found)
 
 
@@ -92,29 +94,26 @@ def _undocumented(
     return found
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_importing_does_nothing(path: Path) -> None:
-    found = []
-    for node in parsed(path).body:
-        if isinstance(node, ast.If):  # `if __name__ == "__main__"`
-            continue
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            found.append(where(path, node.lineno, "a call at import: wire it in __main__"))
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            found += [
-                where(path, call.lineno, f"{ast.unparse(call)[:60]} runs at import")
-                for call in ast.walk(node.value)
-                if isinstance(call, ast.Call) and not HARMLESS_AT_IMPORT.match(ast.unparse(call))
-            ]
+def test_importing_does_nothing() -> None:
+    found = [said for path in SOURCES for node in parsed(path).body for said in _calls(path, node)]
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_only_settings_read_the_environment(path: Path) -> None:
-    if path.name == "settings.py":
-        return
+def _calls(path: Path, node: ast.stmt) -> Iterator[str]:
+    """What a statement of a module calls when that is imported; `if __name__ == ...` may."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        yield where(path, node.lineno, "a call at import: wire it in __main__")
+    if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        for call in ast.walk(node.value):
+            if isinstance(call, ast.Call) and not HARMLESS_AT_IMPORT.match(ast.unparse(call)):
+                yield where(path, call.lineno, f"{ast.unparse(call)[:60]} runs at import")
+
+
+def test_only_settings_read_the_environment() -> None:
     found = [
         where(path, node.lineno, "reads the environment: ask for it in settings.py")
+        for path in SOURCES
+        if path.name != "settings.py"
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
@@ -124,10 +123,10 @@ def test_only_settings_read_the_environment(path: Path) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_no_python_string_is_a_sql_program(path: Path) -> None:
+def test_no_python_string_is_a_sql_program() -> None:
     found = [
         where(path, node.lineno, "SQL in Python: put it into sql/*.sql")
+        for path in SOURCES
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
@@ -137,21 +136,23 @@ def test_no_python_string_is_a_sql_program(path: Path) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path", HARNESS, ids=lambda p: str(p.relative_to(ROOT)))
-def test_the_harness_stands_on_the_standard_library_alone(path: Path) -> None:
-    found = []
-    for node in ast.walk(parsed(path)):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        found += [
-            where(path, getattr(node, "lineno", 0), f"imports {name}")
-            for name in names
-            if name.partition(".")[0] not in {*STANDARD, "harness"}
-        ]
+def test_the_harness_stands_on_the_standard_library_alone() -> None:
+    found = [
+        where(path, getattr(node, "lineno", 0), f"imports {name}")
+        for path in HARNESS
+        for node in ast.walk(parsed(path))
+        for name in _imported(node)
+        if name.partition(".")[0] not in {*STANDARD, "harness"}
+    ]
     assert not found, "\n".join(found)
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        return [node.module or ""]
+    return []
 
 
 def test_the_harness_package_itself_imports_nothing() -> None:

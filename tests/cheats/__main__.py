@@ -59,7 +59,8 @@ def _round(wish: argparse.Namespace, launcher: str, level: str) -> Counter[str]:
     wanted = [named(name) for name in wish.names] or corpus()
     options = {"launcher": launcher, "level": level, "without": wish.without}
     with tempfile.TemporaryDirectory() as folder, Trials(Path(folder), **options) as trials:
-        alone = alone_us(trials.run(named("honest")))
+        is_any_timed = any(one.is_timed for one in wanted)
+        alone = alone_us(trials.run(named("honest"))) if is_any_timed else 0.0
         return Counter(_row(trials, one, (launcher, level), alone) for one in wanted)
 
 

@@ -24,7 +24,8 @@ class Cheat:
     a row, `at_once` in how many sandboxes at one time. What has to be in the log and in the report
     is `prints` and `says`; `never_prints` and `never_says` may not be there. `time_us_min` bounds
     its times, most calls that take `slow_us` must count, and `check: no_gain` compares every call
-    with the time that its work takes alone.
+    with the time that its work takes alone. `alone` says why nothing may run beside it, though it
+    is not timed.
     """
 
     path: Path
@@ -54,6 +55,16 @@ class Cheat:
     def key(self) -> str | None:
         """The run's key, if it must be known; its text may not stand in the file."""
         return self.header["key_reversed"][::-1] if "key_reversed" in self.header else None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it may pass with a time, which a busy machine would make a longer one."""
+        return self.mode != "test" and "passed" in self.verdicts
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nothing may run beside it."""
+        return self.is_timed or "alone" in self.header
 
     def like(self, **words: str) -> "Cheat":
         """The same submission with other words in its header."""

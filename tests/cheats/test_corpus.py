@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from harness.entry import Isolation, isolation
 
@@ -27,6 +28,23 @@ LINES = {
     *("M01", "M02", "M04"),
 }
 ROOT = HERE.parent.parent
+
+
+def marked(one: Cheat) -> ParameterSet:
+    """A cheat as a parameter; some want the machine for themselves."""
+    return pytest.param(one, id=one.name, marks=[pytest.mark.alone] if one.is_alone else [])
+
+
+def rounds() -> Iterator[ParameterSet]:
+    """Who a lesser machine is played by, its level, and some cheats: the quick ones, the others."""
+    for disguise, level, some in (
+        ("user", "medium", CORPUS[1::3]),
+        ("pod", "weak", CORPUS[2::3]),
+    ):
+        for is_alone, marks in ((False, []), (True, [pytest.mark.alone])):
+            names = [one.name for one in some if one.is_alone == is_alone]
+            called = f"{disguise}{' alone' if is_alone else ''}"
+            yield pytest.param(disguise, level, names, id=called, marks=marks)
 
 
 def test_every_line_of_the_catalogue_has_a_cheat() -> None:
@@ -70,40 +88,36 @@ def test_a_machine_where_we_are_root_is_strong(here: Isolation) -> None:
     assert here.level == "strong", here.missing
 
 
+@pytest.mark.alone
 def test_the_honest_control_passes_with_its_true_time(zygote: Trials, alone: float) -> None:
     (ended,) = zygote.run(named("honest"))
     assert ended.report.verdict == "passed", ended.report
     assert min(ended.samples_us) >= (1 - GAIN_MAX) * alone
 
 
-@pytest.mark.parametrize("one", CORPUS, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", [marked(one) for one in CORPUS])
 def test_a_cheat_ends_as_its_header_says(
-    one: Cheat, zygote: Trials, alone: float, here: Isolation
+    one: Cheat, zygote: Trials, here: Isolation, request: pytest.FixtureRequest
 ) -> None:
-    _try(one, zygote, alone, here)
+    _try(one, zygote, here, request)
 
 
-@pytest.mark.parametrize("one", SECOND, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", [marked(one) for one in SECOND])
 def test_a_cheat_ends_no_better_under_bubblewrap(
-    one: Cheat, bubblewrap: Trials, alone: float, here: Isolation
+    one: Cheat, bubblewrap: Trials, here: Isolation, request: pytest.FixtureRequest
 ) -> None:
-    _try(one, bubblewrap, alone, here)
+    _try(one, bubblewrap, here, request)
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(
-    ("disguise", "level", "some"),
-    [("user", "medium", CORPUS[1::3]), ("pod", "weak", CORPUS[2::3])],
-    ids=["an ordinary user", "a pod without privileges"],
-)
+@pytest.mark.parametrize(("disguise", "level", "names"), [*rounds()])
 def test_cheats_end_no_better_where_walls_are_missing(
-    disguise: str, level: str, some: list[Cheat]
+    disguise: str, level: str, names: list[str]
 ) -> None:
     if os.getuid() != 0:
         pytest.skip("not root, who alone can become somebody else")
     command = [sys.executable, "-m", f"tests.sandbox.disguise.{disguise}", sys.executable]
     words = ["-m", "tests.cheats", "--launcher", "zygote", "--level", level]
-    names = [one.name for one in some]
     done = subprocess.run(
         [*command, *words, *names], check=False, cwd=ROOT, capture_output=True, text=True
     )
@@ -123,8 +137,9 @@ def test_a_killed_supervisor_takes_the_submission_along(zygote: Trials) -> None:
     assert ended.report.verdict == "passed"
 
 
-def _try(one: Cheat, trials: Trials, alone: float, here: Isolation) -> None:
+def _try(one: Cheat, trials: Trials, here: Isolation, request: pytest.FixtureRequest) -> None:
     if not one.holds_at(here.level, "zygote"):
         pytest.skip(f"this machine is {here.level}: {[wall.mend for wall in here.missing]}")
+    alone: float = request.getfixturevalue("alone") if one.is_timed else 0.0
     assert not faults(one, trials.run(one), alone)
     assert trials.bystanders.are_well

@@ -88,6 +88,7 @@ def test_a_wrong_answer_passes_without_the_defence(defence: str, name: str, whol
     assert ended(one, defences={defence: False}).report.verdict == "passed"
 
 
+@pytest.mark.alone
 def test_work_after_the_answer_is_free_under_an_early_stop(whole: Trials) -> None:
     early, lax = named("done_early_quiet").like(**LARGE), {"stops_after_snapshot": False}
     (honest,) = whole.run(named("honest").like(**LARGE))
@@ -98,6 +99,7 @@ def test_work_after_the_answer_is_free_under_an_early_stop(whole: Trials) -> Non
     assert min(free.samples_us) < 0.5 * min(honest.samples_us)
 
 
+@pytest.mark.alone
 def test_peeking_gains_under_a_late_start(whole: Trials) -> None:
     """On a busy machine the supervisor may lose its core between two statements."""
     require_root()
@@ -114,6 +116,7 @@ def test_peeking_gains_under_a_late_start(whole: Trials) -> None:
     assert is_faster
 
 
+@pytest.mark.alone
 def test_slow_calls_hide_in_waits_where_work_is_not_weighed(whole: Trials) -> None:
     require_root()
     slow = named("slow_in_waits")

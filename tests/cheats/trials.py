@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from harness.sandbox.processes import descendants, parent_of
+from tests.harness.host import beneath, children
 
 from .corpus import Cheat, write_problem
 
@@ -61,10 +62,12 @@ class Bystanders:
         environment = {**os.environ, "WARPBOARD_TEST_SECRET": SECRET}
         self._process = subprocess.Popen([sys.executable, "-c", _SLEEP], env=environment)
         self._socket = socket.socket(socket.AF_UNIX)
-        # Another suite on this machine may hold the name already, and serves as well.
-        with contextlib.suppress(OSError):
-            self._socket.bind(BYSTANDER)
-            self._socket.listen()
+        # Another suite on this machine may hold the name already: then it gets a longer one.
+        for name in (BYSTANDER, f"{BYSTANDER}-{os.getpid()}-{id(self)}"):
+            with contextlib.suppress(OSError):
+                self._socket.bind(name)
+                break
+        self._socket.listen()
         (folder / "other_submission.py").write_text(f"# {SECRET}\n")
         os.environ["WARPBOARD_TEST_SECRET"] = SECRET
 
@@ -92,6 +95,8 @@ class Trials:
         self._runner = asyncio.Runner()
         self._harnesses: list[Harness] = []
         self._seen: set[int] = set()
+        # What earlier tests of this process left running, a platform say, goes on meanwhile.
+        self._others = set(children())
         self._meanwhile: Callable[[str], None] = lambda _: None
         folder.chmod(0o755)
         self.bystanders = Bystanders(folder)
@@ -118,9 +123,12 @@ class Trials:
         """The processes that the harness stands on."""
         return [pid for pid in _lasting() if b"harness.supervisor" in _command(pid)]
 
+    def _beneath(self) -> set[int]:
+        return beneath(set(children()) - self._others)
+
     async def _run(self, one: Cheat) -> list[Ended]:
         at_once = int(one.number("at_once", 1))
-        there = set(descendants(os.getpid()))
+        there = self._beneath()
         while len(self._harnesses) < at_once:
             self._harnesses.append(Harness(**self._options))
         some = self._harnesses[:at_once]
@@ -155,7 +163,7 @@ class Trials:
             nonlocal level, tier
             if isinstance(message, Started):
                 level, tier = message.level, message.tier
-            self._seen.update(descendants(os.getpid()))
+            self._seen.update(self._beneath())
             if isinstance(message, Progress):
                 self._meanwhile(message.stage)
 
@@ -174,7 +182,7 @@ class Trials:
         """Processes that a run has started, or that are new beneath us, and do not end."""
         until = time.monotonic() + _GONE_S_MAX
         while True:
-            suspects = self._seen.union(descendants(os.getpid())) - _lasting() - there
+            suspects = (self._seen | self._beneath()) - _lasting() - there
             left = [pid for pid in suspects if _is_alive(pid)]
             if not left or time.monotonic() > until:
                 return left

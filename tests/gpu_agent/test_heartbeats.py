@@ -4,10 +4,13 @@ import asyncio
 import random
 
 import msgspec
+import pytest
 from bench.noop_agent import NoopRuns
 
 from shared.testing import eventually
 from tests.gpu_agent.world import HONEST, World, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 RUNS = 20
 

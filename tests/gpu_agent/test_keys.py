@@ -12,6 +12,8 @@ from shared.signing import load_key, public_key, verify
 from shared.wire import decode
 from tests.gpu_agent.world import HONEST, World, serving
 
+shares_a_harness = pytest.mark.asyncio(loop_scope="module")
+
 # A submission that says what it finds where the key lies, in any folder that it can look into.
 THIEF = b"""
 import os, sys
@@ -35,6 +37,7 @@ def custom_kernel(data):
 """
 
 
+@shares_a_harness
 async def test_a_verdict_is_signed_for_its_run_and_its_token(world: World) -> None:
     agent = world.agent()
     async with serving(agent):
@@ -50,6 +53,7 @@ async def test_a_verdict_is_signed_for_its_run_and_its_token(world: World) -> No
     assert not verify(key, kept.agg, assigned.seq + 1, bytes(kept.data), kept.sig)
 
 
+@shares_a_harness
 async def test_what_is_no_verdict_is_not_signed(world: World) -> None:
     async with serving(world.agent()):
         await world.order(HONEST, "r1")
@@ -59,6 +63,7 @@ async def test_what_is_no_verdict_is_not_signed(world: World) -> None:
     assert {one.envelope.sig for one in others} == {None}
 
 
+@shares_a_harness
 async def test_a_submission_cannot_see_the_key(world: World) -> None:
     agent = world.agent()
     place = {"key": world.folder / "sign_key", "folder": world.folder, "pid": os.getpid()}

@@ -18,6 +18,8 @@ from shared.events import (
 from shared.testing import eventually
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 GANG = ["a0", "a1"]
 TEAM = b"""
 import os
@@ -117,6 +119,7 @@ async def is_said_busy(world: World, run: str | None) -> bool:
 async def test_a_member_of_a_gang_only_keeps_itself_free_until_it_is_released(
     world: World, ending: Fact
 ) -> None:
+    world.harness = None
     async with serving(world.agent()):
         await world.order(HONEST, "r1", gang=GANG)
         assert await is_said_busy(world, "r1")

@@ -4,10 +4,14 @@ import gzip
 import hashlib
 import json
 
+import pytest
+
 from gpu_agent.gpu import canary
 from shared.events import RunCompleted, RunFailed
 from shared.testing import eventually
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_an_order_is_run_to_its_verdict(world: World) -> None:
@@ -85,6 +89,7 @@ async def test_what_a_run_left_is_kept_as_blobs(world: World) -> None:
 
 
 async def test_one_harness_serves_run_after_run(world: World) -> None:
+    world.harness = None  # It is to be the agent's own.
     async with serving(world.agent()):
         for run in ("r1", "r2"):
             await world.order(HONEST, run)

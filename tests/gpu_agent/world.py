@@ -14,6 +14,7 @@ from gpu_agent.domain import Demand, Machine, registration
 from gpu_agent.runs import HarnessRuns
 from gpu_agent.service.agent import Agent
 from gpu_agent.service.lease import Reporter
+from harness.entry import Harness
 from shared import subjects
 from shared.clock import new_id, now
 from shared.event_log import New, Recorded
@@ -58,7 +59,8 @@ class NoMetrics:
 class World:
     """What an agent lives in."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, harness: Harness | None) -> None:
+        self.harness = harness
         self.log = MemoryLog()
         self.blobs = MemoryBlobs()
         self.bus = MemoryBus(self.log)
@@ -69,10 +71,13 @@ class World:
 
     async def close(self) -> None:
         for runs in self.runs:
-            await runs.close()
+            if runs.harness is not self.harness:
+                await runs.close()
 
     def agent(self, session: str = "s1") -> Agent:
-        runs = HarnessRuns(self.blobs, self.folder, canary=lambda: self.ailment)
+        runs = HarnessRuns(
+            self.blobs, self.folder, canary=lambda: self.ailment, harness=self.harness
+        )
         self.runs.append(runs)
         here = Machine("2", "none", "C2", [], {}, {})
         self.folder.mkdir(mode=0o700, exist_ok=True)

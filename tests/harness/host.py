@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
-from harness.sandbox.processes import descendants
+from harness.sandbox.processes import descendants, parent_of
 
 HONEST = "def custom_kernel(data):\n    data[1].copy_(data[0])\n    return data[1]\n"
 REFERENCE = (Path(__file__).parent / "problem" / "reference.py").read_text()
@@ -49,6 +49,7 @@ class Host:
     more: dict[str, int] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
+    others: set[int] = field(default_factory=lambda: set(children()))
 
     @property
     def out(self) -> Path:
@@ -70,9 +71,9 @@ class Host:
         return self.warm.evaluate(self.request(source, mode, **more), self.told)
 
     async def told(self, message: Message) -> None:
-        """Keeps a message, and every process that this one has started by then."""
+        """Keeps a message, and every process that a run has started by then."""
         self.messages.append(message)
-        self.seen.update(descendants(os.getpid()))
+        self.seen.update(beneath(set(children()) - self.others))
 
     def living(self) -> list[int]:
         """Those of the processes seen that still run."""
@@ -101,6 +102,16 @@ class Host:
     def _case(self, size: int, seed: int) -> dict[str, Any]:
         args = {"size": size, "seed": seed} | self.more
         return {"name": f"size={size} seed={seed}", "args": args, "floor_us": self.floor_us}
+
+
+def children() -> list[int]:
+    """The processes that this one has started, and other tests before."""
+    return [pid for pid in descendants(os.getpid()) if parent_of(pid) == os.getpid()]
+
+
+def beneath(pids: set[int]) -> set[int]:
+    """These processes, and all that they have started."""
+    return pids.union(*(descendants(pid) for pid in pids))
 
 
 def eventually(holds: Callable[[], bool], within_s: float = 10.0) -> bool:

@@ -2,6 +2,7 @@
 # expect: timed_out crashed
 # level: weak
 # budgets: build=2
+# alone: where walls are low, it strikes all that its user runs
 # never_prints: GAINED
 # Forks without end, and never as the real root, whom no limit on processes holds.
 import os

@@ -1,6 +1,7 @@
 # id: S08 kill_everyone
 # expect: passed crashed
 # level: weak
+# alone: where walls are low, it strikes all that its user runs
 # never_prints: GAINED
 # Each way to send a signal, to each process in sight and to all at once; never as the real root.
 import ctypes

@@ -1,5 +1,6 @@
 # id: S11 memory_bomb
 # expect: out_of_memory
+# alone: beside others it may be cut off for its slowness first
 # never_prints: GAINED
 # Touches what it takes; stops by itself, far beyond the limit, where nothing else stops it.
 import torch

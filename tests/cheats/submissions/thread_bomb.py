@@ -2,6 +2,7 @@
 # expect: passed crashed out_of_memory timed_out
 # level: weak
 # budgets: build=10
+# alone: where walls are low, it strikes all that its user runs
 # never_prints: GAINED
 # Stops by itself where nothing else stops it.
 import _thread
