@@ -1,0 +1,162 @@
+"""Problems with their rules and files, two submissions compared, and the queue of a GPU type."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from shared import subjects
+from shared.problems import compile_problem
+from shared.testing import eventually
+from tests.ranker.lives import Life, problem, say
+from tests.ranker.reading import Reads, as_, reading
+
+pytestmark = pytest.mark.server
+FOLDER = Path(__file__).parent.parent.parent / "problems" / "identity"
+SEEDS = ("4242", "1010", "5236", "1001", "9173", "6252")
+
+
+@pytest.fixture
+async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
+    async with reading(postgres_dsn) as found:
+        yield found
+
+
+async def published(reads: Reads, **files: bytes) -> None:
+    """Publish the problem of the repository as its second version, with more files if asked."""
+    folder = {one.name: one.read_bytes() for one in FOLDER.iterdir() if one.is_file()}
+    version = compile_problem("identity", folder | files)
+    for data in version.files.values():
+        await reads.blobs.put(data)
+    manifest = await reads.blobs.put(version.manifest)
+    fact = replace(problem(number=2), manifest=manifest)
+    await say(reads.log, subjects.problem("identity"), fact)
+
+    async def there() -> bool:
+        return bool((await reads.get("problems"))["items"][0]["number"] == 2)
+
+    await eventually(there, within_s=10)
+
+
+async def test_a_problem_tells_its_rules_and_never_a_seed(reads: Reads) -> None:
+    await published(reads)
+    answer = await reads.http.get("/v1/problems/Identity", headers=as_(None))
+    found = answer.json()
+    assert "Copy a vector" in found["description"]
+    assert found["templates"] == {"Python": "template.py"}
+    assert found["rules"]["cases"]["tests"][0] == {"name": "size=1", "args": {"size": 1}}
+    assert "last timed case" in found["rules"]["formula"]
+    assert not [seed for seed in SEEDS if seed in answer.text]
+    assert found["statement"]
+
+
+async def test_its_files_are_read_by_name(reads: Reads) -> None:
+    await published(reads)
+    for one in (await reads.get("problems/identity"))["files"]:
+        answer = await reads.http.get(one["url"], headers=as_(None))
+        assert (answer.status_code, answer.content) == (200, (FOLDER / one["name"]).read_bytes())
+        tag = {"If-None-Match": answer.headers["etag"]}
+        assert (await reads.http.get(one["url"], headers=tag)).status_code == 304
+    for name in ("task.yml", "hidden.py", "..%2Fsecret", "nothing"):
+        answer = await reads.http.get(f"/v1/problems/identity/files/{name}")
+        assert answer.status_code == 404, name
+
+
+async def test_another_version_is_shown_when_it_is_asked_for(reads: Reads) -> None:
+    await published(reads)
+    assert (await reads.get("problems/identity?version=2"))["number"] == 2
+    answer = await reads.http.get("/v1/problems/identity?version=7")
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_problem")
+
+
+async def test_two_submissions_are_compared_with_their_sources(reads: Reads) -> None:
+    texts = [b"one\ntwo\n", b"one\nthree\n"]
+    sources = [(await reads.blobs.put(text)).digest for text in texts]
+    fast = (50.0, 51.0, 49.0)
+    slow = (100.0, 101.0, 99.0)
+    a, b = await reads.ended(
+        Life("a", "ada", 100.0, source=sources[0], process_us=slow),
+        Life("b", "ada", 50.0, source=sources[1], process_us=fast),
+    )
+    path = f"/v1/compare?a={a['number']}&b={b['number']}"
+    found = (await reads.http.get(path, headers=as_("ada"))).json()
+    assert "-two" in found["diff"]
+    assert "+three" in found["diff"]
+    (case,) = found["cases"]
+    assert (case["a_us"], case["b_us"], case["ratio"]) == (100.0, 50.0, 0.5)
+    assert found["score"]["outcome"] == "faster"
+    others = (await reads.http.get(path, headers=as_("grace"))).json()
+    assert (others["diff"], others["cases"]) == (None, [])
+    assert others["score"]["ratio"] == pytest.approx(0.5, abs=0.01)
+
+
+async def test_how_far_one_is_behind_is_said_in_seconds(reads: Reads) -> None:
+    _, second = await reads.ended(Life("a", "ada", 100.0), Life("b", "grace", 150.0))
+    ranking = second["ranking"]
+    assert ranking["score"] == pytest.approx(150e-6)
+    assert ranking["delta_to_best"] == pytest.approx(50e-6)
+    assert ranking["delta_to_next"] == pytest.approx(50e-6)
+    (slower,) = await reads.ended(Life("c", "grace", 170.0))
+    assert (slower["ranking"]["code"], slower["ranking"]["best_number"]) == (
+        "superseded",
+        second["number"],
+    )
+
+
+async def test_what_is_not_over_is_pending(reads: Reads) -> None:
+    life = Life("s1")
+    for agg, fact in life.facts()[:2]:
+        await say(reads.log, agg, fact, life.id)
+
+    async def page() -> Any:
+        items = (await reads.get("submissions"))["items"]
+        return items and await reads.get(f"submissions/{items[0]['number']}")
+
+    found = await eventually(page, within_s=10)
+    assert (found["ranking"]["status"], found["ranking"]["code"]) == ("pending", "awaiting_runs")
+    assert found["ranking"]["eligible"] is None
+
+
+async def test_a_gpu_types_queue_is_told_to_anybody(reads: Reads) -> None:
+    reads.live.queues["CPU"] = {"run_s": {"p50": 1.0, "p90": 2.0}, "jobs": []}
+    found = (await reads.http.get("/v1/queue/cpu", headers=as_(None))).json()
+    assert (found["gpu"], found["state"], found["position"]) == ("CPU", "no_agent", 1)
+    assert found["run_s"] == {"p50": 1.0, "p90": 2.0}
+    assert (await reads.http.get("/v1/queue/nothing")).status_code == 404
+
+
+async def test_who_waits_is_told_to_nobody_else(reads: Reads) -> None:
+    life = Life("s1")
+    for agg, fact in life.facts()[:2]:
+        await say(reads.log, agg, fact, life.id)
+    reads.live.queues["CPU"] = {"jobs": [["s1", 1, 2.0, 3.0, ""]]}
+
+    async def forecast(account: str | None) -> Any:
+        answer = await reads.http.get("/v1/queue", headers=as_(account))
+        jobs = answer.json()["pools"][0]["forecast"]
+        return jobs[0] if jobs else None
+
+    async def mine() -> bool:
+        return bool((await forecast("ada"))["number"])
+
+    await eventually(mine, within_s=10)
+    other = await forecast("grace")
+    assert (other["number"], other["submission"], other["position"]) == (None, None, 1)
+
+
+async def test_a_history_is_the_records_or_ones_own_scores(reads: Reads) -> None:
+    await reads.named("ada", "Ada")
+    await reads.ended(Life("a", "ada", 100.0))
+    await reads.ended(Life("b", "ada", 90.0))
+    path = "leaderboards/identity/CPU/history"
+
+    async def records() -> bool:
+        return len((await reads.get(path))["items"]) == 2
+
+    await eventually(records, within_s=10)
+    mine = (await reads.get(f"{path}?participant=Ada"))["items"]
+    assert [one["score"] for one in mine] == pytest.approx([90e-6, 100e-6])
+    missing = await reads.http.get(f"/v1/{path}?participant=Nobody")
+    assert missing.status_code == 404
