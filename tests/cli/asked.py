@@ -1,5 +1,7 @@
 """Runs commands in an environment of their own, against a stand-in where the platform would be."""
 
+from collections.abc import Mapping
+
 from click.testing import CliRunner, Result
 
 from tests.cli.standin import Heard, Say, standing
@@ -16,10 +18,15 @@ UNSET = (
 HOME = "/nonexistent"  # Nobody's tokens are found, and nobody's are lost.
 
 
+def environment(said: Mapping[str, str]) -> dict[str, str | None]:
+    """An environment in which nothing else is said; None is what must not be there."""
+    return dict.fromkeys(UNSET) | {"HOME": HOME} | dict(said)
+
+
 def warpboard(*arguments: object, **environ: str) -> Result:
     """Run a command in an environment of its own."""
-    given = dict.fromkeys(UNSET) | {"HOME": HOME} | environ
-    return CliRunner().invoke(commands(desk), [str(one) for one in arguments], env=given)
+    words = [str(one) for one in arguments]
+    return CliRunner().invoke(commands(desk), words, env=environment(environ))
 
 
 def asked(say: Say, *arguments: object, **environ: str) -> tuple[Result, list[Heard]]:

@@ -1,18 +1,14 @@
 """Every command: what it asks, what it prints, how it ends."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
 from tests.cli.answers import ANSWER, PASSED, WRONG
 from tests.cli.asked import asked, warpboard
 from tests.cli.standin import Say, in_turn, standing
-from warpboard.__main__ import desk
-from warpboard.terminal.group import commands
 
 NOTHING_THERE = "http://127.0.0.1:9"
 KERNEL = "#!POPCORN leaderboard matmul\ndef custom_kernel(data):\n    return data\n"
@@ -28,22 +24,6 @@ def kernel(tmp_path: Path) -> Path:
     file = tmp_path / "kernel.py"
     file.write_text(KERNEL)
     return file
-
-
-def every(group: click.Group, *words: str) -> Iterator[str]:
-    """The words of every command."""
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from every(command, *words, name)
-        else:
-            yield " ".join((*words, name))
-
-
-@pytest.mark.parametrize("command", list(every(commands(desk))))
-def test_every_command_explains_itself_by_an_example(command: str) -> None:
-    result = warpboard(*command.split(), "--help")
-    assert result.exit_code == 0
-    assert f"Example:\n    warpboard {command}" in result.stdout
 
 
 def test_the_help_tells_the_exit_codes() -> None:

@@ -4,16 +4,9 @@ from datetime import UTC
 
 from tests.cli.answers import RECEIVED_AT, WRONG
 from warpboard.domain import tables
-from warpboard.domain.answers import (
-    Agent,
-    Case,
-    Leaderboard,
-    Problem,
-    Submission,
-    Summary,
-    read,
-)
+from warpboard.domain.answers import Agent, Case, Leaderboard, Submission, Summary, read
 from warpboard.domain.oversight import Waiting
+from warpboard.domain.problems import Problem
 
 BOARD = {
     "problem": "matmul",

@@ -1,6 +1,6 @@
 """Wires the command line together."""
 
-import os
+import io
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -158,13 +158,21 @@ def desk() -> Desk:
     )
 
 
+class Nowhere(io.StringIO):
+    """A stream that nobody reads, and that keeps nothing."""
+
+    def write(self, text: str) -> int:
+        """Nothing, successfully."""
+        return len(text)
+
+
 def _bearing(stream: TextIO | None) -> TextIO:
     """A stream that shows what its encoding lacks instead of ending the command.
 
     Where it was closed from the start, nobody reads it.
     """
     if stream is None:
-        return Path(os.devnull).open("w", encoding="utf-8")
+        return Nowhere()
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")

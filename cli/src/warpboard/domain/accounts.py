@@ -36,12 +36,11 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Granted(msgspec.Struct, frozen=True, kw_only=True):
-    """A login that a person allowed."""
+    """A login that a person allowed. Source: RFC 8628."""
 
-    token: str
-    id: int | None = None
-    scopes: list[str] = []
-    expires_at: datetime | None = None
+    access_token: str
+    expires_in: float | None = None
+    scope: str = ""
     user_name: str = ""
 
 

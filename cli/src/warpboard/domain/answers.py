@@ -190,42 +190,6 @@ class Receipts(msgspec.Struct, frozen=True, kw_only=True):
     is_replay: bool = False
 
 
-class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """A problem's newest version."""
-
-    slug: str
-    number: int
-    is_new: bool
-    warnings: list[str] = []
-
-
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest version of a problem."""
-
-    slug: str
-    number: int
-    title: str
-    gpus: list[str]
-    cases_count: dict[str, int] = {}
-    ranking_by: str = ""
-    published_at: datetime | None = None
-    languages: list[str] = []
-    source_bytes_max: int = 0
-    budgets_s: dict[str, float] = {}
-    visibility: str = "public"
-    deadline_at: datetime | None = None
-    description: str = ""
-    statement: str = ""
-    templates: dict[str, str] = {}
-    files: list[File] = []
-
-
-class Problems(msgspec.Struct, frozen=True, kw_only=True):
-    """Every problem."""
-
-    items: list[Problem]
-
-
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A participant's best eligible run."""
 

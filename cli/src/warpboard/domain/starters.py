@@ -1,16 +1,19 @@
 """What somebody begins with: the files of a fresh folder for a problem."""
 
+import json
 from collections.abc import Mapping, Sequence
 from string import Template
 
 from shared.errors import Refused
 from shared.problems.languages import SUFFIXES, suffix
-from warpboard.domain.answers import Problem
+from warpboard.domain.answers import Answer
+from warpboard.domain.problems import Problem
 from warpboard.domain.units import one_line
 
 MARKS = {".py": "#!POPCORN", ".cpp": "//!POPCORN", ".cu": "//!POPCORN"}
 # The folder in which the problem's own files lie, to be read and not to be changed.
 READ = "problem"
+SEED = 4242
 EMPTY = {
     ".py": "def custom_kernel(data):\n    raise NotImplementedError\n",
     ".cpp": "// custom_kernel goes here: see problem/statement.md\n",
@@ -63,6 +66,35 @@ def starter(found: Problem, types: Sequence[str], name: str | None, text: str) -
         f"kernel{end}",
         f"{mark} leaderboard {found.slug}\n{mark} gpu {' '.join(types)}\n\n{body}",
     )
+
+
+def task(found: Problem, names: Sequence[str], is_seeded: bool) -> str:
+    """A task.yml by which the problem can be run here; its seeds are others than the platform's.
+
+    JSON is YAML too.
+    """
+    cases = found.rules.cases if found.rules else {}
+    code = [name for name in names if name.endswith(".py")]
+    said = {
+        "files": [
+            {"name": found.submission, "source": "@SUBMISSION@"},
+            *({"name": name, "source": name} for name in code),
+        ],
+        "lang": found.lang,
+        "config": {"main": "eval.py"},
+        "description": found.description or found.title,
+        "tests": _seeded(cases.get("tests", []), is_seeded),
+        "benchmarks": _seeded(cases.get("benchmarks", []), is_seeded),
+        "ranking_by": found.ranking_by or "last",
+        "gpus": list(found.gpus),
+    }
+    return json.dumps(said, indent=2) + "\n"
+
+
+def _seeded(cases: Sequence[Answer], is_seeded: bool) -> list[Answer]:
+    """The arguments of cases, with seeds of our own where the reference takes one."""
+    seeds = (({"seed": SEED + index} if is_seeded else {}) for index in range(len(cases)))
+    return [dict(case.get("args", {})) | seed for case, seed in zip(cases, seeds, strict=False)]
 
 
 def agents_page(page: str, found: Problem, kernel: str, types: Sequence[str], url: str) -> str:

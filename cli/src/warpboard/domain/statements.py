@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import tzinfo
 
-from warpboard.domain.answers import Problem
+from warpboard.domain.problems import Problem, Rules
 from warpboard.domain.units import NOTHING, count_text, harmless, one_line, seconds_text, when
 
 RANKED_BY = {
@@ -31,10 +31,27 @@ def head(found: Problem, zone: tzinfo | None = None) -> Iterator[str]:
         yield f"deadline: {when(found.deadline_at, zone)}"
 
 
+def _rules(rules: Rules) -> Iterator[str]:
+    """How it is checked, timed and ranked, a line each."""
+    said = {
+        "score": rules.formula,
+        "correct": rules.tolerances,
+        "ties": rules.ties,
+        "sources": rules.source_policy,
+    }
+    yield from (f"{what}: {one_line(how, 400)}" for what, how in said.items() if how)
+    for kind, cases in rules.cases.items():
+        names = "; ".join(one_line(str(case.get("name", NOTHING)), 100) for case in cases)
+        yield f"{kind}: {names or NOTHING}"
+
+
 def text(found: Problem) -> Iterator[str]:
     """What an author says about it; markdown stays as it is."""
     said = found.statement or found.description
     yield from harmless(said).strip().splitlines() or ["its author says nothing more"]
+    if found.rules is not None:
+        yield ""
+        yield from _rules(found.rules)
     if found.files:
         names = ", ".join(one_line(one.name, 100) for one in found.files)
         yield ""

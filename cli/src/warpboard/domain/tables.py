@@ -4,16 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from warpboard.domain.answers import (
-    Agent,
-    Case,
-    File,
-    Leaderboard,
-    Moment,
-    Problem,
-    Summary,
-)
+from warpboard.domain.answers import Agent, Case, File, Leaderboard, Moment, Summary
 from warpboard.domain.oversight import Waiting
+from warpboard.domain.problems import Problem
 from warpboard.domain.units import NOTHING, interval_text, null_text, one_line, time_text, when
 
 NUMBERS = (

@@ -2,9 +2,10 @@
 
 from shared.errors import Refused
 from warpboard.domain import ledgers, tables
-from warpboard.domain.answers import Agents, Answer, Problem, Problems, Submission, read
+from warpboard.domain.answers import Agents, Answer, Submission, read
 from warpboard.domain.outcome import OK
 from warpboard.domain.oversight import Balances, History, Queues, Records
+from warpboard.domain.problems import Problem, Problems
 from warpboard.service.identity import name
 from warpboard.service.ports import Api, Screen
 from warpboard.service.reading import Which, gpus, show

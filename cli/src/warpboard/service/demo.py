@@ -11,19 +11,13 @@ from pathlib import Path
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from warpboard.domain import demo, tables
-from warpboard.domain.answers import (
-    Agents,
-    Leaderboard,
-    Published,
-    Receipts,
-    Submission,
-    read,
-)
+from warpboard.domain.answers import Agents, Leaderboard, Receipts, Submission, read
 from warpboard.domain.audits import replay_line
 from warpboard.domain.demand import Demand
 from warpboard.domain.demo import Example, Solutions
 from warpboard.domain.outcome import FAILED, INTERRUPTED, OK, TERMINATED
 from warpboard.domain.oversight import Queues
+from warpboard.domain.problems import Published
 from warpboard.domain.units import count_text, seconds_text
 from warpboard.service.machine import Books, Machine, Platform, Replaying
 from warpboard.service.operating import announce

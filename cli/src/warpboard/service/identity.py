@@ -15,7 +15,7 @@ from warpboard.domain.units import count_text, seconds_text, when
 from warpboard.service.ports import Api, Connect, Keys, Screen, Unavailable
 from warpboard.service.reading import show
 
-INTERVAL_S_MIN, INTERVAL_S_MAX = 1.0, 60.0
+INTERVAL_S_MIN, INTERVAL_S_MAX = 0.2, 60.0
 # Source: RFC 8628, section 3.5.
 SLOWER_S = 5.0
 WAITING, SLOW_DOWN = "authorization_pending", "slow_down"
@@ -46,7 +46,7 @@ async def login(desk: Desk, asked: Login, *, as_json: bool) -> int:
     """Get a token, try it, keep it. Errors: Refused; Failed if nobody allowed it in time."""
     if asked.token is None:
         async with desk.connect(asked.url) as api:
-            token = (await _granted(api, desk, asked)).token
+            token = (await _granted(api, desk, asked)).access_token
     else:
         token = asked.token
     async with desk.connect(asked.url, token=token) as api:
@@ -62,7 +62,7 @@ async def login(desk: Desk, asked: Login, *, as_json: bool) -> int:
 
 
 async def _granted(api: Api, desk: Desk, asked: Login) -> Granted:
-    said = {"client_name": asked.name, "scopes": list(asked.scopes)}
+    said = {"client_id": asked.name, "scope": " ".join(asked.scopes)}
     device = read(await api.act("POST", "auth", "device", said=said), Device)
     for line in accounts.asking(device):
         desk.screen.note(line)

@@ -1,6 +1,6 @@
 """Keeping the books: replay, audit, export, import and the collection of blobs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from warpboard.domain import audits
 from warpboard.domain.answers import Answer, read
 from warpboard.domain.audits import Report
 from warpboard.domain.outcome import FAILED, OK
+from warpboard.domain.progress import News
 from warpboard.service.machine import Auditing, Books, Replaying
 from warpboard.service.ports import Api, Screen
 
@@ -25,31 +26,34 @@ class Keeping:
 
     async def replay(self, asked: Replaying) -> int:
         """Compare a projection with one folded anew; 1 if they differ. Errors: Refused; Failed."""
-        answer = await self.books.replay(self.folder, asked)
+        answer = await self._during("folding anew", self.books.replay(self.folder, asked))
         self._tell(answer, audits.replay_lines)
         return OK if answer["is_equal"] else FAILED
 
     async def audit(self, asked: Auditing) -> int:
         """Check a leaderboard and its log; 1 if anything is not as it must be."""
-        answer = await self.books.audit(self.folder, asked)
+        answer = await self._during("deriving anew", self.books.audit(self.folder, asked))
         found = read(answer, Report)
         self._tell(answer, lambda _: audits.report_lines(found))
         return OK if found.is_clean else FAILED
 
     async def export(self, file: Path, *, with_blobs: bool) -> int:
         """Write the log into a file; 1 if a blob that it names is not there any more."""
-        answer = await self.books.export(self.folder, file, with_blobs=with_blobs)
+        written = self.books.export(self.folder, file, with_blobs=with_blobs)
+        answer = await self._during("writing the log", written)
         self._tell(answer, audits.export_lines)
         return FAILED if answer.get("blobs_missing") else OK
 
     async def import_(self, file: Path, actor: str) -> int:
         """Fill an empty log from a file."""
-        self._tell(await self.books.import_(self.folder, file, actor), audits.import_lines)
+        read_in = self.books.import_(self.folder, file, actor)
+        self._tell(await self._during("reading the log in", read_in), audits.import_lines)
         return OK
 
     async def collect(self) -> int:
         """Say which blobs that no event names would be removed."""
-        answer = await self.books.collect(self.folder, is_trial=True)
+        found = self.books.collect(self.folder, is_trial=True)
+        answer = await self._during("looking for blobs", found)
         self._tell(answer, audits.collection_lines)
         return OK
 
@@ -58,9 +62,16 @@ class Keeping:
         target = str(self.folder)[-TARGET_LENGTH_MAX:]
         said = {"command": "gc --apply", "target": target, "reason": reason}
         await api.act("POST", "admin", "acted", said=said)
-        answer = await self.books.collect(self.folder, is_trial=False)
+        removed = self.books.collect(self.folder, is_trial=False)
+        answer = await self._during("removing blobs", removed)
         self._tell(answer, audits.collection_lines)
         return OK
+
+    async def _during(self, what: str, doing: Awaitable[Answer]) -> Answer:
+        """Wait, and show that it goes on."""
+        with self.screen.live([self.folder.name]) as live:
+            live.show(self.folder.name, News(what))
+            return await doing
 
     def _tell(self, answer: Answer, lines: Callable[[Answer], Iterable[str]]) -> None:
         if self.as_json:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from shared.errors import Refused
 from warpboard.domain import trials
-from warpboard.domain.answers import Answer, Progress, Published, Run, read
+from warpboard.domain.answers import Answer, Progress, Run, read
 from warpboard.domain.demo import Sample
 from warpboard.domain.outcome import FAILED, OK
+from warpboard.domain.problems import Published
 from warpboard.domain.progress import News, step
 from warpboard.domain.trials import Trial
 from warpboard.domain.units import count_text
@@ -33,10 +34,13 @@ async def add(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
     if asked.slug is not None and len(asked.folders) != 1:
         raise Refused("usage", "--slug names one directory, not several")
     answers = []
-    for problem in [_compiled(disk, screen, one, asked.slug) for one in asked.folders]:
-        answers.append(await publish(api, screen, problem))
-        if not asked.as_json:
-            screen.say(added(read(answers[-1], Published)))
+    problems = [_compiled(disk, screen, one, asked.slug) for one in asked.folders]
+    with screen.live(["publish"]) as live:
+        for done, problem in enumerate(problems):
+            live.show("publish", News(problem.slug, done, len(problems)))
+            answers.append(await publish(api, screen, problem))
+    for answer in () if asked.as_json else answers:
+        screen.say(added(read(answer, Published)))
     if asked.as_json:
         screen.json({"problems": answers})
     return OK

@@ -5,16 +5,9 @@ from pathlib import Path
 
 from shared.errors import Failed
 from warpboard.domain import statements, tables
-from warpboard.domain.answers import (
-    Answer,
-    Leaderboard,
-    Problem,
-    Problems,
-    Submission,
-    Summaries,
-    read,
-)
+from warpboard.domain.answers import Answer, Leaderboard, Submission, Summaries, read
 from warpboard.domain.outcome import OK, ending, exit_code, isolation, log_lines
+from warpboard.domain.problems import Problem, Problems
 from warpboard.domain.progress import news
 from warpboard.domain.units import NOTHING, when
 from warpboard.service.ports import Api, Disk, Screen

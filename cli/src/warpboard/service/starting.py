@@ -6,8 +6,9 @@ from pathlib import Path
 
 from shared.errors import Refused
 from warpboard.domain import starters
-from warpboard.domain.answers import Problem, read
+from warpboard.domain.answers import read
 from warpboard.domain.outcome import OK
+from warpboard.domain.problems import Problem
 from warpboard.service.ports import Api, Disk, Screen
 
 FILES_MAX = 64
@@ -35,10 +36,14 @@ async def init(api: Api, disk: Disk, screen: Screen, url: str, asked: Asked) -> 
     types = starters.gpus(found, asked.gpus)
     template = starters.template_name(found, asked.language)
     given = await _files(api, found)
-    text = given.pop(template, b"").decode(errors="replace") if template else ""
+    text = given.get(template, b"").decode(errors="replace") if template else ""
+    given = {name: data for name, data in given.items() if name not in found.templates.values()}
     kernel, source = starters.starter(found, types, template, text)
     page = starters.agents_page(disk.page("agents.md"), found, kernel, types, url)
     files = {kernel: source.encode(), AGENTS: page.encode()}
+    if "reference.py" in given and "task.yml" not in given:
+        is_seeded = b"seed" in given["reference.py"]
+        given["task.yml"] = starters.task(found, sorted(given), is_seeded).encode()
     files |= {f"{starters.READ}/{name}": data for name, data in given.items()}
     _write(disk, asked, files)
     if asked.as_json:

@@ -16,6 +16,7 @@ from warpboard.terminal import options
 from warpboard.terminal.desk import Desk, Place, run
 
 TOKEN_LENGTH_MAX = 1024
+CLIENT_LENGTH_MAX = 64
 DAYS_MAX = 365
 
 
@@ -68,7 +69,8 @@ def login(desk: Desk, /, place: Place, *, as_json: bool, is_opened: bool, **aske
       warpboard login --token - < token.txt
     """
     client = asked["client"] or f"warpboard on {platform.node() or 'a machine'}"
-    wanted = identity.Login(desk.url(place), client, asked["scopes"], _given(asked["token"]))
+    token = _given(asked["token"])
+    wanted = identity.Login(desk.url(place), client[:CLIENT_LENGTH_MAX], asked["scopes"], token)
     at = identity.Desk(desk.connect, desk.keys, desk.screen, _opened if is_opened else _left)
     return run(identity.login(at, wanted, as_json=as_json))
 

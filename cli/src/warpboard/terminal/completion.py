@@ -7,7 +7,8 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from shared.errors import Failed, Refused
-from warpboard.domain.answers import Problems, read
+from warpboard.domain.answers import read
+from warpboard.domain.problems import Problems
 from warpboard.service.ports import Api
 from warpboard.terminal import options
 from warpboard.terminal.desk import Desk, Place

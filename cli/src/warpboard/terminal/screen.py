@@ -61,10 +61,16 @@ class TerminalScreen:
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self._out = _console(out)
         self._err = _console(err)
+        # What is said while bars are shown goes above them, where both are the same terminal.
+        self._above: Console | None = None
+
+    @property
+    def _answer(self) -> Console:
+        return self._above or self._out
 
     def say(self, line: str) -> None:
         """A line of the answer."""
-        self._out.print(_text(line))
+        self._answer.print(_text(line))
 
     def note(self, line: str) -> None:
         """A line beside the answer."""
@@ -78,12 +84,12 @@ class TerminalScreen:
             shown.add_column(Text(name, "bold"), justify=_justify(name), no_wrap=is_plain)
         for row in table.rows:
             shown.add_row(*(_cell(value) for value in row))
-        self._out.print(Text(table.title, "bold"))
+        self._answer.print(Text(table.title, "bold"))
         if table.rows:
-            self._out.print(shown)
+            self._answer.print(shown)
         else:
-            self._out.print(Text("nothing yet", "dim"))
-        self._out.print()
+            self._answer.print(Text("nothing yet", "dim"))
+        self._answer.print()
 
     def json(self, value: object) -> None:
         """The whole answer for a program."""
@@ -101,7 +107,7 @@ class TerminalScreen:
     def marked(self, lines: Iterable[tuple[str, str]]) -> None:
         """Lines of the answer, coloured by what they are."""
         for mark, line in lines:
-            self._out.print(Text(harmless(line), MARKS.get(mark, "")))
+            self._answer.print(Text(harmless(line), MARKS.get(mark, "")))
 
     @contextmanager
     def live(self, keys: Sequence[str]) -> Iterator[Live]:
@@ -110,7 +116,11 @@ class TerminalScreen:
             yield _Lines(self)
             return
         with _bars(self._err) as progress:
-            yield _Bars(progress, keys)
+            self._above = self._err if self._out.is_terminal else None
+            try:
+                yield _Bars(progress, keys)
+            finally:
+                self._above = None
 
 
 class _Lines:

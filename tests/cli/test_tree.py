@@ -1,0 +1,122 @@
+"""What holds of every command: an example, one document for programs, no fall without a reader."""
+
+import contextlib
+import errno
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.cli.asked import environment
+from tests.cli.standin import StandIn, standing
+from tests.cli.tree import ASKED, HERE, PLATFORMS, say
+from warpboard.__main__ import desk
+from warpboard.terminal.group import commands
+
+ROOT = Path(__file__).parent.parent.parent
+KERNEL = "def custom_kernel(data):\n    source, output = data[0], data[-1]\n    return output\n"
+TOKEN = "wb_secret"
+ENVIRON = {"WARPBOARD_OPERATOR_TOKEN": "secret-token", "WARPBOARD_PARTICIPANT": "ada"}
+
+
+def every(group: click.Group, *words: str) -> Iterator[str]:
+    """The words of every command."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from every(command, *words, name)
+        else:
+            yield " ".join((*words, name))
+
+
+COMMANDS = tuple(every(commands(desk)))
+
+
+class Unread(io.StringIO):
+    """A stdout whose reader has gone."""
+
+    def write(self, text: str) -> int:
+        del text
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+@pytest.fixture(scope="module")
+def platform() -> Iterator[StandIn]:
+    """One stand-in for all."""
+    with standing(say) as standin:
+        yield standin
+
+
+def words_of(command: str, folder: Path, url: str) -> list[str]:
+    """A command with its arguments."""
+    file = folder / "kernel.py"
+    file.write_text(KERNEL)
+    paths = {"FILE": file, "DIR": ROOT / "problems" / "identity", "NEW": folder / "new"}
+    arguments = [str(paths.get(one, one)) for one in (ASKED | HERE)[command]]
+    return [*command.split(), *arguments, *(("--url", url) if command in ASKED else ())]
+
+
+def run(words: list[str], home: Path) -> Result:
+    """Run it, as somebody whose tokens lie in a home of their own."""
+    given = environment(ENVIRON | {"HOME": str(home)})
+    return CliRunner().invoke(commands(desk), words, env=given, input=TOKEN)
+
+
+def test_every_command_is_known_here() -> None:
+    assert sorted(COMMANDS) == sorted([*ASKED, *HERE, *PLATFORMS])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_an_example_and_json(command: str) -> None:
+    result = CliRunner().invoke(commands(desk), [*command.split(), "--help"])
+    assert result.exit_code == 0
+    assert f"Example:\n    warpboard {command}" in result.stdout
+    assert "--json" in result.stdout
+    assert max(len(line) for line in result.stdout.splitlines()) <= 100
+
+
+@pytest.mark.parametrize("command", sorted({*ASKED, *HERE} - {"run", "problem check"}))
+def test_json_is_one_document_and_text_has_no_escapes(
+    command: str, platform: StandIn, tmp_path: Path
+) -> None:
+    for extra in ([], ["--json"]):
+        home = tmp_path / f"home{len(extra)}"
+        home.mkdir()
+        result = run([*words_of(command, home, platform.url), *extra], home)
+        assert result.exit_code in (0, 1, 2, 3), result.output
+        if command in ASKED:
+            assert result.exit_code == 0, result.output
+        assert "\x1b" not in result.output
+        assert "Traceback" not in result.output
+    document = json.loads(result.stdout)
+    assert ("error" in document) == (result.exit_code in (2, 3))
+
+
+@pytest.mark.parametrize("command", sorted({*ASKED, "completion", "agent doctor"} - {"login"}))
+def test_a_command_ends_quietly_when_nobody_reads(
+    command: str, platform: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(ENVIRON | {"HOME": str(tmp_path)}).items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
+    err = io.StringIO()
+    words = words_of(command, tmp_path, platform.url)
+    with contextlib.redirect_stdout(Unread()), contextlib.redirect_stderr(err):
+        with pytest.raises(SystemExit) as ended:
+            commands(desk)(words, prog_name="warpboard")
+        sys.stdout = sys.__stdout__
+    assert ended.value.code == 141
+    assert "Traceback" not in err.getvalue()
+
+
+@pytest.mark.parametrize("command", ["problems", "show", "status"])
+def test_a_command_without_any_stdout_still_does_its_work(
+    command: str, platform: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit) as ended:
+        commands(desk)(words_of(command, tmp_path, platform.url), prog_name="warpboard")
+    assert ended.value.code == 0

@@ -1,0 +1,170 @@
+"""Every command with arguments that suit it, and what the platform says to it."""
+
+from typing import Any
+
+from tests.cli.answers import ANSWER, PASSED, RECEIVED_AT, WRONG
+from tests.cli.standin import Heard
+
+WHY = ("--reason", "r")
+MADE = {"event": "Made", "seq": 7}
+PROBLEM = {
+    "slug": "m",
+    "number": 3,
+    "title": "Matmul",
+    "gpus": ["CPU"],
+    "languages": ["python"],
+    "statement": "# Multiply\n",
+    "templates": {"Python": "template.py"},
+    "files": [{"name": "reference.py"}, {"name": "template.py"}],
+    "rules": {"cases": {"tests": [{"name": "n=1", "args": {"n": 1}}], "benchmarks": []}},
+}
+ME = {"name": "ada", "scopes": ["submit"], "roles": [], "token": 31}
+TOKEN = {"id": 31, "name": "laptop", "prefix": "wb_12345", "created_at": RECEIVED_AT}
+BOARD: dict[str, Any] = {"problem": "m", "problem_version": 3, "gpu": "CPU", "items": []}
+RECORD = {"seq": 9, "number": 12, "score_us": 4.0, "previous_us": 5.0, "at": RECEIVED_AT}
+CASE = {"name": "n=1", "a_us": 4.0, "b_us": 2.0, "ratio": 0.5, "ci95": [0.4, 0.6]}
+HISTORY = {"participant": "ada", "problem": "m", "gpu": "CPU", "problem_version": 3, "items": []}
+REJUDGE = {
+    "id": "r1",
+    "problem": "m",
+    "from_number": 1,
+    "to_number": 2,
+    "state": "running",
+    "count": 2,
+    "judged": 1,
+}
+LETTER = {"consumer": "c", "seq": 9, "reason": "500"}
+EVENT = {"id": 12, "type": "SubmissionReceived", "at": RECEIVED_AT, "version": 1}
+RECEIPT = {"submissions": [{"number": 12, "gpu": "CPU"}]}
+
+ANSWERS: dict[str, Any] = {
+    "GET /v1/me": ME,
+    "GET /v1/tokens": {"items": [TOKEN]},
+    "POST /v1/tokens": TOKEN | {"token": "wb_secret"},
+    "DELETE /v1/tokens/31": MADE,
+    "POST /v1/join": {"leaderboards": ["m"]},
+    "GET /v1/problems": {"items": [PROBLEM]},
+    "GET /v1/problems/m": PROBLEM,
+    "GET /v1/problems/m/files/reference.py": b"def generate_input(n, seed): ...\n",
+    "GET /v1/problems/m/files/template.py": b"def custom_kernel(data):\n    return data\n",
+    "POST /v1/problems": {"slug": "m", "number": 3, "is_new": True},
+    "GET /v1/submissions": {"items": [ANSWER]},
+    "GET /v1/me/submissions": {"items": [ANSWER]},
+    "POST /v1/submissions": RECEIPT,
+    "GET /v1/submissions/12": PASSED,
+    "GET /v1/submissions/13": WRONG,
+    "GET /v1/submissions/12/events": [EVENT],
+    "DELETE /v1/submissions/12": MADE,
+    "POST /v1/submissions/12/cancel": MADE,
+    "POST /v1/submissions/12/appeal": MADE,
+    "GET /v1/compare": {"diff": "-a\n+b\n", "cases": [CASE]},
+    "GET /v1/leaderboards/m/CPU": BOARD,
+    "GET /v1/leaderboards/m/CPU/records": {"items": [RECORD]},
+    "GET /v1/participants/ada/history": HISTORY,
+    "GET /v1/quota": {"items": []},
+    "GET /v1/queue": {"items": [], "pools": []},
+    "GET /v1/agents": {"items": []},
+    "GET /v1/intake": {"paused": None},
+    "GET /v1/moderation": {"items": []},
+    "GET /v1/rejudges": {"items": [REJUDGE]},
+    "GET /v1/rejudges/r1": REJUDGE,
+    "GET /v1/admin/deadletters": {"items": [LETTER]},
+    "POST /v1/admin/rejudges": {"id": "r1", "count": 2, "from_version": 1, "to_version": 2},
+    "POST /v1/admin/tokens": TOKEN | {"token": "wb_secret"},
+    "POST /v1/admin/invites": {"leaderboards": ["m"], "codes": ["abc"]},
+    "GET /v1/admin/leaderboards/m/invites": {"leaderboard": "m", "invites": [{"code": "abc"}]},
+}
+
+# FILE, DIR and NEW stand for a kernel, a problem's directory, and what is not there yet.
+ASKED: dict[str, tuple[str, ...]] = {
+    "login": ("--token", "-"),
+    "logout": (),
+    "whoami": (),
+    "token list": (),
+    "token create": ("laptop",),
+    "token revoke": ("31",),
+    "join": ("abc",),
+    "init": ("m", "NEW"),
+    "submit": ("FILE", "--leaderboard", "m", "--no-wait"),
+    "cancel": ("12",),
+    "delete": ("12", "--yes"),
+    "appeal": ("12", "look"),
+    "list": (),
+    "show": ("12",),
+    "logs": ("12",),
+    "diff": ("12", "13"),
+    "trace": ("12",),
+    "export": (),
+    "problems": (),
+    "leaderboard": ("m", "CPU"),
+    "history": ("m",),
+    "records": ("m", "CPU"),
+    "queue": (),
+    "quota": (),
+    "problem show": ("m",),
+    "problem publish": ("DIR", "--slug", "m"),
+    "problem rejudge start": ("m", *WHY),
+    "problem rejudge list": (),
+    "problem rejudge show": ("r1",),
+    "problem rejudge apply": ("r1", *WHY),
+    "problem rejudge discard": ("r1", *WHY),
+    "agent list": (),
+    "agent cordon": ("a1", *WHY),
+    "agent drain": ("a1", *WHY),
+    "agent release": ("a1", *WHY),
+    "agent revoke": ("a1", *WHY),
+    "agent enroll": ("a1", "--key", "K=", "--owner", "lab", *WHY),
+    "admin intake pause": WHY,
+    "admin intake resume": WHY,
+    "admin pool pause": ("CPU", *WHY),
+    "admin pool resume": ("CPU", *WHY),
+    "admin pool canary": ("CPU", "--submission", "12"),
+    "admin pool no-canary": ("CPU", *WHY),
+    "admin projection skip": ("ranker", "9", *WHY),
+    "admin cancel": ("12", *WHY),
+    "admin hold": ("12", "--rule", "x", *WHY),
+    "admin release": ("12", *WHY),
+    "admin disqualify": ("12", "--rule", "x", *WHY),
+    "admin restore": ("12", *WHY),
+    "admin decide-appeal": ("12", "accept", *WHY),
+    "admin ban": ("ada", *WHY),
+    "admin unban": ("ada", *WHY),
+    "admin quota": ("m.CPU.test", "--limit", "3", *WHY),
+    "admin moderation": (),
+    "admin participant create": ("ada", *WHY),
+    "admin role grant": ("ada", "creator", *WHY),
+    "admin role revoke": ("ada", "creator", *WHY),
+    "admin token create": ("ada", "--name", "laptop", *WHY),
+    "admin leaderboard change": ("m", "--visibility", "closed", *WHY),
+    "admin leaderboard archive": ("m", *WHY),
+    "admin invite create": ("m",),
+    "admin invite list": ("m",),
+    "admin invite revoke": ("abc", *WHY),
+    "deadletters list": (),
+    "deadletters show": ("c", "9"),
+    "deadletters redrive": ("c", "9", *WHY),
+    "status": ("12",),
+}
+# These ask no platform at a URL.
+HERE: dict[str, tuple[str, ...]] = {
+    "run": ("FILE", "--problem", "DIR"),
+    "problem check": ("DIR",),
+    "agent doctor": (),
+    "completion": ("bash",),
+    "down": ("--folder", "NEW"),
+    "replay": ("--folder", "NEW"),
+    "audit": ("m", "CPU", "--file", "FILE"),
+    "gc": ("--folder", "NEW"),
+}
+# These start servers or whole platforms; tests/cli/test_books.py and tests/system do that.
+PLATFORMS = ("up", "demo", "backup", "restore")
+
+
+def say(heard: Heard) -> tuple[int, Any]:
+    """What the platform says; to a deed, which event it made."""
+    found = ANSWERS.get(f"{heard.method} {heard.path.partition('?')[0]}")
+    if found is not None:
+        return 200, found
+    if "/admin/" in heard.path and heard.method != "GET":
+        return 200, MADE
+    return 404, {"detail": f"no answer to {heard.method} {heard.path}", "code": "not_found"}
