@@ -37,7 +37,7 @@ RANKING = (
     *("problem_version", "decided_at"),
 )
 # What of a leaderboard's rows would say more of a submission than its summary.
-PRIVATE = ("name", "reason", "code")
+PRIVATE = ("name", "reason")
 
 
 def who(request: Request) -> Who:

@@ -27,6 +27,7 @@ NOTICE_S = 2.0
 # The archive follows the read models within this.
 GAP_S = 0.3
 SILENT_S_MAX = 15.0
+LOOK_S = 10.0
 PAGE_MAX = 500
 BEGINNING = b"retry: 2000\n\n"
 STILL_HERE = b": still here\n\n"
@@ -188,8 +189,12 @@ class Stream:
             yield block("end", {"number": self.number, "id": self.place})
 
     async def _quiet(self, moved: asyncio.Event, page: Page | None) -> AsyncIterator[bytes]:
-        """What is told while nothing happens; it ends when something may have happened."""
-        while not moved.is_set():
+        """What is told while nothing happens; it ends when something may have happened.
+
+        An instance that stands by hears of nothing: so it looks by itself every now and then.
+        """
+        until = time.monotonic() + LOOK_S
+        while not moved.is_set() and time.monotonic() < until:
             is_gap = page is not None and not page.is_whole
             try:
                 async with asyncio.timeout(GAP_S if is_gap else NOTICE_S):
