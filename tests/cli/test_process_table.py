@@ -59,6 +59,7 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
         f"WARPBOARD_GPU_AGENT_NATS_URL={url}",
         "WARPBOARD_GPU_AGENT_OPS_LISTEN=127.0.0.1:7",
         "WARPBOARD_INGEST_LISTEN=127.0.0.1:2",
+        "WARPBOARD_INGEST_NAMES_BELIEVED=true",
         f"WARPBOARD_INGEST_NATS_URL={url}",
         "WARPBOARD_INGEST_OPERATOR_TOKEN=secret-token",
         "WARPBOARD_INGEST_OPS_LISTEN=127.0.0.1:3",

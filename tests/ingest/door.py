@@ -1,5 +1,6 @@
 """ingest as an HTTP client sees it, with the log behind it and a read side that reads that log."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,17 +10,24 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
-from ingest.http import application
+from ingest.http import application, last
+from ingest.http.who import Gate, Keys
 from ingest.postgres import PostgresPeople
 from ingest.ranker_http import Ranker
-from ingest.service import ingest
+from ingest.service import Ingest, ingest
+from ingest.service.decisions import Decisions
+from ingest.service.gate import AccessFeed
+from ingest.service.linking import Linking
+from ingest.service.people import People
 from ingest.service.ports import Ports
+from ingest.service.tokens import Tokens
 from shared import subjects
 from shared.clock import new_id, now
-from shared.event_log import EventLog, New
+from shared.event_log import Branches, EventLog, New
 from shared.events import Fact, RejudgeItem, SubmissionFinished, SubmissionReceived
 from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
 from shared.postgres import migrate, pool
+from shared.testing import eventually
 from shared.wire import Stamp, seal
 
 TASK = """
@@ -47,6 +55,9 @@ FINISHED = SubmissionFinished(outcome="passed", is_eligible=True, code="ok", rea
 
 class Door:
     """ingest as an HTTP client sees it, and what is behind it."""
+
+    commands: Ingest
+    app: FastAPI
 
     def __init__(self, http: httpx.AsyncClient, log: MemoryLog, bus: MemoryBus) -> None:
         self.http = http
@@ -118,7 +129,7 @@ def reading(log: MemoryLog) -> FastAPI:
             if isinstance(one.fact, SubmissionReceived)
         ]
 
-    @app.get("/v1/submissions/{number}")
+    @app.get("/internal/submissions/{number}")
     async def submission(number: int) -> JSONResponse:
         found = [name for seq, name, _ in received() if seq == number]
         return JSONResponse({"id": found[0]} if found else {}, 200 if found else 404)
@@ -145,9 +156,23 @@ def reading(log: MemoryLog) -> FastAPI:
     return app
 
 
+def nobodys_gate() -> Gate:
+    """A gate that knows nobody, over nothing."""
+    log = MemoryLog()
+    feed, decisions, register = AccessFeed(log), Decisions(log, now), PostgresPeople(pool("", 1, 1))
+    people, tokens = People(decisions, feed, register), Tokens(decisions, feed, register)
+    return Gate(feed, people, tokens, Linking(people, tokens), Keys())
+
+
 @asynccontextmanager
 async def opened(
-    dsn: str, log: EventLog, token: str = TOKEN, first: bool = True
+    dsn: str,
+    log: EventLog,
+    token: str = TOKEN,
+    first: bool = True,
+    *,
+    are_names_believed: bool = True,
+    autolink: str = "",
 ) -> AsyncIterator[Door]:
     """A door, the first one with the problem copy; the log behind may be a real one."""
     migrate(dsn, "shared", "accounts")
@@ -162,13 +187,27 @@ async def opened(
         ranker = Ranker(behind)
         ports = Ports(log, MemoryBlobs(), PostgresPeople(people), ranker, letters)
 
-        async def is_well() -> str:
-            return ""
+        assert isinstance(log, Branches)
+        feed = AccessFeed(log)
 
-        app = application(ingest(ports), ranker, is_well, token)
+        async def is_well() -> str:
+            return feed.ill()
+
+        commands = ingest(ports, feed)
+        linking = Linking(commands.people, commands.tokens, autolink)
+        keys = Keys(token, are_names_believed)
+        gate = Gate(feed, commands.people, commands.tokens, linking, keys)
+        app = application(commands, gate, is_well)
+        last(app, gate, ranker)
+        following = asyncio.create_task(feed.run())
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
             found = Door(http, memory, bus)
-            answer = await found.publish()
-            assert answer.status_code == (201 if first else 200), answer.text
+            found.commands, found.app = commands, app
+            await eventually(lambda: not feed.ill())
+            if are_names_believed:
+                answer = await found.publish()
+                assert answer.status_code == (201 if first else 200), answer.text
             yield found
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)

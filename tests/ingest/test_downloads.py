@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from ingest.http.reads import DOWNLOADS_MAX, reads
 from ingest.ranker_http import Ranker
 from shared.http import install
+from tests.ingest.door import nobodys_gate
 
 PIECES = [b"x" * 1000] * 50
 
@@ -38,7 +39,7 @@ async def door() -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind:
         app = FastAPI()
         install(app)
-        reads(app, Ranker(behind))
+        reads(app, Ranker(behind), nobodys_gate())
         outer = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=outer, base_url="http://test") as client:
             yield client

@@ -9,7 +9,7 @@ from ingest.http.reads import reads
 from ingest.ranker_http import Ranker, client
 from shared.events import ProblemPublished, SubmissionReceived
 from shared.http import install
-from tests.ingest.door import ADA, FILES, KERNEL, TASK, Door
+from tests.ingest.door import ADA, FILES, KERNEL, TASK, Door, nobodys_gate
 
 pytestmark = pytest.mark.server
 
@@ -178,7 +178,7 @@ async def test_reads_without_a_ranker_say_when_to_ask_again() -> None:
     app = FastAPI()
     install(app)
     async with client("http://127.0.0.1:1") as nobody:
-        reads(app, Ranker(nobody))
+        reads(app, Ranker(nobody), nobodys_gate())
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
             answer = await http.get("/v1/problems")

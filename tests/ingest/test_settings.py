@@ -39,6 +39,30 @@ def test_a_token_that_cannot_be_sent_is_refused(
         loaded(monkeypatch, OPERATOR_TOKEN=token)
 
 
-def test_it_listens_on_this_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Refused, match="WARPBOARD_INGEST_LISTEN"):
-        loaded(monkeypatch, LISTEN="0.0.0.0:1")
+def test_names_are_not_believed_unless_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not loaded(monkeypatch).names_believed
+    assert loaded(monkeypatch).autolink == ""
+
+
+def test_with_tokens_it_listens_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loaded(monkeypatch, LISTEN="0.0.0.0:1").listen.host == "0.0.0.0"
+
+
+@pytest.mark.parametrize("given", [{"NAMES_BELIEVED": "true"}, {"AUTOLINK": "ada"}])
+def test_names_are_believed_on_this_machine_alone(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    assert loaded(monkeypatch, **given)
+    with pytest.raises(Refused, match="WARPBOARD_INGEST_LISTEN is 0.0.0.0"):
+        loaded(monkeypatch, LISTEN="0.0.0.0:1", **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("RATE_PER_TOKEN", "600"), ("RATE_PER_ADDRESS", "0/minute")]
+)
+def test_a_rate_that_cannot_be_read_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    with pytest.raises(Refused, match="expected 600/minute, or nothing"):
+        loaded(monkeypatch, **{name: text})
+    assert loaded(monkeypatch, **{name: ""})

@@ -4,14 +4,25 @@ import asyncio
 import sys
 
 from ingest import http, ranker_http
+from ingest.http.who import Gate, Keys
+from ingest.login import oauth_http, wiring
+from ingest.login.argon import Hasher
+from ingest.login.http import login
+from ingest.popcorn import popcorn
+from ingest.popcorn.asking import Asking
+from ingest.popcorn.parts import Parts
+from ingest.popcorn.publishing import Sources
+from ingest.popcorn.repositories import listed
 from ingest.postgres import PostgresPeople
 from ingest.ranker_http import Ranker
 from ingest.service import ingest
+from ingest.service.gate import AccessFeed
+from ingest.service.linking import Linking
 from ingest.service.ports import Ports
 from ingest.settings import Settings, load
 from shared import lifecycle
 from shared.http import serve
-from shared.lifecycle import Life
+from shared.lifecycle import Life, until_first
 from shared.metrics import LogMetrics, Metered
 from shared.nats.blobs import NatsBlobs
 from shared.nats.connection import connect
@@ -30,20 +41,39 @@ async def _run(settings: Settings, life: Life) -> None:
     async with (
         pool(settings.postgres_dsn, 1, POOL_MAX) as connections,
         ranker_http.client(settings.ranker_url) as client,
+        oauth_http.client() as outside,
     ):
-        people, ranker = PostgresPeople(connections), Ranker(client)
+        log, register, ranker = NatsLog(nc), PostgresPeople(connections), Ranker(client)
+        LogMetrics("ingest", log)
+        feed = AccessFeed(log)
+        blobs, letters = NatsBlobs(nc), NatsDeadLetters(nc)
+        commands = ingest(Ports(log, blobs, register, ranker, letters), feed)
 
         async def is_well() -> str:
             if not nc.is_connected:
                 return "the log does not answer"
-            return "" if await people.is_well() else "the database does not answer"
+            return feed.ill() or ("" if await register.is_well() else "the database is away")
 
-        log = NatsLog(nc)
-        LogMetrics("ingest", log)
-        ports = Ports(log, NatsBlobs(nc), people, ranker, NatsDeadLetters(nc))
-        app = http.application(ingest(ports), ranker, is_well, settings.operator_token)
+        waits = wiring.waiting(connections)
+        linking = Linking(commands.people, commands.tokens, settings.autolink, waits)
+        keys = Keys(settings.operator_token, settings.names_believed)
+        gate = Gate(feed, commands.people, commands.tokens, linking, keys)
+        app = http.application(commands, gate, is_well)
+        people, tokens = commands.people, commands.tokens
+        behind = wiring.Behind(connections, outside, people, tokens, linking, Hasher())
+        login(app, wiring.logins(settings, behind), gate)
+        http.last(app, gate, ranker)
+        parts = Parts(commands, gate, Asking(ranker), blobs, settings.profiler_gpu)
+        popcorn(app, parts, Sources(settings.problem_folders, listed(settings.repositories)))
         host, port = settings.listen
-        await serve(Metered(app, "ingest"), host, port, life.stopping)
+        await until_first(
+            feed.run(),
+            commands.tokens.noting(),
+            wiring.purging(connections),
+            serve(Metered(app, "ingest"), host, port, life.stopping),
+        )
+        # Tokens that were used in the last minute.
+        await commands.tokens.note()
     await nc.close()
 
 

@@ -1,10 +1,14 @@
-"""Participants' names, which are never in an event."""
+"""Participants' names, identities, tokens' names and invites' codes: never in an event."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
 from psycopg import OperationalError
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from ingest.service.ports import Identity, TokenRow
 from shared.clock import new_id
 from shared.errors import Failed
 from shared.postgres import statements
@@ -14,16 +18,17 @@ ACCOUNTS_MAX = 10_000
 
 @dataclass(frozen=True)
 class PostgresPeople:
-    """Participants in the table accounts.participant; a name keeps its account for ever."""
+    """Participants in the tables of the schema accounts; a name keeps its account for ever."""
 
     pool: AsyncConnectionPool
     _accounts: dict[str, str] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
 
     async def account(self, name: str) -> str:
         """The account of a participant's name, opened when it is new. Errors: Failed."""
         if known := await self.known(name):
             return known
-        await self._ask("open_account", {"account": new_id(), "name": name})
+        await self._ask("open_account", account=new_id(), name=name)
         opened = await self.known(name)
         assert opened is not None
         return opened
@@ -32,13 +37,57 @@ class PostgresPeople:
         """The account of a participant's name, None if nobody has it. Errors: Failed."""
         if name in self._accounts:
             return self._accounts[name]
-        row = await self._ask("account_of", {"name": name})
-        if row is None:
-            return None
-        if len(self._accounts) >= ACCOUNTS_MAX:
-            del self._accounts[next(iter(self._accounts))]
-        self._accounts[name] = str(row[0])
-        return self._accounts[name]
+        rows = await self._ask("account_of", name=name)
+        return _kept(self._accounts, name, str(rows[0][0])) if rows else None
+
+    async def name_of(self, account: str) -> str | None:
+        """The name of an account, None if it is erased. Errors: Failed."""
+        if account in self._names:
+            return self._names[account]
+        rows = await self._ask("name_of", account=account)
+        return _kept(self._names, account, str(rows[0][0])) if rows else None
+
+    async def identity_of(self, provider: str, subject: str) -> Identity | None:
+        """Whose an identity is. Errors: Failed."""
+        rows = await self._ask("identity_of", provider=provider, subject=subject)
+        return Identity(*rows[0]) if rows else None
+
+    async def add_identity(self, identity: Identity) -> bool:
+        """Keep one; False if it is somebody's already. Errors: Failed."""
+        kept = identity._asdict()
+        del kept["linked_at"]
+        return bool(await self._ask("add_identity", **kept))
+
+    async def remove_identity(self, identity: str) -> None:
+        """Forget one; harmless to repeat. Errors: Failed."""
+        await self._ask("remove_identity", identity=identity)
+
+    async def identities(self, account: str) -> Sequence[Identity]:
+        """Those of an account, oldest first. Errors: Failed."""
+        return [Identity(*row) for row in await self._ask("identities", account=account)]
+
+    async def add_token(self, row: TokenRow) -> None:
+        """Keep the name of a token. Errors: Failed."""
+        kept = row._asdict()
+        del kept["last_used_at"]
+        await self._ask("add_token", **kept)
+
+    async def tokens(self, account: str) -> Sequence[TokenRow]:
+        """Those of an account. Errors: Failed."""
+        return [TokenRow(*row) for row in await self._ask("tokens", account=account)]
+
+    async def used(self, tokens: Mapping[str, datetime]) -> None:
+        """Note when tokens were used last. Errors: Failed."""
+        await self._ask("used", tokens=list(tokens), ats=list(tokens.values()))
+
+    async def add_invites(self, codes: Mapping[str, str]) -> None:
+        """Keep the codes of invites, by invite. Errors: Failed."""
+        await self._ask("add_invites", invites=list(codes), codes=list(codes.values()))
+
+    async def codes(self, invites: Sequence[str]) -> Mapping[str, str]:
+        """The codes of invites, by invite. Errors: Failed."""
+        rows = await self._ask("codes", invites=list(invites))
+        return {str(invite): str(code) for invite, code in rows}
 
     async def is_well(self) -> bool:
         """Whether the database answers."""
@@ -49,11 +98,19 @@ class PostgresPeople:
             return False
         return True
 
-    async def _ask(self, statement: str, values: dict[str, str]) -> tuple[object, ...] | None:
+    async def _ask(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
         sql = statements("ingest", "participants.sql")[statement]
         try:
             async with self.pool.connection() as connection:
                 cursor = await connection.execute(sql.encode(), values)
-                return await cursor.fetchone() if cursor.description else None
+                return await cursor.fetchall() if cursor.description else []
         except (OperationalError, PoolTimeout) as error:
             raise Failed(f"the accounts cannot be read: {error}") from error
+
+
+def _kept(cache: dict[str, str], key: str, value: str) -> str:
+    """The value, remembered; the oldest is forgotten past a limit."""
+    if len(cache) >= ACCOUNTS_MAX:
+        del cache[next(iter(cache))]
+    cache[key] = value
+    return value

@@ -11,11 +11,16 @@ import msgspec
 from ingest.service.ports import Answer, Stream, Wanted
 from shared.errors import Failed, Refused
 from shared.events import RejudgeItem
+from shared.reader import HEADER, Reader, encode
 
-READERS_MAX = 1000
-PASSED = ("accept", "if-none-match")
-RETURNED = ("content-type", "etag", "retry-after", "warpboard-projection-lag")
-OF_FILES = (*RETURNED, "content-length", "content-disposition", "x-content-type-options")
+# Live streams hold a connection each; what is left over is for reads.
+READERS_MAX = 2000
+PASSED = ("accept", "if-none-match", "last-event-id")
+RETURNED = (
+    *("content-type", "etag", "cache-control", "retry-after", "x-accel-buffering"),
+    *("x-content-type-options", "warpboard-projection-lag"),
+)
+OF_FILES = (*RETURNED, "content-length", "content-disposition")
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 AWAY = "the leaderboards cannot be read for a moment; ask again"
 
@@ -34,26 +39,29 @@ class Ranker:
 
     client: httpx.AsyncClient
 
-    async def read(self, path: str, query: str, headers: Mapping[str, str]) -> Answer:
+    async def read(
+        self, path: str, query: str, headers: Mapping[str, str], reader: Reader
+    ) -> Answer:
         """Pass one GET on. Errors: Failed if ranker does not answer."""
-        passed = {name: headers[name] for name in PASSED if name in headers}
-        url = f"{path}?{query}" if query else path
-        answer = await self._get(url, passed)
+        answer = await self._get(_url(path, query), _passed(headers, reader))
         return Answer(answer.status_code, _returned(answer, RETURNED), answer.content)
 
     @asynccontextmanager
-    async def stream(self, path: str) -> AsyncIterator[Stream]:
-        """Pass a download on, piece by piece. Errors: Failed if ranker does not answer."""
+    async def stream(
+        self, path: str, query: str, headers: Mapping[str, str], reader: Reader
+    ) -> AsyncIterator[Stream]:
+        """Pass a GET on, piece by piece. Errors: Failed if ranker does not answer."""
+        passed = _passed(headers, reader)
         try:
-            async with self.client.stream("GET", path) as answer:
+            async with self.client.stream("GET", _url(path, query), headers=passed) as answer:
                 sent = _returned(answer, OF_FILES)
-                yield Stream(answer.status_code, sent, answer.aiter_raw())
+                yield Stream(answer.status_code, sent, _pieces(answer))
         except httpx.HTTPError as error:
             raise Failed(AWAY) from error
 
     async def submission(self, number: int) -> str:
         """The id of a submission. Errors: Refused `unknown_submission`; Failed."""
-        answer = await self._get(f"/v1/submissions/{number}")
+        answer = await self._get(f"/internal/submissions/{number}")
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise Refused("unknown_submission", f"there is no submission {number}", "number")
         return _read(answer, _Submission).id
@@ -76,6 +84,15 @@ class Ranker:
             raise Failed(AWAY) from error
 
 
+async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """What comes, as it comes. Errors: Failed if it breaks off."""
+    try:
+        async for piece in answer.aiter_raw():
+            yield piece
+    except httpx.HTTPError as error:
+        raise Failed(AWAY) from error
+
+
 def _read(answer: httpx.Response, kind: type[_Kind]) -> _Kind:
     """What ranker answered us, never somebody else. Errors: Failed."""
     if answer.status_code != httpx.codes.OK:
@@ -84,6 +101,15 @@ def _read(answer: httpx.Response, kind: type[_Kind]) -> _Kind:
         return msgspec.json.decode(answer.content, type=kind)
     except msgspec.DecodeError as error:
         raise Failed(f"the read side answered what cannot be read: {error}") from error
+
+
+def _url(path: str, query: str) -> str:
+    return f"{path}?{query}" if query else path
+
+
+def _passed(headers: Mapping[str, str], reader: Reader) -> dict[str, str]:
+    """What ranker is told of a request; who reads, ingest alone says."""
+    return {name: headers[name] for name in PASSED if name in headers} | {HEADER: encode(reader)}
 
 
 def _returned(answer: httpx.Response, names: Sequence[str]) -> dict[str, str]:

@@ -1,20 +1,28 @@
 """What ingest is told at start; the only reader of its environment."""
 
 import os
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from shared.errors import Refused
 from shared.settings import Listen, read
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PREFIX = "WARPBOARD_INGEST"
 TOKEN_LENGTH_MIN = 16
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
+RATE = re.compile(r"[1-9][0-9]{0,6}/(second|minute|hour|day)\Z")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Where everything is; without an operator's token nobody is one.
+    """Where everything is; without an operator's token, roles alone make operators.
 
-    `replicas` is how many NATS servers keep everything: 1, or 3 on a cluster.
+    `replicas` is how many NATS servers keep everything: 1, or 3 on a cluster. With `names_believed`
+    a participant is who the request says, without a token; `autolink` is the participant whose
+    every CLI id is. Both are for one's own machine, and refused on any address but loopback.
     """
 
     nats_url: str
@@ -24,19 +32,41 @@ class Settings:
     ranker_url: str
     operator_token: str = field(default="", repr=False)
     replicas: int = 1
+    names_believed: bool = False
+    autolink: str = ""
+    rate_per_token: str = "600/minute"  # noqa: S105  (no secret: a rate)
+    rate_per_address: str = "600/minute"
+    # Where problems may come from, and what profiles: docs/popcorn.md.
+    problem_roots: str = ""
+    repositories: str = ""
+    profiler_gpu: str = ""
+    # How people log in: docs/login.md.
+    public_url: str = ""
+    web_signup: bool = False
+    github_client_id: str = ""
+    github_client_secret: str = field(default="", repr=False)
+    github_url: str = "https://github.com"
+    github_api_url: str = "https://api.github.com"
+    discord_client_id: str = ""
+    discord_client_secret: str = field(default="", repr=False)
+    discord_url: str = "https://discord.com"
+
+    @property
+    def public_base(self) -> str:
+        """Where people find this platform, without a slash at the end."""
+        return self.public_url.rstrip("/") or f"http://{self.listen}"
+
+    @property
+    def problem_folders(self) -> tuple[Path, ...]:
+        """The folders that problems may come from."""
+        return tuple(Path(one) for one in self.problem_roots.split(":") if one)
 
 
 def load() -> Settings:
     """The settings, or Refused with all that is wrong with them."""
     settings = read(Settings, "WARPBOARD_INGEST", os.environ)
-    if settings.listen.host not in LOOPBACK:
-        # Until there are tokens, a participant is who the request says it is.
-        raise Refused(
-            "bad_settings",
-            f"WARPBOARD_INGEST_LISTEN is {settings.listen.host}: without tokens ingest believes "
-            "any name it is told, so it listens on 127.0.0.1 alone",
-            "listen",
-        )
+    _check_believed(settings)
+    _check_rates(settings)
     token = settings.operator_token
     is_sendable = token.isascii() and token.isprintable() and " " not in token
     if token and not (is_sendable and len(token) >= TOKEN_LENGTH_MIN):
@@ -46,4 +76,57 @@ def load() -> Settings:
             "visible ASCII characters, or none at all",
             "operator_token",
         )
+    _check_logins(settings)
+    _check_folders(settings)
     return settings
+
+
+def _check_believed(settings: Settings) -> None:
+    """Errors: Refused, where strangers could say that they are anybody."""
+    believed = ("names_believed", "autolink")
+    given = [name for name in believed if getattr(settings, name)]
+    if given and settings.listen.host not in LOOPBACK:
+        what = (
+            f"{PREFIX}_{given[0].upper()} is for one's own machine, but {PREFIX}_LISTEN is "
+            f"{settings.listen.host}: listen on 127.0.0.1, or let everybody have a token"
+        )
+        raise Refused("bad_settings", what, given[0])
+    if settings.autolink and not NAME.match(settings.autolink):
+        what = f"{PREFIX}_AUTOLINK is {settings.autolink!r}: expected a participant's name"
+        raise Refused("bad_settings", what, "autolink")
+
+
+def _check_rates(settings: Settings) -> None:
+    """Errors: Refused, for a limit that cannot be read."""
+    for name in ("rate_per_token", "rate_per_address"):
+        text = getattr(settings, name)
+        if text and not RATE.match(text):
+            what = f"{PREFIX}_{name.upper()} is {text!r}: expected 600/minute, or nothing"
+            raise Refused("bad_settings", what, name)
+
+
+def _check_logins(settings: Settings) -> None:
+    """Errors: Refused, for ways to log in that could not work."""
+    url = urlsplit(settings.public_url)
+    is_base = url.scheme in ("http", "https") and url.hostname and not (url.query or url.fragment)
+    if settings.public_url and not is_base:
+        raise Refused(
+            "bad_settings",
+            f"WARPBOARD_INGEST_PUBLIC_URL is {settings.public_url!r}: expected the address by "
+            "which people come here, such as https://kernels.example.org",
+            "public_url",
+        )
+    for name in ("github", "discord"):
+        known = [getattr(settings, f"{name}_client_{part}") for part in ("id", "secret")]
+        if any(known) and not all(known):
+            prefix = f"WARPBOARD_INGEST_{name.upper()}_CLIENT"
+            what = f"{prefix}_ID and {prefix}_SECRET belong together: set both or neither"
+            raise Refused("bad_settings", what, f"{name}_client_id")
+
+
+def _check_folders(settings: Settings) -> None:
+    """Errors: Refused, for folders that are none."""
+    for folder in settings.problem_folders:
+        if not (folder.is_absolute() and folder.is_dir()):
+            what = f"{PREFIX}_PROBLEM_ROOTS: {str(folder)!r} is no folder's absolute path"
+            raise Refused("bad_settings", what, "problem_roots")

@@ -1,19 +1,47 @@
-"""Accounts: who is banned, and until when."""
+"""Accounts: who is banned, and until when; which roles, tokens and identities they have."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeVar
 
+from ingest.domain.callers import ALLOWED, allowed
 from shared.decider import Decider
 from shared.errors import Refused
-from shared.events import AccountBanned, AccountUnbanned, Fact
+from shared.events import (
+    SCOPES,
+    AccountBanned,
+    AccountOpened,
+    AccountUnbanned,
+    Fact,
+    IdentityLinked,
+    IdentityUnlinked,
+    RoleGranted,
+    RoleRevoked,
+    TokenIssued,
+    TokenRevoked,
+)
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
+TOKENS_MAX = 100
+IDENTITIES_MAX = 20
+Held = TypeVar("Held")
+GRANTABLE = tuple(role for role in ALLOWED if role != "participant")
 
 
 @dataclass(frozen=True)
 class Account:
-    """An account as its history tells it; `ban` is the last one, None if it was lifted."""
+    """An account as its history tells it; `ban` is the last one, None if it was lifted.
+
+    `tokens` are those that are not revoked, by id; `identities` has the provider of each.
+    """
 
     ban: AccountBanned | None = None
+    is_opened: bool = False
+    roles: frozenset[str] = frozenset()
+    tokens: Mapping[str, TokenIssued] = field(default_factory=dict)
+    identities: Mapping[str, str] = field(default_factory=dict)
 
     def ban_at(self, at: datetime) -> AccountBanned | None:
         """The ban in force at an instant."""
@@ -38,8 +66,120 @@ class Unban:
     at: datetime
 
 
-def decide(command: Ban | Unban, state: Account) -> Sequence[Fact]:
-    """The ban, or its end. Errors: Refused for a second ban and for the end of none."""
+@dataclass(frozen=True)
+class Open:
+    """Have an account, whichever way its participant came."""
+
+    via: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """Let somebody known elsewhere be this participant."""
+
+    identity: str
+    provider: str
+
+
+@dataclass(frozen=True)
+class Unlink:
+    """Let an identity be this participant's no longer."""
+
+    identity: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Issue:
+    """Let a secret act for a participant."""
+
+    fact: TokenIssued
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Revoke:
+    """Let a token act for nobody any more."""
+
+    token: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Let a participant do what a role allows."""
+
+    role: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class TakeRole:
+    """Let a participant no longer do what a role allows."""
+
+    role: str
+    reason: str
+
+
+AccountCommand = Ban | Unban | Open | Link | Unlink | Issue | Revoke | Grant | TakeRole
+
+
+def decide(command: AccountCommand, state: Account) -> Sequence[Fact]:
+    """What is decided; nothing if it is so already. Errors: Refused."""
+    match command:
+        case Ban() | Unban():
+            return _decide_ban(command, state)
+        case Open(via):
+            return () if state.is_opened else (AccountOpened(via=via),)
+        case Link() | Unlink():
+            return _decide_identity(command, state)
+        case Issue(fact, at):
+            _check_token(fact, at, state)
+            return (fact,)
+        case Revoke(token, reason):
+            if token not in state.tokens:
+                raise Refused("unknown_token", "there is no such token, or it is revoked", "id")
+            return (TokenRevoked(token=token, reason=reason),)
+    return _decide_role(command, state)
+
+
+def evolve(state: Account, fact: Fact) -> Account:
+    """What an account is after one more event."""
+    match fact:
+        case AccountBanned():
+            return replace(state, ban=fact)
+        case AccountUnbanned():
+            return replace(state, ban=None)
+        case AccountOpened():
+            return replace(state, is_opened=True)
+        case RoleGranted():
+            return replace(state, roles=state.roles | {fact.role})
+        case RoleRevoked():
+            return replace(state, roles=state.roles - {fact.role})
+    return _evolve_held(state, fact)
+
+
+def _evolve_held(state: Account, fact: Fact) -> Account:
+    match fact:
+        case IdentityLinked():
+            return replace(state, identities={**state.identities, fact.identity: fact.provider})
+        case IdentityUnlinked():
+            return replace(state, identities=_without(state.identities, fact.identity))
+        case TokenIssued():
+            return replace(state, tokens={**state.tokens, fact.token: fact})
+        case TokenRevoked():
+            return replace(state, tokens=_without(state.tokens, fact.token))
+    return state
+
+
+accounts = Decider[AccountCommand, Account, Fact](Account(), decide, evolve)
+
+
+def _without(table: Mapping[str, Held], key: str) -> dict[str, Held]:
+    return {one: value for one, value in table.items() if one != key}
+
+
+def _decide_ban(command: Ban | Unban, state: Account) -> Sequence[Fact]:
     ban = state.ban_at(command.at)
     if isinstance(command, Unban):
         if ban is None:
@@ -52,17 +192,55 @@ def decide(command: Ban | Unban, state: Account) -> Sequence[Fact]:
     return (AccountBanned(reason=command.reason, until_at=command.until_at),)
 
 
-def evolve(state: Account, fact: Fact) -> Account:
-    """What an account is after one more event."""
-    match fact:
-        case AccountBanned():
-            return Account(fact)
-        case AccountUnbanned():
-            return Account()
-    return state
+def _decide_identity(command: Link | Unlink, state: Account) -> Sequence[Fact]:
+    is_linked = command.identity in state.identities
+    if isinstance(command, Unlink):
+        if not is_linked:
+            raise Refused("unknown_identity", "there is no such identity", "identity")
+        return (IdentityUnlinked(identity=command.identity, reason=command.reason),)
+    if is_linked:
+        return ()
+    if len(state.identities) >= IDENTITIES_MAX:
+        what = f"a participant has at most {IDENTITIES_MAX} identities: unlink one first"
+        raise Refused("invalid_request", what, "provider")
+    return (IdentityLinked(identity=command.identity, provider=command.provider),)
 
 
-accounts = Decider[Ban | Unban, Account, Fact](Account(), decide, evolve)
+def _decide_role(command: Grant | TakeRole, state: Account) -> Sequence[Fact]:
+    if command.role not in GRANTABLE:
+        what = f"role {command.role!r} is none of {', '.join(GRANTABLE)}"
+        raise Refused("invalid_request", what, "role")
+    has_role = command.role in state.roles
+    if isinstance(command, TakeRole):
+        if not has_role:
+            raise Refused("wrong_state", f"this participant is no {command.role}")
+        return (RoleRevoked(role=command.role, reason=command.reason),)
+    return () if has_role else (RoleGranted(role=command.role, reason=command.reason),)
+
+
+def _check_token(fact: TokenIssued, at: datetime, state: Account) -> None:
+    strange = [scope for scope in fact.scopes if scope not in SCOPES]
+    if strange or not fact.scopes:
+        what = f"scopes: {', '.join(strange) or 'none'} is none of {', '.join(SCOPES)}"
+        raise Refused("invalid_request", what, "scopes")
+    beyond = [scope for scope in fact.scopes if scope not in allowed(state.roles)]
+    if beyond:
+        what = f"the scopes {', '.join(beyond)} are not for this participant's roles"
+        raise Refused("scope_missing", what, "scopes")
+    if fact.expires_at is not None and fact.expires_at <= at:
+        raise Refused("invalid_request", f"{fact.expires_at} is not in the future", "expires_at")
+    held = [one for one in state.tokens.values() if not one.expires_at or at < one.expires_at]
+    if len(held) >= TOKENS_MAX:
+        what = f"a participant has at most {TOKENS_MAX} tokens: revoke one first"
+        raise Refused("wrong_state", what)
+
+
+def check_name(name: str) -> str:
+    """A participant's name as it may be. Errors: Refused."""
+    if not NAME.match(name):
+        what = f"{name!r} is no name: 1 to 32 of a-z 0-9 _ and -, a letter or digit first"
+        raise Refused("invalid_request", what, "name")
+    return name
 
 
 def check_ban(state: Account, at: datetime) -> None:

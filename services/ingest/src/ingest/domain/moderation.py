@@ -15,6 +15,7 @@ from shared.events import (
     SubmissionHeld,
     SubmissionReleased,
     SubmissionRestored,
+    SubmissionWithdrawn,
 )
 
 
@@ -29,6 +30,7 @@ class Moderated:
     is_held: bool = False
     is_disqualified: bool = False
     appeal: str = ""
+    is_withdrawn: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,15 @@ class DecideAppeal:
     reason: str
 
 
+@dataclass(frozen=True)
+class Withdraw:
+    """Take a submission off its leaderboard for ever, as its owner wants it."""
+
+    reason: str
+
+
 Judgement = Hold | Release | Disqualify | Restore
-ModerationCommand = Judgement | Appeal | DecideAppeal
+ModerationCommand = Judgement | Appeal | DecideAppeal | Withdraw
 
 
 def decide(command: ModerationCommand, state: Moderated) -> Sequence[Fact]:
@@ -89,16 +98,19 @@ def decide(command: ModerationCommand, state: Moderated) -> Sequence[Fact]:
         case DecideAppeal(is_accepted, reason):
             _require(state.appeal == "open", "there is no open appeal for this submission")
             return (AppealDecided(is_accepted=is_accepted, reason=reason),)
+        case Withdraw(reason):
+            if state.is_held:
+                what = "this submission is held: it can be withdrawn once that is decided"
+                raise Refused("under_review", what)
+            return () if state.is_withdrawn else (SubmissionWithdrawn(reason=reason),)
     return (_judged(command, state),)
 
 
 def evolve(state: Moderated, fact: Fact) -> Moderated:
     """What a submission is after one more event, its own or its moderation's."""
     match fact:
-        case SubmissionFinished():
-            state = replace(state, is_held=state.is_held or fact.is_held)
-        case SubmissionHeld():
-            state = _afresh(replace(state, is_held=True))
+        case SubmissionFinished() | SubmissionHeld():
+            state = _held(state, fact)
         case SubmissionDisqualified():
             state = _afresh(replace(state, is_disqualified=True))
         case SubmissionReleased():
@@ -108,11 +120,24 @@ def evolve(state: Moderated, fact: Fact) -> Moderated:
         case AppealFiled():
             state = replace(state, appeal="open")
         case AppealDecided():
-            state = replace(Moderated() if fact.is_accepted else state, appeal="decided")
+            state = _answered(state, fact.is_accepted)
+        case SubmissionWithdrawn():
+            state = replace(state, is_withdrawn=True)
     return state
 
 
 moderation = Decider[ModerationCommand, Moderated, Fact](Moderated(), decide, evolve)
+
+
+def _held(state: Moderated, fact: SubmissionFinished | SubmissionHeld) -> Moderated:
+    if isinstance(fact, SubmissionHeld):
+        return _afresh(replace(state, is_held=True))
+    return replace(state, is_held=state.is_held or fact.is_held)
+
+
+def _answered(state: Moderated, is_accepted: bool) -> Moderated:
+    free = Moderated(is_withdrawn=state.is_withdrawn)
+    return replace(free if is_accepted else state, appeal="decided")
 
 
 def _afresh(state: Moderated) -> Moderated:

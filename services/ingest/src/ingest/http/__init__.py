@@ -7,12 +7,12 @@ from fastapi.responses import JSONResponse
 
 from ingest.http.machines import machines
 from ingest.http.moderation import moderation
-from ingest.http.operators import Door
 from ingest.http.platform import platform
 from ingest.http.problems import problems
 from ingest.http.reads import reads
 from ingest.http.rejudges import rejudges
 from ingest.http.submissions import submissions
+from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.ports import Reads
 from shared.http import BodyLimit, install
@@ -20,25 +20,22 @@ from shared.http import BodyLimit, install
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 
 
-def application(
-    ingest: Ingest, reader: Reads, is_well: Callable[[], Awaitable[str]], operator_token: str = ""
-) -> FastAPI:
-    """The public API over the two sides: commands to ingest, reads to ranker.
-
-    Without an operator's token nobody is one.
-    """
+def application(ingest: Ingest, gate: Gate, is_well: Callable[[], Awaitable[str]]) -> FastAPI:
+    """The public API but for its reads, which come last: see `last`."""
     app = FastAPI(title="Warpboard", docs_url="/docs", openapi_url="/v1/openapi.json")
     app.add_middleware(BodyLimit, bytes_max=REQUEST_BYTES_MAX)
     install(app)
-    door = Door(operator_token)
-    submissions(app, ingest, door)
-    problems(app, ingest.authors)
+    submissions(app, ingest, gate)
+    problems(app, ingest.authors, gate)
     for theme in (machines, moderation, rejudges, platform):
-        app.include_router(theme(ingest, door))
+        app.include_router(theme(ingest, gate))
     _health(app, is_well)
-    # Last, for it takes every path that is nobody else's.
-    reads(app, reader)
     return app
+
+
+def last(app: FastAPI, gate: Gate, reader: Reads) -> None:
+    """Let ranker answer every GET under /v1 that is nobody else's."""
+    reads(app, reader, gate)
 
 
 def _health(app: FastAPI, is_well: Callable[[], Awaitable[str]]) -> None:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ingest.domain import agents, pools
 from ingest.http.bodies import Body, IdInPath, Text, Token, Why, shown
-from ingest.http.operators import Door
+from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.machines import Machines
 
@@ -44,18 +44,20 @@ class CanaryChoice(Body):
     ratio_max: Annotated[float, Field(gt=1, le=RATIO_MAX)]
 
 
-def machines(ingest: Ingest, door: Door) -> APIRouter:
+def machines(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes, each for operators alone."""
     router = APIRouter(prefix="/v1/admin")
-    _agents(router, ingest.machines, door)
-    _pools(router, ingest.machines, door)
+    _agents(router, ingest.machines, gate)
+    _pools(router, ingest.machines, gate)
     return router
 
 
-def _agents(router: APIRouter, commands: Machines, door: Door) -> None:
+def _agents(router: APIRouter, commands: Machines, gate: Gate) -> None:
+    operator = gate.operator("admin:operate")
+
     @router.post("/agents/{agent}/enroll")
     async def enroll(
-        agent: IdInPath, body: Enrollment, actor: Annotated[str, Depends(door)]
+        agent: IdInPath, body: Enrollment, actor: Annotated[str, Depends(operator)]
     ) -> dict[str, Any]:
         """Let an agent sign with a key; a later one replaces it."""
         command = agents.Enroll(body.sign_key, body.owner, body.reason)
@@ -66,26 +68,28 @@ def _agents(router: APIRouter, commands: Machines, door: Door) -> None:
         agent: IdInPath,
         act: Literal["cordon", "drain", "release", "revoke"],
         body: Why,
-        actor: Annotated[str, Depends(door)],
+        actor: Annotated[str, Depends(operator)],
     ) -> dict[str, Any]:
         """Give an agent canaries alone, or nothing; let it work again, or never."""
         return shown(await commands.treat(agent, TREATMENTS[act](body.reason), actor))
 
 
-def _pools(router: APIRouter, commands: Machines, door: Door) -> None:
+def _pools(router: APIRouter, commands: Machines, gate: Gate) -> None:
+    operator = gate.operator("admin:operate")
+
     @router.post("/pools/{gpu}/{act}")
     async def switch(
         gpu: IdInPath,
         act: Literal["pause", "resume"],
         body: Why,
-        actor: Annotated[str, Depends(door)],
+        actor: Annotated[str, Depends(operator)],
     ) -> dict[str, Any]:
         """Give out no job of a GPU type, or give them out again."""
         return shown(await commands.pool(gpu, SWITCHES[act](body.reason), actor))
 
     @router.put("/pools/{gpu}/canary")
     async def choose(
-        gpu: IdInPath, body: CanaryChoice, actor: Annotated[str, Depends(door)]
+        gpu: IdInPath, body: CanaryChoice, actor: Annotated[str, Depends(operator)]
     ) -> dict[str, Any]:
         """Run a submission on every agent of a pool, again and again."""
         wanted = pools.Canary(gpu, body.every_s, body.ratio_max)
@@ -93,7 +97,7 @@ def _pools(router: APIRouter, commands: Machines, door: Door) -> None:
 
     @router.delete("/pools/{gpu}/canary")
     async def remove(
-        gpu: IdInPath, body: Why, actor: Annotated[str, Depends(door)]
+        gpu: IdInPath, body: Why, actor: Annotated[str, Depends(operator)]
     ) -> dict[str, Any]:
         """Run no canary any more."""
         return shown(await commands.pool(gpu, pools.RemoveCanary(body.reason), actor))

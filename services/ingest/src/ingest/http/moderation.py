@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field
 from ingest.domain import moderation as rules
 from ingest.domain import quotas
 from ingest.http.bodies import Body, NumberInPath, Text, Why, shown
-from ingest.http.operators import Door
+from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.moderators import Moderators
 from shared.errors import Refused
@@ -50,18 +50,20 @@ class QuotaLimit(Body):
     reason: Text
 
 
-def moderation(ingest: Ingest, door: Door) -> APIRouter:
+def moderation(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes, each for operators alone."""
     router = APIRouter(prefix="/v1/admin")
-    _submissions(router, ingest.moderators, door)
-    _participants(router, ingest.moderators, door)
+    _submissions(router, ingest.moderators, gate)
+    _participants(router, ingest.moderators, gate)
     return router
 
 
-def _submissions(router: APIRouter, commands: Moderators, door: Door) -> None:
+def _submissions(router: APIRouter, commands: Moderators, gate: Gate) -> None:
+    operator = gate.operator("admin:submissions")
+
     @router.post("/submissions/{number}/decide-appeal")
     async def decide_appeal(
-        number: NumberInPath, body: AppealAnswer, actor: Annotated[str, Depends(door)]
+        number: NumberInPath, body: AppealAnswer, actor: Annotated[str, Depends(operator)]
     ) -> dict[str, Any]:
         """Answer an appeal; an accepted one lifts what it is against."""
         command = rules.DecideAppeal(body.is_accepted, body.reason)
@@ -72,7 +74,7 @@ def _submissions(router: APIRouter, commands: Moderators, door: Door) -> None:
         number: NumberInPath,
         act: Literal["hold", "release", "disqualify", "restore"],
         body: Judgement,
-        actor: Annotated[str, Depends(door)],
+        actor: Annotated[str, Depends(operator)],
     ) -> dict[str, Any]:
         """Keep a submission off its leaderboard, or let it back."""
         return shown(await commands.judge(number, _judgement(act, body), actor))
@@ -88,10 +90,12 @@ def _judgement(act: str, body: Judgement) -> rules.Judgement:
     return (rules.Hold if act == "hold" else rules.Disqualify)(body.rule, body.reason)
 
 
-def _participants(router: APIRouter, commands: Moderators, door: Door) -> None:
+def _participants(router: APIRouter, commands: Moderators, gate: Gate) -> None:
+    operator = gate.operator("admin:participants")
+
     @router.post("/participants/{name}/ban")
     async def ban(
-        name: NameInPath, body: BanWhy, actor: Annotated[str, Depends(door)]
+        name: NameInPath, body: BanWhy, actor: Annotated[str, Depends(operator)]
     ) -> dict[str, Any]:
         """Keep a participant out, until then or for ever."""
         until = _utc(body.until_at) if body.until_at else None
@@ -99,13 +103,13 @@ def _participants(router: APIRouter, commands: Moderators, door: Door) -> None:
 
     @router.post("/participants/{name}/unban")
     async def unban(
-        name: NameInPath, body: Why, actor: Annotated[str, Depends(door)]
+        name: NameInPath, body: Why, actor: Annotated[str, Depends(operator)]
     ) -> dict[str, Any]:
         """Let a participant in again."""
         return shown(await commands.unban(name, body.reason, actor))
 
     @router.put("/quota")
-    async def limit(body: QuotaLimit, actor: Annotated[str, Depends(door)]) -> dict[str, Any]:
+    async def limit(body: QuotaLimit, actor: Annotated[str, Depends(operator)]) -> dict[str, Any]:
         """Limit what a participant may take in a window, or everybody."""
         most = quotas.UNLIMITED if body.limit is None else body.limit
         command = quotas.SetLimit(body.bucket, most, body.window_s, body.reason)

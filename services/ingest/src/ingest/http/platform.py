@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ingest.domain import platform as rules
 from ingest.http.bodies import Body, IdInPath, NumberInPath, Text, Why, shown
-from ingest.http.operators import Door
+from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.operators import Operators
 
@@ -33,37 +33,41 @@ class Deed(Body):
     reason: Text
 
 
-def platform(ingest: Ingest, door: Door) -> APIRouter:
+def platform(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes, each for operators alone."""
     router = APIRouter(prefix="/v1/admin")
-    _switches(router, ingest.operators, door)
-    _dead_letters(router, ingest.operators, door)
+    _switches(router, ingest.operators, gate)
+    _dead_letters(router, ingest.operators, gate)
     return router
 
 
-def _switches(router: APIRouter, commands: Operators, door: Door) -> None:
+def _switches(router: APIRouter, commands: Operators, gate: Gate) -> None:
+    operator = gate.operator("admin:operate")
+
     @router.post("/intake/{act}")
     async def intake(
-        act: Literal["pause", "resume"], body: Why, actor: Annotated[str, Depends(door)]
+        act: Literal["pause", "resume"], body: Why, actor: Annotated[str, Depends(operator)]
     ) -> dict[str, Any]:
         """Take no submission in, or take them in again."""
         return shown(await commands.intake(SWITCHES[act](body.reason), actor))
 
     @router.post("/projections/{name}/skip")
     async def skip(
-        name: IdInPath, body: SkipWhy, actor: Annotated[str, Depends(door)]
+        name: IdInPath, body: SkipWhy, actor: Annotated[str, Depends(operator)]
     ) -> dict[str, Any]:
         """Let a projection go on without an event that it cannot fold."""
         return shown(await commands.skip(name, body.seq, body.reason, actor))
 
     @router.post("/acted", status_code=201)
-    async def acted(body: Deed, actor: Annotated[str, Depends(door)]) -> dict[str, Any]:
+    async def acted(body: Deed, actor: Annotated[str, Depends(operator)]) -> dict[str, Any]:
         """Keep what an operator did that has no event of its own."""
         return shown(await commands.acted(body.command, body.target, body.reason, actor))
 
 
-def _dead_letters(router: APIRouter, commands: Operators, door: Door) -> None:
-    @router.get("/deadletters", dependencies=[Depends(door)])
+def _dead_letters(router: APIRouter, commands: Operators, gate: Gate) -> None:
+    operator = gate.operator("admin:operate")
+
+    @router.get("/deadletters", dependencies=[Depends(operator)])
     async def dead_letters() -> dict[str, Any]:
         """The events that consumers gave up, oldest first."""
         letters = await commands.dead_letters()
@@ -71,7 +75,7 @@ def _dead_letters(router: APIRouter, commands: Operators, door: Door) -> None:
 
     @router.post("/deadletters/{consumer}/{seq}/redrive")
     async def redrive(
-        consumer: IdInPath, seq: NumberInPath, body: Why, actor: Annotated[str, Depends(door)]
+        consumer: IdInPath, seq: NumberInPath, body: Why, actor: Annotated[str, Depends(operator)]
     ) -> dict[str, Any]:
         """Hand an event to the consumer that gave it up once more."""
         return shown(await commands.redrive(consumer, seq, body.reason, actor))

@@ -1,17 +1,17 @@
 """Problems from outside: published."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, File, Form, Response, UploadFile
+from fastapi import FastAPI, File, Form, Request, Response, UploadFile
 
-from ingest.http.who import Participant
+from ingest.http.who import Gate
 from ingest.service.authors import Authors
 from shared.errors import Refused
 
 FILES_MAX = 256
 
 
-def problems(app: FastAPI, authors: Authors) -> None:
+def problems(app: FastAPI, authors: Authors, gate: Gate) -> None:
     """The routes of authors."""
 
     @app.post("/v1/problems", status_code=201)
@@ -19,13 +19,18 @@ def problems(app: FastAPI, authors: Authors) -> None:
         files: Annotated[list[UploadFile], File()],
         slug: Annotated[str, Form()],
         response: Response,
-        author: Participant,
+        request: Request,
+        visibility: Annotated[Literal["public", "closed"] | None, Form()] = None,
     ) -> dict[str, Any]:
-        """Publish a task.yml directory as a problem's newest version."""
+        """Publish a task.yml directory as a problem's newest version.
+
+        A new problem is seen by everybody unless it is `closed`; another author's is not yours.
+        """
+        author = await gate.author(request, slug)
         if len(files) > FILES_MAX:
             raise Refused("bad_problem", f"a problem has at most {FILES_MAX} files", "files")
         named = {file.filename or "": await file.read() for file in files}
-        published = await authors.publish(slug, named, author)
+        published = await authors.publish(slug, named, author.actor, visibility)
         if not published.is_new:
             response.status_code = 200
         return {

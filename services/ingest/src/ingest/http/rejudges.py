@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ingest.domain import endings
 from ingest.http.bodies import Body, IdInPath, Text, Token, Why, shown
-from ingest.http.operators import Door
+from ingest.http.who import Gate
 from ingest.service import Ingest
 
 ENDS: Mapping[str, Callable[[str], endings.Apply | endings.Discard]] = {
@@ -30,12 +30,15 @@ class RejudgeWish(Body):
     to_version: Version | None = None
 
 
-def rejudges(ingest: Ingest, door: Door) -> APIRouter:
+def rejudges(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes, each for operators alone."""
     router, commands = APIRouter(prefix="/v1/admin"), ingest.rejudges
+    operator = gate.operator("admin:problems")
 
     @router.post("/rejudges", status_code=201)
-    async def request(body: RejudgeWish, actor: Annotated[str, Depends(door)]) -> dict[str, Any]:
+    async def request(
+        body: RejudgeWish, actor: Annotated[str, Depends(operator)]
+    ) -> dict[str, Any]:
         """Let submissions run again under another version; nothing counts until it is applied."""
         wanted = endings.Selection(
             problem=body.problem.lower(),
@@ -58,7 +61,7 @@ def rejudges(ingest: Ingest, door: Door) -> APIRouter:
         id: IdInPath,  # noqa: A002  (the contract's own word)
         act: Literal["apply", "discard"],
         body: Why,
-        actor: Annotated[str, Depends(door)],
+        actor: Annotated[str, Depends(operator)],
     ) -> dict[str, Any]:
         """Let the results of a rejudge count, or not."""
         return shown(await commands.end(id, ENDS[act](body.reason), actor))

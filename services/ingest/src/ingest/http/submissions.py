@@ -1,11 +1,14 @@
 """Submissions from outside: taken in, cancelled, appealed for; and what quota is left."""
 
+import math
 import re
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
 
-from fastapi import FastAPI, File, Form, Query, Request, UploadFile
+from fastapi import Depends, FastAPI, File, Form, Query, Request, Response, UploadFile
 from pydantic import Field
 
+from ingest.domain.callers import Caller
 from ingest.domain.quotas import Balance
 from ingest.http.bodies import (
     APPEAL_LENGTH_MAX,
@@ -15,11 +18,11 @@ from ingest.http.bodies import (
     NumberInPath,
     shown,
 )
-from ingest.http.operators import Door
-from ingest.http.who import Participant, participant
+from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.intake import Intake, Receipt, Upload
 from ingest.service.participants import Participants
+from shared.clock import now
 from shared.errors import Refused
 
 KEY = re.compile(r"[!-~]{1,255}\Z")
@@ -37,37 +40,59 @@ class Plea(Body):
     text: Annotated[str, Field(min_length=1, max_length=APPEAL_LENGTH_MAX)]
 
 
-def submissions(app: FastAPI, ingest: Ingest, door: Door) -> None:
+class Wish(NamedTuple):
+    """What a file is submitted for."""
+
+    problem: str
+    mode: str
+    gpus: list[str]
+
+
+def _wish(
+    problem: Annotated[str, Form()],
+    mode: Annotated[str, Form()] = "ranked",
+    gpu: Annotated[list[str] | None, Form()] = None,
+) -> Wish:
+    return Wish(problem, mode, [one for one in gpu or [] if one])
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key under which a request may come twice. Errors: Refused `bad_idempotency_key`."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not KEY.match(key):
+        raise Refused("bad_idempotency_key", "Idempotency-Key: 1 to 255 visible ASCII", None)
+    return key
+
+
+def submissions(app: FastAPI, ingest: Ingest, gate: Gate) -> None:
     """The routes of participants."""
-    _submit(app, ingest.intake)
-    _cancel(app, ingest.participants, door)
-    _others(app, ingest.participants)
+    _submit(app, ingest.intake, gate)
+    _end(app, ingest.participants, gate)
+    _others(app, ingest.participants, gate)
 
 
-def _submit(app: FastAPI, intake: Intake) -> None:
+def _submit(app: FastAPI, intake: Intake, gate: Gate) -> None:
     @app.post("/v1/submissions", status_code=202)
     async def submit(
         file: Annotated[UploadFile, File()],
-        problem: Annotated[str, Form()],
+        wish: Annotated[Wish, Depends(_wish)],
         request: Request,
-        mode: Annotated[str, Form()] = "ranked",
-        gpu: Annotated[list[str] | None, Form()] = None,
+        response: Response,
+        caller: Annotated[Caller, Depends(gate.participant())],
     ) -> dict[str, Any]:
         """Take one source file in; the answer comes after it is in the log."""
-        key = request.headers.get("idempotency-key")
-        if key is not None and not KEY.match(key):
-            raise Refused("bad_idempotency_key", "Idempotency-Key: 1 to 255 visible ASCII", None)
         upload = Upload(
-            participant=participant(request.headers.get("warpboard-participant")),
-            problem=problem,
-            mode=mode,
-            gpus=[one for one in gpu or [] if one],
+            caller=caller,
+            problem=wish.problem,
+            mode=wish.mode,
+            gpus=wish.gpus,
             name=file.filename or "submission.py",
             source=await file.read(),
             via="http",
-            idempotency_key=key,
+            idempotency_key=idempotency_key(request),
         )
         receipts = await intake.submit(upload)
+        response.headers.update(limits(receipts))
         return {
             "submissions": [_receipt(receipt) for receipt in receipts],
             "problem_version": receipts[0].problem_number,
@@ -80,36 +105,73 @@ def _submit(app: FastAPI, intake: Intake) -> None:
         return {"paused": await intake.paused()}
 
 
-def _cancel(app: FastAPI, participants: Participants, door: Door) -> None:
+def _end(app: FastAPI, participants: Participants, gate: Gate) -> None:
     @app.post("/v1/submissions/{number}/cancel", status_code=202)
     async def cancel(
         number: NumberInPath, request: Request, body: WhyCancel | None = None
     ) -> dict[str, Any]:
         """Let a submission end without a verdict: its owner may, or an operator."""
         reason = body.reason if body else ""
-        if door.is_tried(request):
-            made = await participants.cancel_for(door(request), number, reason)
+        caller = await gate.either(request, "submit", "admin:submissions")
+        if caller.kind == "operator":
+            made = await participants.cancel_for(caller.actor, number, reason)
         else:
-            name = participant(request.headers.get("warpboard-participant"))
-            made = await participants.cancel(number, name, reason)
+            made = await participants.cancel(number, caller, reason)
         return {"number": number, "state": "cancelling"} | shown(made)
 
+    @app.delete("/v1/submissions/{number}")
+    async def withdraw(number: NumberInPath, request: Request) -> dict[str, Any]:
+        """Take one's own submission off its leaderboard for ever; what goes on is cancelled.
 
-def _others(app: FastAPI, participants: Participants) -> None:
+        Its history stays, and what it cost does not come back.
+        """
+        caller = await gate.either(request, "delete:own", "admin:submissions")
+        if caller.kind == "operator":
+            made = await participants.withdraw_for(caller.actor, number, "withdrawn")
+        else:
+            made = await participants.withdraw(number, caller, "withdrawn by its owner")
+        return {"number": number, "state": "withdrawn"} | shown(made)
+
+
+def _others(app: FastAPI, participants: Participants, gate: Gate) -> None:
     @app.post("/v1/submissions/{number}/appeal", status_code=201)
-    async def appeal(number: NumberInPath, body: Plea, who: Participant) -> dict[str, Any]:
+    async def appeal(
+        number: NumberInPath,
+        body: Plea,
+        who: Annotated[Caller, Depends(gate.participant("submit"))],
+    ) -> dict[str, Any]:
         """Ask to look again at what was decided about one's own submission."""
         return shown(await participants.appeal(number, who, body.text))
 
     @app.get("/v1/quota")
     async def quota(
-        who: Participant,
+        response: Response,
+        who: Annotated[Caller, Depends(gate.participant("read:own"))],
         problem: Annotated[str, Query()] = "",
         gpu: Annotated[str | None, Query()] = None,
     ) -> dict[str, Any]:
         """What is left of one's quotas; of one leaderboard's with `problem`, and `gpu`."""
         found = await participants.balances(who, problem.lower(), gpu)
+        response.headers.update(_limit_headers(found))
         return {"items": [_balance(one) for one in found]}
+
+
+def limits(receipts: Sequence[Receipt]) -> dict[str, str]:
+    """The tightest quota, and whether this was answered before, as headers."""
+    told = {"Idempotent-Replayed": "true"} if all(one.is_replay for one in receipts) else {}
+    return told | _limit_headers([one.quota for one in receipts if one.quota])
+
+
+def _limit_headers(found: Sequence[Balance]) -> dict[str, str]:
+    if not found:
+        return {}
+    tightest = min(found, key=lambda one: one.remaining)
+    reset_s = max(0, math.ceil((tightest.reset_at - now()).total_seconds()))
+    return {
+        "RateLimit-Limit": str(tightest.limit),
+        "RateLimit-Remaining": str(tightest.remaining),
+        "RateLimit-Reset": str(reset_s),
+    }
 
 
 def _receipt(receipt: Receipt) -> dict[str, Any]:

@@ -1,28 +1,240 @@
-"""Who asks: a participant by name."""
+"""Who asks: an operator, a participant by one of their tokens, or nobody in particular."""
 
-import re
-from typing import Annotated
+import hmac
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from fastapi import Depends, Header
+from fastapi import Request
 
-from shared.errors import Refused
+from ingest.domain.accounts import NAME
+from ingest.domain.callers import ANONYMOUS, STAFF_SCOPES, Caller, check_problem, check_scope
+from ingest.service.gate import AccessFeed
+from ingest.service.linking import Linking
+from ingest.service.people import People
+from ingest.service.tokens import Tokens, csrf
+from shared.clock import now
+from shared.errors import Failed, Refused
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
+SCHEME = "bearer"
+COOKIE = "warpboard_session"
+CSRF = "X-CSRF-Token"
+NAMED = "Warpboard-Participant"
+OPERATOR = "Warpboard-Operator"
+CLI_IDS = ("X-Popcorn-Cli-Id", "X-Web-Auth-Id")
+SAFE = ("GET", "HEAD", "OPTIONS")
+# What a client sends that has nothing to send.
+NOTHING = ("", "None")
+UNKNOWN = ("invalid_credential", "cli_id_not_linked")
+HOW = (
+    "send the header Authorization: Bearer <token>; `warpboard login` makes one, and so does the "
+    "web page /login"
+)
 
 
-def checked_name(name: str | None, header: str, field: str) -> str:
-    """A name as it may come in a header. Errors: Refused, with the header to send."""
-    if not name:
-        raise Refused("missing_credential", f"say who you are: header {header}", field)
+class Shown(NamedTuple):
+    """A credential as it came; `header` is where."""
+
+    header: str
+    secret: str
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Who is let in without a token in the log: an operator by a secret, anybody by a name.
+
+    An empty operator token lets nobody in.
+    """
+
+    operator_token: str = field(default="", repr=False)
+    are_names_believed: bool = False
+
+
+class Gate:
+    """Tells every route who asks, and keeps out who may not."""
+
+    def __init__(
+        self, feed: AccessFeed, people: People, tokens: Tokens, linking: Linking, keys: Keys
+    ) -> None:
+        self._feed = feed
+        self._people = people
+        self._tokens = tokens
+        self._linking = linking
+        self._operator_token = keys.operator_token.encode()
+        self.are_names_believed = keys.are_names_believed
+
+    async def caller(self, request: Request) -> Caller:
+        """Who asks for what anybody may have; who cannot be told is nobody.
+
+        Errors: Refused `conflicting_credentials`; Failed.
+        """
+        if operator := self._operator(request):
+            return operator
+        try:
+            return await self._participant(request) or ANONYMOUS
+        except Refused as refused:
+            if refused.code in UNKNOWN:
+                return ANONYMOUS
+            raise
+
+    def participant(self, scope: str = "") -> Callable[[Request], Awaitable[Caller]]:
+        """A dependency: the participant who asks, with this scope. Errors: Refused; Failed."""
+
+        async def found(request: Request) -> Caller:
+            caller = await self._participant(request)
+            if caller is None:
+                raise Refused("missing_credential", f"say who you are: {HOW}", "authorization")
+            if scope:
+                check_scope(caller, scope)
+            return await self._named(caller)
+
+        return found
+
+    def operator(self, scope: str) -> Callable[[Request], Awaitable[str]]:
+        """A dependency: the actor of a request that needs a scope of operators.
+
+        Errors: Refused; Failed.
+        """
+
+        async def found(request: Request) -> str:
+            return (await self.staff(request, scope)).actor
+
+        return found
+
+    async def staff(self, request: Request, scope: str) -> Caller:
+        """Who asks for what needs a scope of operators. Errors: Refused; Failed."""
+        caller = self._operator(request) or self._by_token(request)
+        if caller is None:
+            raise Refused("missing_credential", f"operators show a token: {HOW}", "authorization")
+        check_scope(caller, scope)
+        return caller
+
+    async def either(self, request: Request, scope: str, staff_scope: str) -> Caller:
+        """Who asks for what participants may do with their own, and operators with anybody's.
+
+        Errors: Refused; Failed.
+        """
+        operator = self._operator(request)
+        if operator is not None:
+            check_scope(operator, staff_scope)
+            return operator
+        return await self.participant(scope)(request)
+
+    async def author(self, request: Request, slug: str) -> Caller:
+        """Who asks to publish a problem: its author, a new author, or an operator.
+
+        Errors: Refused, `not_yours` for another author's; Failed.
+        """
+        caller = self._operator(request) or await self.participant()(request)
+        if not caller.may("admin:problems"):
+            check_scope(caller, "author")
+            check_problem(caller, slug)
+            self._feed.now().check_owns(caller, slug)
+        return caller
+
+    async def manager(self, request: Request, slug: str) -> Caller:
+        """Who asks to change a leaderboard: its author, or an operator. Errors: Refused; Failed."""
+        caller = await self.caller(request)
+        if caller is ANONYMOUS:
+            caller = await self.participant("author")(request)
+        self._feed.now().check_manages(caller, slug)
+        return caller
+
+    def board(self, caller: Caller, slug: str) -> None:
+        """Refuse who may not see a leaderboard. Errors: Refused; Failed."""
+        self._feed.now().check_sees(caller, slug)
+
+    def _operator(self, request: Request) -> Caller | None:
+        """Who shows the operators' own token; None for others. Errors: Refused for a bad name."""
+        shown = _bearer(request)
+        if shown is None or not self._operator_token:
+            return None
+        # Headers are bytes, which starlette shows as Latin-1.
+        if not hmac.compare_digest(shown.secret.encode("latin-1"), self._operator_token):
+            return None
+        name = checked_name(request.headers.get(OPERATOR, "admin"), "operator")
+        return Caller(name=name, scopes=STAFF_SCOPES, kind="operator")
+
+    async def _participant(self, request: Request) -> Caller | None:
+        """Errors: Refused for a credential that is nobody's, and for those of two people."""
+        found = self._by_token(request)
+        for header in CLI_IDS:
+            shown = _shown(header, request.headers.get(header, ""))
+            if shown is None:
+                continue
+            other = await self._by_cli_id(shown)
+            if found is not None and found.account != other.account:
+                what = f"Authorization and {header} are of different participants: send one"
+                raise Refused("conflicting_credentials", what, header.lower())
+            found = found or other
+        if found is None and self.are_names_believed:
+            return await self._by_name(request)
+        return found
+
+    def _by_token(self, request: Request) -> Caller | None:
+        """Who asks by a token or, without one, by the cookie of a login. Errors: Refused."""
+        shown = _bearer(request)
+        if shown is not None and not self._operator(request):
+            return self._known(shown)
+        session = _shown(COOKIE, request.cookies.get(COOKIE, ""))
+        if shown is not None or session is None:
+            return None
+        caller = self._known(session)
+        if request.method not in SAFE:
+            given = request.headers.get(CSRF, "")
+            if not hmac.compare_digest(given.encode("latin-1"), csrf(session.secret).encode()):
+                raise Refused("bad_csrf", f"the page is too old: load it again ({CSRF})")
+        return caller
+
+    async def _by_cli_id(self, shown: Shown) -> Caller:
+        """Who asks by the header of another client, which never makes an operator of them."""
+        if self._tokens.known(shown.secret) is None:
+            await self._linking.claim(shown.secret)
+        caller = self._known(shown)
+        return replace(caller, scopes=caller.scopes - STAFF_SCOPES)
+
+    async def _by_name(self, request: Request) -> Caller | None:
+        """Who asks by a name, on a machine where names are believed."""
+        if NAMED not in request.headers:
+            return None
+        name = checked_name(request.headers[NAMED], "participant")
+        register = self._people.register
+        reads = request.method in SAFE
+        account = await (register.known(name) if reads else register.account(name))
+        return self._feed.now().local(account, name, now())
+
+    def _known(self, shown: Shown) -> Caller:
+        at = now()
+        token = self._tokens.known(shown.secret)
+        if token is None:
+            what = f"this token is unknown, expired or revoked: {HOW}"
+            raise Refused("invalid_credential", what, shown.header.lower())
+        self._tokens.used(token.id, at)
+        return self._feed.now().caller(token, at)
+
+    async def _named(self, caller: Caller) -> Caller:
+        if caller.name or caller.account is None:
+            return caller
+        try:
+            return replace(caller, name=await self._people.name_of(caller.account))
+        except Failed:
+            # A name is for people to read: nothing waits for it.
+            return replace(caller, name=caller.account)
+
+
+def checked_name(name: str, field: str) -> str:
+    """A name as it may come in a header. Errors: Refused `invalid_credential`."""
     if not NAME.match(name):
         what = f"{name!r} is no name: 1 to 32 of a-z 0-9 _ and -, a letter or digit first"
         raise Refused("invalid_credential", what, field)
     return name
 
 
-def participant(warpboard_participant: Annotated[str | None, Header()] = None) -> str:
-    """The participant's name from the header Warpboard-Participant. Errors: Refused."""
-    return checked_name(warpboard_participant, "Warpboard-Participant", "participant")
+def _bearer(request: Request) -> Shown | None:
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    return _shown("Authorization", given) if scheme.lower() == SCHEME else None
 
 
-Participant = Annotated[str, Depends(participant)]
+def _shown(header: str, text: str) -> Shown | None:
+    secret = text.strip()
+    return None if secret in NOTHING else Shown(header, secret)

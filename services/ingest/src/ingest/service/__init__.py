@@ -3,15 +3,23 @@
 from dataclasses import dataclass
 
 from ingest.service.authors import Authors
+from ingest.service.boards import Boards
 from ingest.service.decisions import Decisions
+from ingest.service.gate import AccessFeed
 from ingest.service.histories import Histories
 from ingest.service.intake import Intake
+from ingest.service.invites import Invites
 from ingest.service.machines import Machines
 from ingest.service.moderators import Moderators
 from ingest.service.operators import Operators
 from ingest.service.participants import Participants
+from ingest.service.people import People
 from ingest.service.ports import Ports
 from ingest.service.rejudges import Rejudges
+from ingest.service.tokens import Tokens
+from ingest.service.tries import Tries
+
+WRONG_CODES = "10/hour"
 
 
 @dataclass(frozen=True)
@@ -25,18 +33,30 @@ class Ingest:
     moderators: Moderators
     rejudges: Rejudges
     operators: Operators
+    boards: Boards
+    invites: Invites
+    people: People
+    tokens: Tokens
+    feed: AccessFeed
 
 
-def ingest(ports: Ports) -> Ingest:
-    """The commands over these ports."""
+def ingest(ports: Ports, feed: AccessFeed) -> Ingest:
+    """The commands over these ports, and over who may do what."""
     decisions = Decisions(ports.log, ports.clock)
-    intake = Intake(ports, Histories(ports.log))
+    intake = Intake(ports, Histories(ports.log), feed)
+    people = People(decisions, feed, ports.people)
+    wrong = Tries(WRONG_CODES, "wrong codes")
     return Ingest(
         intake=intake,
-        participants=Participants(ports, decisions, intake),
-        authors=Authors(ports, decisions),
+        participants=Participants(ports, decisions, intake, feed),
+        authors=Authors(ports, decisions, feed),
         machines=Machines(ports, decisions),
-        moderators=Moderators(ports, decisions),
+        moderators=Moderators(ports, decisions, feed),
         rejudges=Rejudges(ports, decisions),
         operators=Operators(ports, decisions),
+        boards=Boards(decisions, feed),
+        invites=Invites(decisions, feed, ports.people, people, wrong),
+        people=people,
+        tokens=Tokens(decisions, feed, ports.people),
+        feed=feed,
     )

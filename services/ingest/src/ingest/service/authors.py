@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ingest.domain import problems
 from ingest.service.decisions import By, Decisions
+from ingest.service.gate import AccessFeed
 from ingest.service.ports import Ports
 from shared import subjects
 from shared.errors import Refused
@@ -32,22 +33,27 @@ class Authors:
 
     ports: Ports
     decisions: Decisions
+    feed: AccessFeed
 
-    async def publish(self, slug: str, files: Mapping[str, bytes], author: str) -> Published:
-        """Make these files the problem's newest version. Errors: Refused; Failed."""
+    async def publish(
+        self, slug: str, files: Mapping[str, bytes], actor: str, visibility: str | None = None
+    ) -> Published:
+        """Make these files the problem's newest version, seen by these from its first moment on.
+
+        Errors: Refused; Failed.
+        """
         if len(slug) > SLUG_LENGTH_MAX:
             raise Refused("bad_problem", f"a slug has at most {SLUG_LENGTH_MAX} characters", "slug")
         version = await asyncio.to_thread(compile_problem, slug, files)
-        command = problems.Publish(await self._keep(version))
-        by = By(f"account:{await self.ports.people.account(author)}", slug)
+        command = problems.Publish(await self._keep(version), visibility)
         agg = subjects.problem(slug)
-        made = await self.decisions.make(agg, problems.problems, command, by)
+        made = await self.decisions.make(agg, problems.problems, command, By(actor, slug))
+        await self.feed.reach(made.seq)
+        is_new = isinstance(made.fact, ProblemPublished)
         newest = made.fact
-        if newest is None:
+        if not isinstance(newest, ProblemPublished):
             history = await self.ports.log.history(agg)
             newest = problems.known(slug, problems.problems.fold(one.fact for one in history))
-        assert isinstance(newest, ProblemPublished)
-        is_new = made.fact is not None
         return Published(slug, newest.number, newest.digest, is_new, version.warnings)
 
     async def _keep(self, version: ProblemVersion) -> ProblemPublished:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, TypeVar
@@ -29,7 +29,10 @@ class By(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A decision in the log; None if there was nothing to say, for it was so already."""
+    """A decision in the log; None if there was nothing to say, for it was so already.
+
+    Of several events it is the first one's fact, and the last one's sequence.
+    """
 
     fact: Fact | None
     seq: int | None
@@ -51,14 +54,25 @@ class Decisions:
             facts = decider.decide(command, decider.fold(event.fact for event in history))
             if not facts:
                 return Made(None, None)
-            (fact,) = facts
-            stamp = Stamp(new_id(), self.clock(), by.actor, by.corr, "http")
-            expected = history[-1].seq if history else 0
             try:
-                return Made(fact, await self.log.append(New(seal(fact, agg, stamp), expected)))
+                version = history[-1].seq if history else 0
+                return Made(facts[0], await self._append(agg, facts, version, by))
             except Conflict:
                 await pause(attempt)
         raise Failed(f"{agg} changed {DECISIONS_MAX} times while it was being decided")
+
+    async def _append(self, agg: str, facts: Sequence[Fact], version: int, by: By) -> int:
+        """All or none, and the sequence of the last. Errors: Conflict; Failed."""
+        at = self.clock()
+        stamps = [Stamp(new_id(), at, by.actor, by.corr, "http") for _ in facts]
+        events = [
+            # Of several events of one aggregate in a batch, the first alone names a version.
+            New(seal(fact, agg, stamp), None if place else version)
+            for place, (fact, stamp) in enumerate(zip(facts, stamps, strict=True))
+        ]
+        if len(events) == 1:
+            return await self.log.append(events[0])
+        return await self.log.append_all(events)
 
 
 async def pause(attempt: int) -> None:

@@ -13,8 +13,10 @@ from weakref import WeakValueDictionary
 from msgspec import structs
 
 from ingest.domain import accounts, platform, problems, quotas, submissions
+from ingest.domain.callers import SCOPE_OF_MODE, Caller, check_scope
 from ingest.domain.quotas import Balance, Quota
 from ingest.service.decisions import DECISIONS_MAX, pause
+from ingest.service.gate import AccessFeed
 from ingest.service.histories import Histories
 from ingest.service.ports import Ports
 from shared import subjects
@@ -32,9 +34,9 @@ PLATFORM = "platform"
 
 
 class Upload(NamedTuple):
-    """A submit request as it came."""
+    """A submit request as it came; an operator who vouches for it may come after the deadline."""
 
-    participant: str
+    caller: Caller
     problem: str
     mode: str
     gpus: Sequence[str]
@@ -42,6 +44,7 @@ class Upload(NamedTuple):
     source: bytes
     via: str
     idempotency_key: str | None
+    vouched_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,25 +89,27 @@ class Quotas(NamedTuple):
 class Intake:
     """The way in, the same for everybody and from everywhere."""
 
-    def __init__(self, ports: Ports, histories: Histories) -> None:
+    def __init__(self, ports: Ports, histories: Histories, feed: AccessFeed) -> None:
         self._ports = ports
+        self._feed = feed
         self._histories = histories
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def submit(self, upload: Upload) -> list[Receipt]:
         """Take a submission in, one for each GPU type. Errors: Refused; Failed."""
-        slug = upload.problem.lower()
+        slug, caller = upload.problem.lower(), upload.caller
+        account, at = caller.id, self._ports.clock()
+        _, problem = await asyncio.gather(self.check_open(), self._problem(slug))
         submissions.check_mode(upload.mode)
-        intake, published = await asyncio.gather(
-            self._histories.state(subjects.audit(PLATFORM), platform.intake),
-            self.published(slug),
-        )
-        platform.check_intake(intake)
+        check_scope(caller, SCOPE_OF_MODE[upload.mode])
+        published = problems.known(slug, problem)
+        self._feed.now().check_sees(caller, slug)
+        if not upload.vouched_by:
+            problems.check_open(slug, problem, at)
         text = submissions.file_text(upload.name, upload.source, published)
         directives = read_directives(text)
         submissions.check_directives(slug, directives)
         gpus = _gpus(upload, directives, published)
-        account, at = await self._ports.people.account(upload.participant), self._ports.clock()
         agg = subjects.account(account)
         accounts.check_ban(await self._histories.state(agg, accounts.accounts), at)
         command = submissions.Submit(
@@ -126,6 +131,12 @@ class Intake:
         }
         return await self._take_in(Batch(account, at, key is not None, facts))
 
+    async def check_open(self) -> None:
+        """Refuse a submission while intake is paused. Errors: Refused; Failed."""
+        platform.check_intake(
+            await self._histories.state(subjects.audit(PLATFORM), platform.intake)
+        )
+
     async def paused(self) -> str | None:
         """Why no submission is taken in; None if they are. Errors: Failed."""
         state = await self._histories.state(subjects.audit(PLATFORM), platform.intake)
@@ -133,11 +144,14 @@ class Intake:
 
     async def published(self, slug: str) -> ProblemPublished:
         """The newest version of a problem. Errors: Refused `unknown_leaderboard`; Failed."""
+        return problems.known(slug, await self._problem(slug))
+
+    async def _problem(self, slug: str) -> problems.Problem:
         try:
             agg = subjects.problem(slug)
         except ValueError:
-            return problems.known(slug, problems.Problem())
-        return problems.known(slug, await self._histories.state(agg, problems.problems))
+            return problems.Problem()
+        return await self._histories.state(agg, problems.problems)
 
     async def _take_in(self, batch: Batch) -> list[Receipt]:
         """Decide on the quota until the decision holds.

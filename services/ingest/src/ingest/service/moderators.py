@@ -5,6 +5,7 @@ from datetime import datetime
 
 from ingest.domain import accounts, moderation, quotas
 from ingest.service.decisions import By, Decisions, Made
+from ingest.service.gate import AccessFeed
 from ingest.service.numbered import by_number
 from ingest.service.participants import moderate
 from ingest.service.ports import Ports, account_of
@@ -17,6 +18,7 @@ class Moderators:
 
     ports: Ports
     decisions: Decisions
+    feed: AccessFeed
 
     async def judge(
         self, number: int, command: moderation.ModerationCommand, operator: str
@@ -51,4 +53,6 @@ class Moderators:
     ) -> Made:
         account = await account_of(self.ports.people, participant)
         agg, by = subjects.account(account), By(operator, account)
-        return await self.decisions.make(agg, accounts.accounts, command, by)
+        made = await self.decisions.make(agg, accounts.accounts, command, by)
+        await self.feed.reach(made.seq)
+        return made

@@ -1,14 +1,18 @@
 """What participants ask for beside submitting: to cancel, to appeal, to know what is left."""
 
+import contextlib
 from dataclasses import dataclass, replace
 
 from ingest.domain import endings, moderation, quotas, submissions
+from ingest.domain.callers import Caller
 from ingest.domain.quotas import Balance
 from ingest.service.decisions import By, Decisions, Made
+from ingest.service.gate import AccessFeed
 from ingest.service.intake import Intake
 from ingest.service.numbered import Numbered, by_number, own_by_number
 from ingest.service.ports import Ports
 from shared import subjects
+from shared.errors import Refused
 from shared.problems.directives import Directives
 
 
@@ -19,35 +23,63 @@ class Participants:
     ports: Ports
     decisions: Decisions
     intake: Intake
+    feed: AccessFeed
 
-    async def cancel(self, number: int, participant: str, reason: str) -> Made:
+    async def cancel(self, number: int, caller: Caller, reason: str) -> Made:
         """Let one's own submission end without a verdict. Errors: Refused; Failed."""
-        found = await own_by_number(self.ports, number, participant)
+        found = await self._own(number, caller)
         return await self._cancel(found, f"account:{found.account}", reason)
 
     async def cancel_for(self, operator: str, number: int, reason: str) -> Made:
         """The same for anybody's, by an operator. Errors: Refused; Failed."""
         return await self._cancel(await by_number(self.ports, number), operator, reason)
 
-    async def appeal(self, number: int, participant: str, text: str) -> Made:
+    async def withdraw(self, number: int, caller: Caller, reason: str) -> Made:
+        """Take one's own submission off its leaderboard for ever; what goes on is cancelled.
+
+        Errors: Refused, `under_review` while it is held; Failed.
+        """
+        found = await self._own(number, caller)
+        return await self._withdraw(found, f"account:{found.account}", reason)
+
+    async def withdraw_for(self, operator: str, number: int, reason: str) -> Made:
+        """The same for anybody's, by an operator. Errors: Refused; Failed."""
+        return await self._withdraw(await by_number(self.ports, number), operator, reason)
+
+    async def appeal(self, number: int, caller: Caller, text: str) -> Made:
         """Ask to look again at what was decided about one's own. Errors: Refused; Failed."""
-        found = await own_by_number(self.ports, number, participant)
+        found = await self._own(number, caller)
         blob = await self.ports.blobs.put(text.encode(), "text/plain")
         by = By(f"account:{found.account}", found.id)
         return await moderate(self.decisions, found, moderation.Appeal(blob), by)
 
-    async def balances(self, participant: str, problem: str, gpu: str | None) -> list[Balance]:
+    async def balances(self, caller: Caller, problem: str, gpu: str | None) -> list[Balance]:
         """What is left of every quota, or of those of one leaderboard. Errors: Refused; Failed."""
         at = self.decisions.clock()
-        account = await self.ports.people.known(participant)
-        found = await self.intake.quotas(account or quotas.EVERYBODY, at)
+        found = await self.intake.quotas(caller.account or quotas.EVERYBODY, at)
         if not problem:
             return quotas.balances(found.own, found.everybody, at)
         published = await self.intake.published(problem)
+        self.feed.now().check_sees(caller, problem)
         chosen = submissions.choose_gpu(gpu, Directives(), published)
         names = [quotas.bucket(problem, chosen, mode) for mode in ("test", "ranked")]
         limited = (quotas.balance(name, found.own, found.everybody, at) for name in names)
         return [one for one in limited if one is not None]
+
+    async def _own(self, number: int, caller: Caller) -> Numbered:
+        return await own_by_number(self.ports, number, caller, self.feed.now())
+
+    async def _withdraw(self, found: Numbered, actor: str, reason: str) -> Made:
+        # Whether it may be is asked first: who is refused has cancelled nothing.
+        history = await self.ports.log.history(subjects.moderation(found.id))
+        decider = moderation.moderation
+        state = decider.fold([*found.facts, *(event.fact for event in history)])
+        decider.decide(moderation.Withdraw(reason), state)
+        if not endings.submissions.fold(found.facts).is_over:
+            with contextlib.suppress(Refused):
+                await self._cancel(found, actor, reason)
+        by = By(actor, found.id)
+        return await moderate(self.decisions, found, moderation.Withdraw(reason), by)
 
     async def _cancel(self, found: Numbered, actor: str, reason: str) -> Made:
         agg = subjects.submission(found.id)

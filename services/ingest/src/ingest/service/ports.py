@@ -1,6 +1,6 @@
 """What ingest needs of the world beside the log and the blobs."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,10 +12,11 @@ from shared.deadletters import DeadLetters
 from shared.errors import Refused
 from shared.event_log import EventLog
 from shared.events import RejudgeItem
+from shared.reader import Reader
 
 
 class People(Protocol):
-    """Who the participants are; the log knows them by account alone."""
+    """Who the participants are; the log knows them by account alone. All may raise Failed."""
 
     async def account(self, name: str) -> str:
         """The account of a participant's name, opened when it is new."""
@@ -24,6 +25,82 @@ class People(Protocol):
     async def known(self, name: str) -> str | None:
         """The account of a participant's name, None if nobody has it."""
         ...
+
+    async def name_of(self, account: str) -> str | None:
+        """The name of an account, None if it is erased."""
+        ...
+
+
+class Identity(NamedTuple):
+    """Who somebody is elsewhere: `discord:1234`."""
+
+    id: str
+    provider: str
+    subject: str
+    account: str
+    linked_at: datetime | None = None
+
+
+class Identities(Protocol):
+    """Where participants are known too; a subject is one participant's. All may raise Failed."""
+
+    async def identity_of(self, provider: str, subject: str) -> Identity | None:
+        """Whose an identity is."""
+        ...
+
+    async def add_identity(self, identity: Identity) -> bool:
+        """Keep one; False if it is somebody's already."""
+        ...
+
+    async def remove_identity(self, identity: str) -> None:
+        """Forget one; harmless to repeat."""
+        ...
+
+    async def identities(self, account: str) -> Sequence[Identity]:
+        """Those of an account, oldest first."""
+        ...
+
+
+class TokenRow(NamedTuple):
+    """What is known of a token beside what the log says."""
+
+    token: str
+    account: str
+    name: str
+    prefix: str
+    last_used_at: datetime | None = None
+
+
+class TokenRows(Protocol):
+    """Tokens' names and when they were used; nothing is decided by it. All may raise Failed."""
+
+    async def add_token(self, row: TokenRow) -> None:
+        """Keep the name of a token."""
+        ...
+
+    async def tokens(self, account: str) -> Sequence[TokenRow]:
+        """Those of an account."""
+        ...
+
+    async def used(self, tokens: Mapping[str, datetime]) -> None:
+        """Note when tokens were used last."""
+        ...
+
+
+class InviteRows(Protocol):
+    """The codes of invites, for who made them to see again. All may raise Failed."""
+
+    async def add_invites(self, codes: Mapping[str, str]) -> None:
+        """Keep the codes of invites, by invite."""
+        ...
+
+    async def codes(self, invites: Sequence[str]) -> Mapping[str, str]:
+        """The codes of invites, by invite."""
+        ...
+
+
+class Register(People, Identities, TokenRows, InviteRows, Protocol):
+    """All that is kept of people beside the log."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +114,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Stream:
-    """A download from the read side, as it comes."""
+    """An answer of the read side, as it comes."""
 
     status: int
     headers: dict[str, str]
@@ -45,14 +122,18 @@ class Stream:
 
 
 class Reads(Protocol):
-    """Who answers reads."""
+    """Who answers reads, to each reader what they may see."""
 
-    async def read(self, path: str, query: str, headers: Mapping[str, str]) -> Answer:
+    async def read(
+        self, path: str, query: str, headers: Mapping[str, str], reader: Reader
+    ) -> Answer:
         """Pass one GET on. Errors: Failed if nobody answers."""
         ...
 
-    def stream(self, path: str) -> AbstractAsyncContextManager[Stream]:
-        """Pass a download on, piece by piece. Errors: Failed if nobody answers or it breaks off."""
+    def stream(
+        self, path: str, query: str, headers: Mapping[str, str], reader: Reader
+    ) -> AbstractAsyncContextManager[Stream]:
+        """Pass a GET on, piece by piece. Errors: Failed if nobody answers or it breaks off."""
         ...
 
 
@@ -82,7 +163,7 @@ class Ports(NamedTuple):
 
     log: EventLog
     blobs: Blobs
-    people: People
+    people: Register
     lookups: Lookups
     dead_letters: DeadLetters
     clock: Callable[[], datetime] = now

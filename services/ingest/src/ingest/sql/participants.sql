@@ -7,3 +7,65 @@ on conflict (name) do nothing;
 -- name: account_of
 -- The account behind a participant's name.
 select account from accounts.participant where name = %(name)s limit 1;
+
+-- name: name_of
+-- The name of an account.
+select name from accounts.participant where account = %(account)s limit 1;
+
+-- name: identity_of
+-- Whose an identity is.
+select identity, provider, subject, account, linked_at
+from accounts.identity
+where provider = %(provider)s and subject = %(subject)s
+limit 1;
+
+-- name: add_identity
+-- An identity is one participant's; who comes second gets none.
+insert into accounts.identity (identity, provider, subject, account)
+values (%(id)s, %(provider)s, %(subject)s, %(account)s)
+on conflict do nothing
+returning identity;
+
+-- name: remove_identity
+-- Where a participant was known is forgotten.
+delete from accounts.identity where identity = %(identity)s;
+
+-- name: identities
+-- Where a participant is known, oldest first.
+select identity, provider, subject, account, linked_at
+from accounts.identity
+where account = %(account)s
+order by linked_at, identity
+limit 100;
+
+-- name: add_token
+-- The name of a token, before the token is in the log.
+insert into accounts.token (token, account, name, prefix)
+values (%(token)s, %(account)s, %(name)s, %(prefix)s)
+on conflict (token) do nothing;
+
+-- name: tokens
+-- The names of a participant's tokens, newest first.
+select token, account, name, prefix, last_used_at
+from accounts.token
+where account = %(account)s
+order by created_at desc
+limit 1000;
+
+-- name: used
+-- When tokens were used last; never back in time.
+update accounts.token
+set last_used_at = said.at
+from unnest(%(tokens)s::text [], %(ats)s::timestamptz []) as said (token, at)
+where token.token = said.token
+    and (token.last_used_at is null or token.last_used_at < said.at);
+
+-- name: add_invites
+-- The codes of invites, before those are in the log.
+insert into accounts.invite (invite, code)
+select said.invite, said.code
+from unnest(%(invites)s::text [], %(codes)s::text []) as said (invite, code);
+
+-- name: codes
+-- The codes of these invites.
+select invite, code from accounts.invite where invite = any(%(invites)s) limit 10000;

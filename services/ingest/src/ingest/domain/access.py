@@ -1,0 +1,296 @@
+"""Who may do what, as the log tells it: one fold of accounts, invites and problems."""
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from ingest.domain.accounts import Account, until
+from ingest.domain.callers import (
+    BANNED_SCOPES,
+    Caller,
+    allowed,
+    check_problem,
+    check_scope,
+    effective,
+)
+from ingest.domain.problems import unknown
+from shared import events
+from shared.errors import Refused
+from shared.event_log import Recorded
+from shared.subjects import last_token
+from shared.wire import is_at_home
+
+AGGREGATES = ("account.>", "invite.>", "problem.>")
+ACTOR = "account:"
+CREATOR = "creator"
+
+
+class Token(NamedTuple):
+    """A token that was issued; `number` is what people call it by."""
+
+    number: int
+    id: str
+    hash: str
+    account: str
+    kind: str
+    scopes: tuple[str, ...]
+    issued_at: datetime
+    expires_at: datetime | None
+    problems: tuple[str, ...] = ()
+
+    def is_live(self, at: datetime) -> bool:
+        """Whether it has not expired."""
+        return self.expires_at is None or at < self.expires_at
+
+
+class Invite(NamedTuple):
+    """An invite; `account` is who redeemed it."""
+
+    id: str
+    code_hash: str
+    problems: tuple[str, ...]
+    issued_at: datetime
+    expires_at: datetime | None
+    account: str | None = None
+    claimed_at: datetime | None = None
+
+
+@dataclass
+class Leaderboard:
+    """Who sees a problem's leaderboards, whose it is, and until when it takes submissions in."""
+
+    owner: str | None = None
+    is_published: bool = False
+    is_closed: bool = False
+    is_archived: bool = False
+    deadline_at: datetime | None = None
+
+
+@dataclass
+class Access:
+    """Who may do what; a revoked token or invite is in no table, whatever came after."""
+
+    seq: int = 0
+    tokens: dict[str, Token] = field(default_factory=dict)
+    hashes: dict[str, dict[str, str]] = field(default_factory=dict)
+    revoked: set[str] = field(default_factory=set)
+    roles: dict[str, set[str]] = field(default_factory=dict)
+    bans: dict[str, events.AccountBanned] = field(default_factory=dict)
+    invites: dict[str, Invite] = field(default_factory=dict)
+    codes: dict[str, str] = field(default_factory=dict)
+    redeemed: dict[str, set[str]] = field(default_factory=dict)
+    boards: dict[str, Leaderboard] = field(default_factory=dict)
+    owned: dict[str, set[str]] = field(default_factory=dict)
+
+    def token(self, digest: str, at: datetime) -> Token | None:
+        """The live token with this hash; None if there is none, for whatever reason."""
+        found = self.tokens.get(digest)
+        if found is None or not hmac.compare_digest(found.hash, digest):
+            return None
+        return found if found.is_live(at) else None
+
+    def tokens_of(self, account: str) -> list[Token]:
+        """The tokens of an account that are not revoked, oldest first."""
+        return sorted(self.tokens[digest] for digest in self.hashes.get(account, {}).values())
+
+    def boards_of(self, account: str) -> frozenset[str]:
+        """The leaderboards that an account sees even while they are closed."""
+        invites = (self.invites[one] for one in self.redeemed.get(account, ()))
+        joined = {slug for invite in invites for slug in invite.problems}
+        return frozenset(joined | self.owned.get(account, set()))
+
+    def invite(self, digest: str) -> Invite | None:
+        """The invite whose code has this hash, None if there is none."""
+        found = self.invites.get(self.codes.get(digest, ""))
+        is_it = found is not None and hmac.compare_digest(found.code_hash, digest)
+        return found if is_it else None
+
+    def invites_to(self, slug: str) -> list[Invite]:
+        """The invites to a leaderboard that are not revoked, oldest first."""
+        return [one for one in self.invites.values() if slug in one.problems]
+
+    def caller(self, token: Token, at: datetime) -> Caller:
+        """Who acts by a live token."""
+        roles = frozenset(self.roles.get(token.account, ()))
+        found = Caller(
+            account=token.account,
+            scopes=effective(token.scopes, roles),
+            roles=roles,
+            kind="token",
+            token=token.id,
+            problems=frozenset(token.problems),
+        )
+        return self._seen(found, token.account, at)
+
+    def local(self, account: str | None, name: str, at: datetime) -> Caller:
+        """Who acts by a name that is believed: a creator, but no operator."""
+        scopes, roles = allowed([CREATOR]), frozenset({CREATOR})
+        found = Caller(account=account, name=name, scopes=scopes, roles=roles, kind="local")
+        return found if account is None else self._seen(found, account, at)
+
+    def _seen(self, caller: Caller, account: str, at: datetime) -> Caller:
+        """The caller with the leaderboards they see; who is banned is left with very little."""
+        ban = Account(self.bans.get(account)).ban_at(at)
+        if ban is None:
+            return replace(caller, boards=self.boards_of(account))
+        return replace(
+            caller,
+            scopes=caller.scopes & BANNED_SCOPES,
+            ban=f"you are banned, {until(ban)}: {ban.reason}",
+            wait_s=None if ban.until_at is None else (ban.until_at - at).total_seconds(),
+        )
+
+    def leaderboard(self, slug: str) -> Leaderboard:
+        """A problem's. Errors: Refused `unknown_leaderboard`."""
+        found = self.boards.get(slug)
+        if found is None or not found.is_published:
+            raise unknown(slug)
+        return found
+
+    def check_sees(self, caller: Caller, slug: str) -> None:
+        """Refuse who may not see a leaderboard. Errors: Refused `unknown_leaderboard` too."""
+        check_problem(caller, slug)
+        is_closed = self.leaderboard(slug).is_closed
+        if not is_closed or caller.is_staff or slug in caller.boards:
+            return
+        if caller.kind == "anonymous":
+            what = f"{slug} is a closed leaderboard: send a member's token"
+            raise Refused("missing_credential", what, "authorization")
+        what = f"{slug} is a closed leaderboard: join it by POST /v1/user/join with an invite"
+        raise Refused("no_access", what, "problem")
+
+    def check_manages(self, caller: Caller, slug: str) -> None:
+        """Refuse who may not change a leaderboard: it is its owner's and operators'."""
+        check_problem(caller, slug)
+        found = self.boards.get(slug)
+        is_seen = caller.is_staff or found is None or not found.is_closed or slug in caller.boards
+        if found is None or not found.is_published or not is_seen:
+            raise unknown(slug)
+        if not caller.may("admin:problems"):
+            check_scope(caller, "author")
+            self.check_owns(caller, slug)
+
+    def check_owns(self, caller: Caller, slug: str) -> None:
+        """Refuse what is another author's; what is nobody's yet is anybody's."""
+        found = self.boards.get(slug)
+        if found and found.is_published and found.owner != caller.account:
+            raise Refused("not_yours", f"{slug} is another author's", "problem")
+
+
+def evolve(access: Access, event: Recorded) -> None:
+    """Fold one more event in; one that was folded changes nothing. Errors: UnknownEvent."""
+    if event.seq <= access.seq:
+        return
+    access.seq = event.seq
+    change = _CHANGES.get(event.envelope.type)
+    if change is not None and is_at_home(event.envelope):
+        change(access, event, event.fact, last_token(event.envelope.agg))
+
+
+def _issued(access: Access, event: Recorded, fact: events.TokenIssued, account: str) -> None:
+    # Of two that claim one secret, the first has it: nobody takes over what is another's.
+    if fact.token in access.revoked or fact.token_hash in access.tokens:
+        return
+    access.hashes.setdefault(account, {})[fact.token] = fact.token_hash
+    access.tokens[fact.token_hash] = Token(
+        number=event.seq,
+        id=fact.token,
+        hash=fact.token_hash,
+        account=account,
+        kind=fact.kind,
+        scopes=tuple(fact.scopes),
+        issued_at=event.envelope.at,
+        expires_at=fact.expires_at,
+        problems=tuple(fact.problems),
+    )
+
+
+def _revoked(access: Access, _event: Recorded, fact: events.TokenRevoked, account: str) -> None:
+    access.revoked.add(fact.token)
+    digest = access.hashes.get(account, {}).pop(fact.token, None)
+    if digest is not None:
+        del access.tokens[digest]
+
+
+def _granted(access: Access, _event: Recorded, fact: events.RoleGranted, account: str) -> None:
+    access.roles.setdefault(account, set()).add(fact.role)
+
+
+def _taken(access: Access, _event: Recorded, fact: events.RoleRevoked, account: str) -> None:
+    access.roles.get(account, set()).discard(fact.role)
+
+
+def _banned(access: Access, _event: Recorded, fact: events.AccountBanned, account: str) -> None:
+    access.bans[account] = fact
+
+
+def _unbanned(access: Access, _event: Recorded, _fact: object, account: str) -> None:
+    access.bans.pop(account, None)
+
+
+def _invited(access: Access, event: Recorded, fact: events.InviteIssued, invite: str) -> None:
+    access.codes[fact.code_hash] = invite
+    access.invites[invite] = Invite(
+        id=invite,
+        code_hash=fact.code_hash,
+        problems=tuple(fact.problems),
+        issued_at=event.envelope.at,
+        expires_at=fact.expires_at,
+    )
+
+
+def _redeemed(access: Access, event: Recorded, fact: events.InviteRedeemed, invite: str) -> None:
+    found = access.invites.get(invite)
+    if found is not None:
+        at = event.envelope.at
+        access.invites[invite] = found._replace(account=fact.account, claimed_at=at)
+        access.redeemed.setdefault(fact.account, set()).add(invite)
+
+
+def _uninvited(access: Access, _event: Recorded, _fact: object, invite: str) -> None:
+    found = access.invites.pop(invite, None)
+    if found is None:
+        return
+    access.codes.pop(found.code_hash, None)
+    if found.account is not None:
+        access.redeemed[found.account].discard(invite)
+
+
+def _published(access: Access, event: Recorded, _fact: object, slug: str) -> None:
+    found = access.boards.setdefault(slug, Leaderboard())
+    actor = event.envelope.actor
+    if not found.is_published and actor.startswith(ACTOR):
+        found.owner = actor.removeprefix(ACTOR)
+        access.owned.setdefault(found.owner, set()).add(slug)
+    found.is_published = True
+
+
+def _changed(access: Access, _event: Recorded, fact: events.LeaderboardChanged, slug: str) -> None:
+    found = access.boards.setdefault(slug, Leaderboard())
+    if fact.visibility is not None:
+        # What is not known to be public is closed.
+        found.is_closed = fact.visibility != "public"
+    if fact.has_deadline is not None:
+        found.deadline_at = fact.deadline_at if fact.has_deadline else None
+
+
+def _archived(access: Access, _event: Recorded, _fact: object, slug: str) -> None:
+    access.boards.setdefault(slug, Leaderboard()).is_archived = True
+
+
+_CHANGES: dict[str, Callable[[Access, Recorded, Any, str], None]] = {
+    "TokenIssued": _issued,
+    "TokenRevoked": _revoked,
+    "RoleGranted": _granted,
+    "RoleRevoked": _taken,
+    "AccountBanned": _banned,
+    "AccountUnbanned": _unbanned,
+    "InviteIssued": _invited,
+    "InviteRedeemed": _redeemed,
+    "InviteRevoked": _uninvited,
+    "ProblemPublished": _published,
+    "LeaderboardChanged": _changed,
+    "LeaderboardArchived": _archived,
+}

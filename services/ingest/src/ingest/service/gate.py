@@ -1,0 +1,82 @@
+"""Follows the log for who may do what, so that each request is asked of memory alone."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from datetime import datetime
+
+from ingest.domain.access import AGGREGATES, Access, Token, evolve
+from shared.clock import now
+from shared.errors import Failed
+from shared.event_log import Branch, Branches
+
+LOOK_S = 0.05
+REACH_S_MAX = 5.0
+# A log that is silent for longer may have revoked what is still believed here.
+SILENT_S_MAX = 30.0
+
+
+def digest(secret: str) -> str:
+    """What is kept of a secret: its SHA-256, in hexadecimal."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+class AccessFeed:
+    """Who may do what, never long after the log says so."""
+
+    def __init__(self, log: Branches, clock: Callable[[], datetime] = now) -> None:
+        self._log = log
+        self._clock = clock
+        self._access = Access()
+        self._branch: Branch | None = None
+        self._is_ready = False
+        self._grown = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow for ever. Errors: Gap and UnknownEvent stop the process."""
+        branch = self._branch = self._log.branch(self._access.seq, *AGGREGATES)
+        taking = asyncio.create_task(branch.take())
+        try:
+            while True:
+                limit_s = None if self._is_ready else LOOK_S
+                await asyncio.wait({taking}, timeout=limit_s)
+                if taking.done():
+                    for event in taking.result():
+                        evolve(self._access, event)
+                    taking = asyncio.create_task(branch.take())
+                self._is_ready = self._is_ready or branch.behind == 0
+                self._grown.set()
+                self._grown = asyncio.Event()
+        finally:
+            taking.cancel()
+            await asyncio.gather(taking, return_exceptions=True)
+            await branch.close()
+
+    def ill(self) -> str:
+        """Why nothing can be asked now; "" if all is well."""
+        if self._branch is None or not self._is_ready:
+            return "ingest is starting: it does not know yet who may do what"
+        silent_s = self._branch.silent_s
+        if silent_s > SILENT_S_MAX:
+            return f"the log has been silent for {silent_s:.0f} s: nobody's rights are sure"
+        return ""
+
+    def now(self) -> Access:
+        """Who may do what. Errors: Failed while that is not known, or no longer sure."""
+        if ill := self.ill():
+            raise Failed(ill)
+        return self._access
+
+    def token(self, secret: str) -> Token | None:
+        """The live token with this text; None if it is nobody's. Errors: Failed."""
+        return self.now().token(digest(secret), self._clock())
+
+    async def reach(self, seq: int | None) -> None:
+        """Wait until an event is folded, so that who said it finds it so; at most 5 s."""
+        try:
+            async with asyncio.timeout(REACH_S_MAX):
+                while seq is not None and self._access.seq < seq:
+                    await self._grown.wait()
+        except TimeoutError:
+            # It is in the log all the same, and every ingest will come to it.
+            return
