@@ -234,8 +234,8 @@ def test_a_trace_that_is_too_large_goes_by_its_address() -> None:
 
 
 def test_the_queue_tells_the_jobs_ahead_and_nothing_once_it_runs() -> None:
-    queue = {"state": "queued", "position": 3, "ahead": 2, "eta_s": 40.0, "agents_online": 1}
-    found = runner_queue(seen(state="queued", queue=queue, **GOING_ON))
+    queue = {"gpu": "H100", "state": "queued", "ahead": 2, "eta_s": 40.0, "agents_online": 1}
+    found = runner_queue(seen(state="queued", queue=queue, **GOING_ON).wait)
     assert found is not None
     assert (found["queued_jobs"], found["runner"]) == (2, "pool (start in about 40 s)")
-    assert runner_queue(seen(state="running", **GOING_ON)) is None
+    assert runner_queue(seen(state="running", **GOING_ON).wait) is None

@@ -39,23 +39,15 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """What a submission waits for."""
+    """What a submission waits for, or would; `eta_s` is known of one that waits."""
 
+    gpu: str = ""
     state: str = "queued"
     position: int | None = None
     ahead: int | None = None
     eta_s: float | None = None
-    eta_p90_s: float | None = None
     agents_online: int = 0
     agents_busy: int = 0
-    reason: str | None = None
-
-
-class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an ended submission stands, or why not."""
-
-    status: str = ""
-    code: str = ""
     reason: str | None = None
 
 
@@ -88,7 +80,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     received_at: datetime
     name: str | None = None
-    source: str | None = None
+    source_digest: str | None = None
     participant: str | None = None
     deadline_at: datetime | None = None
     state_deadline_at: datetime | None = None
@@ -101,7 +93,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     is_eligible: bool = False
     is_held: bool = False
     is_over: bool = False
-    is_withdrawn: bool = False
     score_us: float | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -115,25 +106,25 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     version: int = -1
     timeline: list[Line] = []
     progress: dict[str, Any] | None = None
-    queue: Wait | None = None
+    queue: dict[str, Any] | None = None
     moderation: dict[str, Any] | None = None
-    ranking: Ranking | None = None
+    ranking: dict[str, Any] | None = None
 
     @property
-    def is_disqualified(self) -> bool:
-        """Whether somebody decided that it cheated."""
-        return self.ranking is not None and self.ranking.code == "disqualified"
+    def wait(self) -> Wait | None:
+        """What it waits for; None once somebody works on it."""
+        if self.is_over or self.state not in WAITING or self.queue is None:
+            return None
+        return msgspec.convert(self.queue, Wait)
 
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether it was deleted, which no history forgets."""
+        return bool((self.moderation or {}).get("is_withdrawn"))
 
-class Pool(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU type's queue."""
-
-    gpu: str
-    depth: int = 0
-    paused: str | None = None
-    agents_online: int = 0
-    agents_free: int | None = None
-    run_s_p50: float | None = None
+    def ranked(self, key: str) -> str:
+        """What the decision on its rank says under a key; "" if it says nothing."""
+        return str((self.ranking or {}).get(key) or "")
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +138,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     published_at: datetime
     visibility: str = "public"
     deadline_at: datetime | None = None
-    is_archived: bool = False
+    archived_at: datetime | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ingest.popcorn.seen import WAITING, Pool, Shown, Wait
+from ingest.popcorn.seen import WAITING, Shown, Wait
 from ingest.popcorn.words import instant, plain
 
 STAGES = {
@@ -42,7 +42,7 @@ def _is_pending(seen: Shown) -> bool:
 def _more(seen: Shown) -> str:
     """What the client prints behind the status."""
     if seen.state in WAITING:
-        return waiting(seen.queue) if seen.queue else ""
+        return waiting(seen.wait) if seen.wait else ""
     if seen.state == "ranking":
         return "deciding"
     said = seen.progress or {}
@@ -67,7 +67,7 @@ def waiting(queue: Wait) -> str:
 
 def _end(seen: Shown) -> tuple[str, str | None]:
     """The last status, and why it is no success."""
-    if seen.is_disqualified:
+    if seen.ranked("code") == "disqualified":
         return "hacked", _disqualified(seen)
     if seen.verdict == "timed_out":
         stage = STAGES.get(seen.stage or "", "a stage")
@@ -88,13 +88,12 @@ def _failure(seen: Shown) -> str:
 
 def _ranked(seen: Shown) -> tuple[str, str | None]:
     """A ranked run that passed has succeeded only if it stands, or may stand, on the board."""
-    said = seen.ranking
-    if said is not None and said.status == "held":
-        return "failed", f"passed, but held for review{_because(said.reason or seen.reason)}"
+    reason = seen.ranked("reason") or seen.reason
+    if seen.ranked("status") == "held":
+        return "failed", f"passed, but held for review{_because(reason)}"
     if seen.is_eligible:
         return "succeeded", None
-    code = said.code if said is not None else seen.code
-    reason = (said.reason if said is not None else None) or seen.reason
+    code = seen.ranked("code") or seen.code
     return "failed", f"passed, but not ranked ({code}){_because(reason)}"
 
 
@@ -129,65 +128,17 @@ def job(seen: Shown, *, is_long: bool = False) -> dict[str, Any]:
     }
 
 
-def runner_queue(seen: Shown) -> dict[str, Any] | None:
-    """The queue in front of one submission; None once somebody works on it."""
-    if seen.is_over or seen.state not in WAITING or seen.queue is None:
+def runner_queue(wait: Wait | None) -> dict[str, Any] | None:
+    """A queue in the client's words; None once somebody works on what waited in it."""
+    if wait is None:
         return None
-    queue = seen.queue
-    free = max(0, queue.agents_online - queue.agents_busy)
-    eta = "" if queue.eta_s is None else f" (start in about {queue.eta_s:.0f} s)"
-    is_off = queue.state == "no_agent"
+    eta = "" if wait.eta_s is None else f" (start in about {wait.eta_s:.0f} s)"
     return {
         "runner": f"pool{eta}",
-        "gpu": seen.gpu,
-        "queued_jobs": queue.ahead or 0,
-        "running_jobs": queue.agents_busy,
-        "available_runners": free,
-        "status": queue.state if queue.state in ("no_agent", "paused") else "available",
-        "error": plain(queue.reason or "") or None if is_off or queue.reason else None,
-    }
-
-
-def pool_queue(pool: Pool) -> dict[str, Any]:
-    """The queue of a GPU type, as somebody finds it who comes now."""
-    free = pool.agents_free or 0
-    status = "paused" if pool.paused else "available" if pool.agents_online else "no_agent"
-    error = pool.paused or ("" if pool.agents_online else f"no agent with {pool.gpu} is alive")
-    return {
-        "runner": "pool",
-        "gpu": pool.gpu,
-        "queued_jobs": pool.depth,
-        "running_jobs": max(0, pool.agents_online - free),
-        "available_runners": free,
-        "status": status,
-        "error": plain(error) or None,
-    }
-
-
-def queue_of(seen: Shown, *, at: str) -> dict[str, Any]:
-    """Place and estimate, in our own words (spec 8.4)."""
-    queue = seen.queue
-    said = {
-        "gpu": seen.gpu,
-        "pool": seen.gpu,
-        "state": "running",
-        "position": None,
-        "ahead": None,
-        "wait_s": None,
-        "agents_online": None,
-        "agents_busy": None,
-        "reason": None,
-        "as_of": at,
-    }
-    if queue is None:
-        return said
-    wait = None if queue.eta_s is None else {"p50": queue.eta_s, "p90": queue.eta_p90_s}
-    return said | {
-        "state": queue.state,
-        "position": queue.position,
-        "ahead": queue.ahead,
-        "wait_s": wait,
-        "agents_online": queue.agents_online,
-        "agents_busy": queue.agents_busy,
-        "reason": queue.reason,
+        "gpu": wait.gpu,
+        "queued_jobs": wait.ahead or 0,
+        "running_jobs": wait.agents_busy,
+        "available_runners": max(0, wait.agents_online - wait.agents_busy),
+        "status": wait.state if wait.state in ("no_agent", "paused") else "available",
+        "error": plain(wait.reason or "") or None,
     }

@@ -1,0 +1,214 @@
+"""The client's admin commands: intake, stats, submissions, bans, limits; each an event by name."""
+
+from datetime import UTC
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from pydantic import AwareDatetime, BaseModel, Field
+
+from ingest.domain import platform, quotas
+from ingest.popcorn.asking import STAFF, unknown_submission
+from ingest.popcorn.own import code_of, shown
+from ingest.popcorn.parts import NO_REASON, Parts, bounded, number_of
+from ingest.popcorn.submitting import Wish, accepted, limits, take_in
+from ingest.popcorn.words import leaderboard_id
+from shared.errors import Refused
+
+HOUR_S = 3600.0
+CATEGORIES = {"test": "test", "leaderboard": "ranked"}
+SUBMISSIONS_MAX = 1000
+
+
+class Ban(BaseModel):
+    """Why a participant is kept out, and until when."""
+
+    reason: str = Field(min_length=1, max_length=500)
+    until: AwareDatetime | None = None
+
+
+class RateLimit(BaseModel):
+    """How often in an hour a participant may submit to a leaderboard."""
+
+    mode_category: str
+    max_submissions_per_hour: int = Field(ge=0, le=quotas.LIMIT_MAX)
+
+
+def admin(parts: Parts) -> APIRouter:
+    """The routes, each for operators alone."""
+    router = APIRouter(prefix="/admin", include_in_schema=False)
+    _intake(router, parts)
+    _submissions(router, parts)
+    _many(router, parts)
+    _people(router, parts)
+    _limits(router, parts)
+    return router
+
+
+def _intake(router: APIRouter, parts: Parts) -> None:
+    operates = parts.gate.operator("admin:operate")
+
+    async def switched(request: Request, *, is_open: bool) -> dict[str, Any]:
+        actor = await operates(request)
+        kind = platform.ResumeIntake if is_open else platform.PauseIntake
+        paused = await parts.ingest.intake.paused()
+        if (paused is None) != is_open:
+            await parts.ingest.operators.intake(kind(NO_REASON), actor)
+        return {"status": "ok", "accepts_jobs": is_open}
+
+    @router.post("/start")
+    async def start(request: Request) -> dict[str, Any]:
+        """Take submissions in; a second time changes nothing."""
+        return await switched(request, is_open=True)
+
+    @router.post("/stop")
+    async def stop(request: Request) -> dict[str, Any]:
+        """Take no submission in; those that are in go on."""
+        return await switched(request, is_open=False)
+
+    @router.get("/stats")
+    async def stats(
+        request: Request, last_day_only: bool = False, leaderboard_name: str | None = None
+    ) -> dict[str, Any]:
+        """How much there was to do, in all and by GPU type."""
+        await operates(request)
+        slug = leaderboard_name.lower() if leaderboard_name else None
+        found = await parts.asking.stats(slug, is_last_day=last_day_only)
+        return {"status": "ok", "stats": found}
+
+
+def _submissions(router: APIRouter, parts: Parts) -> None:
+    judges = parts.gate.operator("admin:submissions")
+
+    @router.get("/submissions/{number}")
+    async def submission(number: str, request: Request) -> dict[str, Any]:
+        """Anybody's submission."""
+        await judges(request)
+        seen = await parts.asking.submission(number_of(number), STAFF)
+        if seen is None:
+            raise unknown_submission(number_of(number))
+        return {"status": "ok", "submission": shown(seen, await code_of(parts, seen))}
+
+    @router.delete("/submissions/{number}")
+    async def delete(number: str, request: Request) -> dict[str, Any]:
+        """Take anybody's submission off its leaderboard."""
+        actor = await judges(request)
+        found = number_of(number)
+        await parts.ingest.participants.withdraw_for(actor, found, NO_REASON)
+        return {"status": "ok", "submission_id": found}
+
+    @router.post("/submission/{leaderboard}/{gpu}/{mode}")
+    async def submit(leaderboard: str, gpu: str, mode: str, request: Request) -> JSONResponse:
+        """Submit as a participant after the deadline; an admin vouches for it."""
+        actor = await judges(request)
+        wish = Wish(leaderboard, gpu, mode)
+        taken = await take_in(parts, request, wish, actor)
+        return JSONResponse(await accepted(parts, taken), 202, limits(taken.receipt))
+
+
+def _many(router: APIRouter, parts: Parts) -> None:
+    judges = parts.gate.operator("admin:submissions")
+
+    @router.get("/leaderboards/{leaderboard}/submissions")
+    async def submissions(leaderboard: str, request: Request) -> dict[str, Any]:
+        """The numbers of a leaderboard's submissions, newest first."""
+        await judges(request)
+        limit = bounded(request, "limit", 100, (1, SUBMISSIONS_MAX))
+        offset = bounded(request, "offset", 0, (0, None))
+        found = await parts.asking.listed({"problem": leaderboard.lower()}, limit, offset)
+        return {
+            "status": "ok",
+            "leaderboard": leaderboard.lower(),
+            "limit": limit,
+            "offset": offset,
+            "submission_ids": [one.number for one in found],
+        }
+
+    @router.delete("/submissions")
+    async def delete(request: Request, user_name: str = "") -> dict[str, Any]:
+        """Take all of a participant's submissions off a leaderboard."""
+        actor = await judges(request)
+        wanted = bounded(request, "leaderboard_id", 0, (1, None))
+        problems = await parts.asking.problems(STAFF)
+        slug = next((one.slug for one in problems if leaderboard_id(one.slug) == wanted), None)
+        if slug is None or not user_name:
+            what = "leaderboard_id names a leaderboard, user_name whose submissions are deleted"
+            raise Refused("bad_query", what, "leaderboard_id")
+        query: dict[str, object] = {"problem": slug, "participant": user_name}
+        found = await parts.asking.listed(query, SUBMISSIONS_MAX, 0)
+        for one in found:
+            await parts.ingest.participants.withdraw_for(actor, one.number, NO_REASON)
+        return {
+            "status": "ok",
+            "leaderboard_id": wanted,
+            "user_name": user_name,
+            "deleted_submissions": len(found),
+        }
+
+
+def _people(router: APIRouter, parts: Parts) -> None:
+    treats = parts.gate.operator("admin:participants")
+
+    @router.post("/ban/{user_id}")
+    async def ban(user_id: str, body: Ban, request: Request) -> dict[str, Any]:
+        """Keep a participant out."""
+        actor = await treats(request)
+        name = await _name(parts, user_id)
+        until = body.until.astimezone(UTC) if body.until else None
+        await parts.ingest.moderators.ban(name, body.reason, until, actor)
+        return {"status": "ok", "user_id": user_id, "banned": True}
+
+    @router.delete("/ban/{user_id}")
+    async def unban(user_id: str, request: Request) -> dict[str, Any]:
+        """Let a participant in again."""
+        actor = await treats(request)
+        name = await _name(parts, user_id)
+        await parts.ingest.moderators.unban(name, NO_REASON, actor)
+        return {"status": "ok", "user_id": user_id, "banned": False}
+
+
+async def _name(parts: Parts, user_id: str) -> str:
+    """A participant's name by account or name, as the client may say either."""
+    return await parts.ingest.people.name_of(user_id)
+
+
+def _limits(router: APIRouter, parts: Parts) -> None:
+    limiting = parts.gate.operator("admin:participants")
+    path = "/leaderboards/{leaderboard}/rate-limits"
+
+    async def limited(slug: str, category: str, limit: int, actor: str) -> None:
+        if category not in CATEGORIES:
+            what = f"a category is {' or '.join(CATEGORIES)}, not {category[:20]!r}"
+            raise Refused("bad_query", what, "mode_category")
+        await parts.ingest.intake.published(slug)
+        command = quotas.SetLimit(f"{slug}.*.{CATEGORIES[category]}", limit, HOUR_S, NO_REASON)
+        await parts.ingest.moderators.limit(None, command, actor)
+
+    @router.put(path)
+    async def put(leaderboard: str, body: RateLimit, request: Request) -> dict[str, Any]:
+        """Limit how often everybody may submit to a leaderboard."""
+        actor = await limiting(request)
+        limit = body.max_submissions_per_hour
+        await limited(leaderboard.lower(), body.mode_category, limit, actor)
+        return {"status": "ok", "leaderboard": leaderboard.lower(), **body.model_dump()}
+
+    @router.get(path)
+    async def get(leaderboard: str, request: Request) -> dict[str, Any]:
+        """The limits of a leaderboard."""
+        await limiting(request)
+        slug = leaderboard.lower()
+        everybody = (await parts.ingest.intake.quotas(quotas.EVERYBODY, parts.clock())).everybody
+        found = [
+            {"mode_category": public, "max_submissions_per_hour": limit.limit}
+            for public, ours in CATEGORIES.items()
+            if (limit := everybody.limits.get(f"{slug}.*.{ours}"))
+            and limit.limit != quotas.UNLIMITED
+        ]
+        return {"status": "ok", "leaderboard": slug, "rate_limits": found}
+
+    @router.delete(path + "/{category}")
+    async def delete(leaderboard: str, category: str, request: Request) -> dict[str, Any]:
+        """Lift a limit."""
+        actor = await limiting(request)
+        await limited(leaderboard.lower(), category.lower(), quotas.UNLIMITED, actor)
+        return {"status": "ok", "leaderboard": leaderboard.lower(), "mode_category": category}

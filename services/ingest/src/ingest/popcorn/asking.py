@@ -1,0 +1,173 @@
+"""What the read side is asked for the client, as the caller or, inside, as staff."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from ingest.domain.callers import Caller
+from ingest.popcorn.seen import Entry, Listed, Problem, Shown
+from ingest.service.ports import Answer, Reads
+from shared.errors import Failed, Refused
+from shared.reader import Reader
+
+# A poll that is refused ends the participant's command, so a deploy holds it for this long.
+HELD_S_MAX = 25.0
+PAUSE_S = 0.5
+PAGE_MAX = 200
+PAGES_MAX = 50
+GONE = 404
+STAFF = Reader(is_staff=True)
+_Kind = TypeVar("_Kind")
+
+
+class _Items(msgspec.Struct):
+    """A list, as the read side gives it."""
+
+    items: list[msgspec.Raw]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The read side, for whoever asks."""
+
+    reads: Reads
+
+    async def submission(
+        self, number: int, reader: Reader, after: int = -1, wait_s: float = 0
+    ) -> Shown | None:
+        """A submission as they may see it; None if it is not there for them. Errors: Failed."""
+        query: dict[str, object] = {"after": after, "wait_s": wait_s} if wait_s else {}
+        answer = await self._held(f"/v1/submissions/{number}", query, reader)
+        return None if answer is None else _read(answer, Shown)
+
+    async def owned(self, number: int, caller: Caller) -> Shown:
+        """Their own submission. Errors: Refused, 403 for another's, 404 if there is none."""
+        seen = await self.submission(number, caller.reader)
+        if seen is not None and seen.account == caller.id:
+            if seen.is_withdrawn:
+                raise unknown_submission(number)
+            return seen
+        other = seen or await self.submission(number, STAFF)
+        if other is None or other.is_withdrawn or await self._is_closed(other.problem, caller):
+            raise unknown_submission(number)
+        raise Refused("not_yours", f"submission {number} is another participant's", "id")
+
+    async def _is_closed(self, slug: str, caller: Caller) -> bool:
+        return await self.problem(slug, caller.reader) is None
+
+    async def mine(
+        self, caller: Caller, problem: str | None, limit: int, offset: int
+    ) -> list[Listed]:
+        """One's own submissions that are not deleted, newest first. Errors: Failed."""
+        query: dict[str, object] = {"problem": problem} if problem else {}
+        pages = self._pages("/v1/me/submissions", query, caller.reader, Listed)
+        return await _part(pages, limit, offset)
+
+    async def listed(self, query: dict[str, object], limit: int, offset: int) -> list[Listed]:
+        """Anybody's submissions that are not deleted, newest first. Errors: Failed."""
+        return await _part(self._numbered(query), limit, offset)
+
+    async def _numbered(self, query: dict[str, object]) -> AsyncIterator[Listed]:
+        before: int | None = None
+        for _ in range(PAGES_MAX):
+            more = {"limit": PAGE_MAX} | ({"before": before} if before else {})
+            answer = await self._held("/v1/submissions", query | more, STAFF)
+            page = [] if answer is None else _items(answer, Listed)[0]
+            for one in page:
+                yield one
+            if len(page) < PAGE_MAX:
+                return
+            before = page[-1].number
+
+    async def stats(self, problem: str | None, *, is_last_day: bool) -> dict[str, Any]:
+        """How much there was to do. Errors: Failed."""
+        query: dict[str, object] = {"problem": problem} if problem else {}
+        query |= {"is_last_day": "true"} if is_last_day else {}
+        answer = await self._held("/internal/stats", query, STAFF)
+        return {} if answer is None else _read(answer, dict[str, Any])
+
+    async def problems(self, reader: Reader) -> list[Problem]:
+        """All problems that they may see. Errors: Failed."""
+        pages = self._pages("/v1/problems", {"state": "all"}, reader, Problem)
+        return [one async for one in pages]
+
+    async def problem(self, slug: str, reader: Reader) -> Problem | None:
+        """A problem; None if it is not there for them. Errors: Failed."""
+        answer = await self._held(f"/v1/problems/{quote(slug, safe='')}", {}, reader)
+        return None if answer is None else _read(answer, Problem)
+
+    async def queue(self, gpu: str) -> dict[str, Any] | None:
+        """The queue of a GPU type, whatever its case; None if there is none. Errors: Failed."""
+        answer = await self._held(f"/v1/queue/{quote(gpu, safe='')}", {}, Reader())
+        return None if answer is None else _read(answer, dict[str, Any])
+
+    async def leaderboard(self, slug: str, gpu: str, reader: Reader) -> list[Entry]:
+        """A leaderboard, best first. Errors: Failed."""
+        path = f"/v1/leaderboards/{quote(slug, safe='')}/{quote(gpu, safe='')}"
+        return [one async for one in self._pages(path, {}, reader, Entry)]
+
+    async def _pages(
+        self, path: str, query: dict[str, object], reader: Reader, kind: type[_Kind]
+    ) -> AsyncIterator[_Kind]:
+        """All of a list that goes on by cursors, as far as anybody reads."""
+        asked = query | {"limit": PAGE_MAX}
+        for _ in range(PAGES_MAX):
+            answer = await self._held(path, asked, reader)
+            if answer is None:
+                return
+            page, cursor = _items(answer, kind)
+            for one in page:
+                yield one
+            if cursor is None:
+                return
+            asked["cursor"] = cursor
+
+    async def _held(self, path: str, query: dict[str, object], reader: Reader) -> Answer | None:
+        """An answer that is there, or None; asked again while the read side is away."""
+        until = time.monotonic() + HELD_S_MAX
+        while True:
+            try:
+                answer = await self.reads.read(path, urlencode(query), {}, reader)
+            except Failed:
+                answer = None
+            if answer is not None and answer.status == GONE:
+                return None
+            if answer is not None and answer.status < GONE:
+                return answer
+            if time.monotonic() > until:
+                raise Failed("the results cannot be read for a moment; ask again")
+            await asyncio.sleep(PAUSE_S)
+
+
+def unknown_submission(number: int) -> Refused:
+    """What is said of a submission that is not there."""
+    return Refused("unknown_submission", f"there is no submission {number}", "id")
+
+
+async def _part(pages: AsyncIterator[Listed], limit: int, offset: int) -> list[Listed]:
+    """So many of a list behind an offset, without what was deleted."""
+    found: list[Listed] = []
+    async for one in pages:
+        if not one.is_withdrawn:
+            found.append(one)
+        if len(found) >= offset + limit:
+            break
+    return found[offset:]
+
+
+def _items(answer: Answer, kind: type[_Kind]) -> tuple[list[_Kind], str | None]:
+    page = _read(answer, _Items)
+    return [msgspec.json.decode(one, type=kind) for one in page.items], page.next_cursor
+
+
+def _read(answer: Answer, kind: type[_Kind]) -> _Kind:
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except msgspec.DecodeError as error:
+        raise Failed(f"the read side answered what cannot be read: {error}") from error

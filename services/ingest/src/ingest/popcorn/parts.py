@@ -1,0 +1,61 @@
+"""What every theme of the client's routes is made of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from fastapi import Request
+
+from ingest.http.who import Gate
+from ingest.popcorn.asking import Asking
+from ingest.popcorn.seen import Problem
+from ingest.service import Ingest
+from shared.blobs import Blobs
+from shared.clock import now
+from shared.errors import Refused
+
+# The client asks for none.
+NO_REASON = "by the client's admin command"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The two sides, who asks, and where large things lie."""
+
+    ingest: Ingest
+    gate: Gate
+    asking: Asking
+    blobs: Blobs
+    profiler_gpu: str = ""
+    clock: Callable[[], datetime] = now
+
+
+async def board(parts: Parts, request: Request, name: str) -> Problem:
+    """A leaderboard by name. Errors: Refused, 404; of a closed one 401 or 403 for who is out."""
+    slug = name.lower()
+    caller = await parts.gate.caller(request)
+    parts.gate.board(caller, slug)
+    found = await parts.asking.problem(slug, caller.reader)
+    if found is None:
+        raise Refused("unknown_leaderboard", f"there is no leaderboard {name!r}", "leaderboard")
+    return found
+
+
+def bounded(request: Request, name: str, default: int, bounds: tuple[int, int | None]) -> int:
+    """A whole number of the query. Errors: Refused, which names the bounds."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    low, high = bounds
+    is_number = text.isascii() and text.isdigit() and len(text) < 16
+    if not is_number or int(text) < low or (high is not None and int(text) > high):
+        upto = f"at least {low}" if high is None else f"{low} to {high}"
+        raise Refused("bad_query", f"{name} is {upto}, not {text[:20]!r}", name)
+    return int(text)
+
+
+def number_of(text: str) -> int:
+    """A submission's number in a path. Errors: Refused `unknown_submission`."""
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise Refused("unknown_submission", f"{text[:40]!r} is no submission's id", "id")
+    return int(text)

@@ -1,0 +1,121 @@
+"""The client's profiler service: a profile as a job, whose artefacts are zips."""
+
+import re
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from ingest.domain.callers import Caller
+from ingest.popcorn import multipart
+from ingest.popcorn.parts import Parts
+from ingest.popcorn.profiles import archive, archive_name, cases
+from ingest.popcorn.seen import Shown
+from ingest.popcorn.standing import runner_queue, standing
+from ingest.service.intake import Upload
+from shared.blobs import Missing
+from shared.errors import Refused
+
+_JOB = re.compile(r"(\d{1,15})(?:-(\d{1,3}))?\Z")
+STATUSES = {"pending": "queued", "running": "running", "succeeded": "succeeded"}
+FAILED = {"timed_out": "timed_out"}
+
+
+def profiler(parts: Parts) -> APIRouter:
+    """The routes; a job is its owner's alone."""
+    router = APIRouter(include_in_schema=False)
+    profiles, reads = parts.gate.participant("profile"), parts.gate.participant("read:own")
+
+    @router.post("/profile")
+    async def profile(request: Request) -> dict[str, str]:
+        """Profile a file on the GPU type that the operator set."""
+        try:
+            sent: multipart.Upload | Refused = await multipart.upload(request)
+        except Refused as refused:
+            sent = refused
+        caller = await profiles(request)
+        if isinstance(sent, Refused):
+            raise sent
+        index = _index(sent.texts.get("benchmark_index", ""))
+        number = await _submit(parts, caller, sent)
+        return {"job_id": f"{number}{index}"}
+
+    @router.get("/jobs/{job_id}")
+    async def job(job_id: str, request: Request) -> dict[str, Any]:
+        """How far a job is, and what it left."""
+        number, only = _job(job_id)
+        seen = await parts.asking.owned(number, await reads(request))
+        return _shown(seen, only)
+
+    @router.get("/jobs/{job_id}/artifacts/{index}")
+    async def artifact(job_id: str, index: str, request: Request) -> Response:
+        """What profilers saw of one case, as a zip."""
+        number, _ = _job(job_id)
+        seen = await parts.asking.owned(number, await reads(request))
+        found = cases(seen)
+        if not index.isdigit() or int(index) not in found:
+            raise Refused("not_found", f"job {job_id} has no artefact {index[:20]!r}", "index")
+        data = await _archive(parts, seen, int(index))
+        name = archive_name(number, int(index))
+        sent = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(data, media_type="application/zip", headers=sent)
+
+    return router
+
+
+async def _submit(parts: Parts, caller: Caller, sent: multipart.Upload) -> int:
+    slug = sent.texts.get("leaderboard", "").lower()
+    await parts.ingest.intake.check_open()
+    published = await parts.ingest.intake.published(slug)
+    parts.gate.board(caller, slug)
+    upload = Upload(
+        caller=caller,
+        problem=slug,
+        mode="profile",
+        gpus=[parts.profiler_gpu or published.gpus[0]],
+        name=sent.name,
+        source=sent.data,
+        via="popcorn",
+        idempotency_key=None,
+    )
+    (receipt,) = await parts.ingest.intake.submit(upload)
+    return receipt.number
+
+
+def _index(text: str) -> str:
+    """Which case is wanted, as it is kept in a job's id; "" for all of them."""
+    if text and not (text.isascii() and text.isdigit() and len(text) <= 3):
+        raise Refused("bad_query", f"benchmark_index is 0 to 999, not {text[:20]!r}", "index")
+    return f"-{int(text)}" if text else ""
+
+
+def _job(job_id: str) -> tuple[int, int | None]:
+    """The submission behind a job's id, and the one case that was asked for."""
+    match = _JOB.match(job_id)
+    if match is None:
+        raise Refused("unknown_submission", f"there is no job {job_id[:40]!r}", "job_id")
+    return int(match[1]), None if match[2] is None else int(match[2])
+
+
+def _shown(seen: Shown, only: int | None) -> dict[str, Any]:
+    now, queue = standing(seen), runner_queue(seen.wait)
+    wanted = [index for index in cases(seen) if only in (None, index)]
+    base = f"/jobs/{seen.number}/artifacts"
+    is_over = now.status == "succeeded"
+    return {
+        "status": STATUSES.get(now.status) or FAILED.get(now.status, "failed"),
+        "queue_position": None if queue is None else queue["queued_jobs"] + 1,
+        "error": now.error,
+        "artifacts": [
+            {"name": archive_name(seen.number, index), "url": f"{base}/{index}"}
+            for index in (wanted if is_over else ())
+        ],
+    }
+
+
+async def _archive(parts: Parts, seen: Shown, index: int) -> bytes:
+    files = cases(seen)[index]
+    try:
+        contents = {file.name: await parts.blobs.get(file.digest) for file in files}
+    except Missing as missing:
+        raise Refused("not_found", f"it is not kept any more: {missing}", "index") from missing
+    return archive(files, contents)

@@ -1,0 +1,152 @@
+"""What anybody may ask: leaderboards and their GPU types, queues, rankings, counts."""
+
+import json
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Request
+
+from ingest.popcorn.asking import Asking
+from ingest.popcorn.parts import Parts, board, bounded
+from ingest.popcorn.seen import Entry, Problem, Wait
+from ingest.popcorn.standing import runner_queue
+from ingest.popcorn.words import DESCRIPTION_LENGTH_MAX, GPU, instant, leaderboard_id, seconds
+from shared.blobs import Blobs, Missing
+from shared.errors import Refused
+
+STATES = ("active", "ended", "all")
+DESCRIPTIONS_MAX = 1000
+RANKING_MAX = 100
+
+
+@dataclass(frozen=True)
+class Descriptions:
+    """What problems say of themselves, by their manifest; the texts read last are kept."""
+
+    blobs: Blobs
+    _kept: OrderedDict[str, str] = field(default_factory=OrderedDict)
+
+    async def of(self, manifest: str) -> str:
+        """The first characters of a description; "" if the manifest is gone. Errors: Failed."""
+        if manifest in self._kept:
+            self._kept.move_to_end(manifest)
+            return self._kept[manifest]
+        try:
+            said = json.loads(await self.blobs.get(manifest)).get("description")
+        except (Missing, ValueError):
+            said = ""
+        text = said.strip() if isinstance(said, str) else ""
+        if len(text) > DESCRIPTION_LENGTH_MAX:
+            text = f"{text[: DESCRIPTION_LENGTH_MAX - 3]}..."
+        self._kept[manifest] = text
+        if len(self._kept) > DESCRIPTIONS_MAX:
+            self._kept.popitem(last=False)
+        return text
+
+
+def public(parts: Parts) -> APIRouter:
+    """The routes; closed leaderboards are there for their members alone."""
+    router = APIRouter(include_in_schema=False)
+    _boards(router, parts)
+    _rankings(router, parts)
+    return router
+
+
+def _boards(router: APIRouter, parts: Parts) -> None:
+    descriptions = Descriptions(parts.blobs)
+
+    @router.get("/leaderboards")
+    async def leaderboards(request: Request, state: str = "active") -> list[dict[str, Any]]:
+        """The leaderboards, each of them whole: one bad element and the client takes none."""
+        if state not in STATES:
+            raise Refused("bad_query", f"state is one of {', '.join(STATES)}", "state")
+        caller = await parts.gate.caller(request)
+        at = parts.clock()
+        found = []
+        for problem in await parts.asking.problems(caller.reader):
+            now = _state(problem, at)
+            if state in ("all", now):
+                text = await descriptions.of(problem.manifest)
+                found.append(_listed(problem, text, now))
+        return found
+
+    @router.get("/gpus/{leaderboard}")
+    async def gpus(leaderboard: str, request: Request) -> list[str]:
+        """The GPU types of a leaderboard, in the order to show them in."""
+        return (await board(parts, request, leaderboard)).gpus
+
+    @router.get("/runner_queue/{gpu}")
+    async def queue_of(gpu: str) -> dict[str, Any]:
+        """The queue of a GPU type."""
+        queue = await parts.asking.queue(gpu) if GPU.match(gpu) else None
+        if queue is None:
+            raise Refused("not_found", f"there is no GPU type {gpu!r} here", "gpu")
+        return runner_queue(msgspec.convert(queue, Wait)) or {}
+
+
+def _state(problem: Problem, at: datetime) -> Literal["active", "ended"]:
+    is_over = problem.deadline_at is not None and problem.deadline_at <= at
+    return "ended" if is_over or problem.archived_at is not None else "active"
+
+
+def _listed(problem: Problem, description: str, state: str) -> dict[str, Any]:
+    return {
+        "id": leaderboard_id(problem.slug),
+        "name": problem.slug,
+        "title": problem.title,
+        "description": description,
+        "task": {"lang": "py"},
+        "deadline": instant(problem.deadline_at),
+        "gpu_types": problem.gpus,
+        "visibility": problem.visibility,
+        "problem_version": problem.number,
+        "state": state,
+    }
+
+
+def _rankings(router: APIRouter, parts: Parts) -> None:
+    @router.get("/submissions/{leaderboard}/{gpu}")
+    async def ranking(leaderboard: str, gpu: str, request: Request) -> list[dict[str, Any]]:
+        """The best of a leaderboard, best first."""
+        limit = bounded(request, "limit", RANKING_MAX, (1, RANKING_MAX))
+        offset = bounded(request, "offset", 0, (0, None))
+        slug, entries = await _entries(parts, request, (leaderboard, gpu))
+        return [_row(one, slug, gpu) for one in entries[offset : offset + limit]]
+
+    @router.get("/submission_count/{leaderboard}/{gpu}")
+    async def count(
+        leaderboard: str, gpu: str, request: Request, user_id: str | None = None
+    ) -> dict[str, int]:
+        """How many entries a leaderboard has, or one participant on it."""
+        _, entries = await _entries(parts, request, (leaderboard, gpu))
+        return {"count": sum(user_id in (None, one.account) for one in entries)}
+
+
+async def _entries(
+    parts: Parts, request: Request, where: tuple[str, str]
+) -> tuple[str, list[Entry]]:
+    found = await board(parts, request, where[0])
+    gpu = next((one for one in found.gpus if one.lower() == where[1].lower()), None)
+    if gpu is None:
+        what = f"GPU type {where[1]!r} is not on this leaderboard: {', '.join(found.gpus)}"
+        raise Refused("unknown_gpu", what, "gpu")
+    asking: Asking = parts.asking
+    caller = await parts.gate.caller(request)
+    return found.slug, await asking.leaderboard(found.slug, gpu, caller.reader)
+
+
+def _row(entry: Entry, slug: str, gpu: str) -> dict[str, Any]:
+    return {
+        "submission_id": entry.number,
+        "rank": entry.rank,
+        "submission_name": f"submission-{entry.number}",
+        "submission_time": instant(entry.received_at),
+        "submission_score": seconds(entry.score_us),
+        "leaderboard_name": slug,
+        "user_id": entry.account,
+        "user_name": entry.participant or entry.account,
+        "gpu_type": gpu,
+    }

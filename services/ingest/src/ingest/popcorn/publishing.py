@@ -1,0 +1,163 @@
+"""Problems made leaderboards by an admin: one folder, or what a repository holds."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from ingest.domain.problems import Change
+from ingest.popcorn import repositories
+from ingest.popcorn.contests import Listed, contest, with_gpus
+from ingest.popcorn.parts import NO_REASON, Parts
+from shared.errors import Failed, Refused
+from shared.problems import compile_problem
+
+DEV = "-dev"
+DEV_DAYS = 365
+UPDATE_S_MAX = 110.0
+CONTESTS_MAX = 200
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where an operator lets problems come from; empty is from nowhere."""
+
+    roots: tuple[Path, ...] = ()
+    repositories: Mapping[str, str] = field(default_factory=dict)
+
+
+class Wanted(Protocol):
+    """Which problems of a repository are published."""
+
+    repository: str
+    branch: str
+    force: bool
+    problem_set: str | None
+    visibility: Any
+
+
+class Ready(NamedTuple):
+    """A problem of a contest, read and compiled."""
+
+    listed: Listed
+    files: Mapping[str, bytes]
+    gpus: tuple[str, ...]
+
+
+async def create(
+    parts: Parts, sources: Sources, directory: str, visibility: str | None, actor: str
+) -> str:
+    """A leaderboard to develop on, of one folder; its slug. Errors: Refused; Failed."""
+    folder = await asyncio.to_thread(repositories.directory_in, sources.roots, directory)
+    slug = f"{folder.name.lower()}{DEV}"
+    try:
+        files = await asyncio.to_thread(repositories.files_of, folder)
+        await parts.ingest.authors.publish(slug, files, actor, visibility)
+    except Refused as refused:
+        raise Refused("bad_directory", refused.reason, "directory") from refused
+    until = parts.clock() + timedelta(days=DEV_DAYS)
+    await _dated(parts, slug, until, actor)
+    return slug
+
+
+async def update(parts: Parts, sources: Sources, wanted: Wanted, actor: str) -> dict[str, Any]:
+    """What came of every problem of a repository. Errors: Refused; Failed."""
+    told: dict[str, list[Any]] = {"created": [], "updated": [], "skipped": [], "errors": []}
+    try:
+        async with (
+            asyncio.timeout(UPDATE_S_MAX),
+            repositories.cloned(sources.repositories, wanted.repository, wanted.branch) as folder,
+        ):
+            for name, root, data in await asyncio.to_thread(_contests, folder, wanted.problem_set):
+                await _contest(parts, (name, root, data), wanted, actor, told)
+    except TimeoutError as error:
+        what = f"not all problems were published within {UPDATE_S_MAX:.0f} s: ask again"
+        raise Failed(what) from error
+    return told
+
+
+def _contests(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]:
+    """The competition files of a repository, each with the folder that its paths begin at."""
+    found = []
+    for root in (folder, folder / "problems"):
+        for path in sorted([*root.glob("*.yaml"), *root.glob("*.yml")])[:CONTESTS_MAX]:
+            if path.is_symlink() or not path.is_file() or only not in (None, path.stem):
+                continue
+            found.append((path.name, root, path.read_bytes()[: repositories.FILE_BYTES_MAX]))
+    return found
+
+
+async def _contest(
+    parts: Parts,
+    file: tuple[str, Path, bytes],
+    wanted: Wanted,
+    actor: str,
+    told: dict[str, list[Any]],
+) -> None:
+    """Publish all problems of a contest, or none: an error in one keeps the others back."""
+    name, root, data = file
+    ready: list[Ready] = []
+    errors = []
+    try:
+        for listed in contest(name, data) or ():
+            try:
+                ready.append(await asyncio.to_thread(_read, root, listed))
+            except Refused as refused:
+                errors.append({"name": listed.slug, "error": refused.reason})
+    except Refused as refused:
+        errors.append({"name": name, "error": refused.reason})
+    told["errors"] += errors
+    if errors:
+        reason = f"another problem of {name} has an error"
+        told["skipped"] += [{"name": one.listed.slug, "reason": reason} for one in ready]
+        return
+    for one in ready:
+        await _publish(parts, one, wanted, actor, told)
+
+
+def _read(root: Path, one: Listed) -> Ready:
+    """Errors: Refused."""
+    folder = repositories.directory_in((root,), one.directory)
+    files = with_gpus(repositories.files_of(folder), one.gpus)
+    return Ready(one, files, compile_problem(one.slug, files).gpus)
+
+
+async def _publish(
+    parts: Parts, one: Ready, wanted: Wanted, actor: str, told: dict[str, list[Any]]
+) -> None:
+    """Publish one problem, and say under which head it is told of."""
+    slug = one.listed.slug
+    before = await _gpus_of(parts, slug)
+    dropped = sorted(set(before or ()) - set(one.gpus))
+    if dropped and not wanted.force:
+        reason = f"it would drop the GPU types {', '.join(dropped)}: say force"
+        told["skipped"].append({"name": slug, "reason": reason})
+        return
+    try:
+        published = await parts.ingest.authors.publish(slug, one.files, actor, wanted.visibility)
+    except Refused as refused:
+        told["errors"].append({"name": slug, "error": refused.reason})
+        return
+    await _dated(parts, slug, one.listed.deadline_at, actor)
+    if before is None:
+        told["created"].append(slug)
+    elif published.is_new:
+        told["updated"].append(slug)
+    else:
+        told["skipped"].append({"name": slug, "reason": "no changes"})
+
+
+async def _gpus_of(parts: Parts, slug: str) -> list[str] | None:
+    try:
+        return (await parts.ingest.intake.published(slug)).gpus
+    except Refused:
+        return None
+
+
+async def _dated(parts: Parts, slug: str, until: datetime | None, actor: str) -> None:
+    """Let a leaderboard take submissions in until then; None leaves that as it is."""
+    if until is not None:
+        change = Change(NO_REASON, has_deadline=True, deadline_at=until)
+        await parts.ingest.boards.change(slug, change, actor)

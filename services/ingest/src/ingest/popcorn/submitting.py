@@ -1,0 +1,179 @@
+"""Submissions from the client: taken in and polled, or followed in one stream."""
+
+import asyncio
+import math
+from typing import Any, NamedTuple
+
+import msgspec
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+from starlette.routing import Match, Route
+from starlette.types import Scope
+
+from ingest.domain.callers import SCOPE_OF_MODE, Caller
+from ingest.domain.submissions import choose_gpu
+from ingest.http.submissions import idempotency_key
+from ingest.popcorn import multipart
+from ingest.popcorn.parts import Parts
+from ingest.popcorn.seen import Wait
+from ingest.popcorn.standing import runner_queue
+from ingest.popcorn.stream import followed
+from ingest.popcorn.words import MODES, instant
+from ingest.service.intake import Receipt, Upload
+from shared.clock import now
+from shared.errors import Failed, Refused
+from shared.problems.directives import Directives
+
+# Said bare: a charset behind it is nothing that the client was written for.
+EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+LOOK_S_MAX = 2.0
+
+
+class Wish(NamedTuple):
+    """Where a file is to be sent: the client's names, as they came."""
+
+    leaderboard: str
+    gpu: str
+    mode: str
+
+
+class Taken(NamedTuple):
+    """A submission that is in the log."""
+
+    caller: Caller
+    receipt: Receipt
+    mode: str
+
+
+def submitting(parts: Parts) -> APIRouter:
+    """The route that answers at once; the client polls for the rest."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.post("/submission/{leaderboard}/{gpu}/{mode}")
+    async def submit(leaderboard: str, gpu: str, mode: str, request: Request) -> JSONResponse:
+        """Take a file in; the answer comes after it is in the log."""
+        taken = await take_in(parts, request, Wish(leaderboard, gpu, mode))
+        return JSONResponse(await accepted(parts, taken), 202, limits(taken.receipt))
+
+    return router
+
+
+class OfModes(Route):
+    """A route of three parts that is there only if the last one is a mode.
+
+    It would shadow every other POST of three parts, so it comes last, too.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for it."""
+        match, child = super().matches(scope)
+        mode = child.get("path_params", {}).get("mode", "")
+        is_ours = scope["method"] == "POST" and mode.lower() in MODES
+        return (match, child) if is_ours else (Match.NONE, {})
+
+
+def streaming(parts: Parts) -> Route:
+    """The route whose answer is the whole life of a submission."""
+
+    async def stream(request: Request) -> StreamingResponse:
+        wish = Wish(**request.path_params)
+        taken = await take_in(parts, request, wish)
+        base = str(request.base_url).rstrip("/")
+        told = followed(parts, taken.receipt.number, taken.caller, base)
+        return StreamingResponse(told, headers=EVENT_STREAM | limits(taken.receipt))
+
+    return OfModes("/{leaderboard}/{gpu}/{mode}", stream, methods=["POST"])
+
+
+async def take_in(parts: Parts, request: Request, wish: Wish, vouched_by: str = "") -> Taken:
+    """Take a file in, refusing in the contract's order. Errors: Refused; Failed.
+
+    What an operator vouches for may come after the deadline.
+    """
+    # Whoever is refused while still sending hears a broken connection, so all is heard first.
+    try:
+        sent: multipart.Upload | Refused = await multipart.upload(request)
+    except Refused as refused:
+        sent = refused
+    mode = MODES.get(wish.mode.lower())
+    caller = await parts.gate.participant(SCOPE_OF_MODE[mode or "test"])(request)
+    await check_where(parts, caller, wish)
+    if isinstance(sent, Refused):
+        raise sent
+    upload = Upload(
+        caller=caller,
+        problem=wish.leaderboard.lower(),
+        mode=str(mode),
+        gpus=[wish.gpu],
+        name=sent.name,
+        source=sent.data,
+        via="popcorn",
+        idempotency_key=idempotency_key(request),
+        vouched_by=vouched_by,
+    )
+    (receipt,) = await parts.ingest.intake.submit(upload)
+    return Taken(caller, receipt, wish.mode.lower())
+
+
+async def check_where(parts: Parts, caller: Caller, wish: Wish) -> None:
+    """Refuse what cannot be submitted to at all, whatever the file. Errors: Refused; Failed."""
+    intake = parts.ingest.intake
+    await intake.check_open()
+    if wish.mode.lower() not in MODES:
+        known = ", ".join(MODES)
+        raise Refused("unknown_mode", f"mode {wish.mode!r} is none of {known}", "mode")
+    slug = wish.leaderboard.lower()
+    published = await intake.published(slug)
+    parts.gate.board(caller, slug)
+    choose_gpu(wish.gpu, Directives(), published)
+
+
+async def accepted(parts: Parts, taken: Taken) -> dict[str, Any]:
+    """What the client is told of a submission that was taken in (spec 5.3)."""
+    receipt, queue = taken.receipt, await _queue(parts, taken.receipt.gpu)
+    return {
+        "details": {"id": receipt.number, "job_status_id": receipt.number},
+        "runner_queue": runner_queue(msgspec.convert(queue, Wait)) if queue else None,
+        "status": "accepted",
+        "queue": queue,
+        "quota": _quota(taken),
+    }
+
+
+async def _queue(parts: Parts, gpu: str) -> dict[str, Any]:
+    """The queue of a GPU type; {} if nobody says it at once, for it is in the log already."""
+    try:
+        async with asyncio.timeout(LOOK_S_MAX):
+            return await parts.asking.queue(gpu) or {}
+    except (TimeoutError, Failed):
+        return {}
+
+
+def limits(receipt: Receipt) -> dict[str, str]:
+    """What is left, and whether this was answered before, as headers."""
+    told = {"Idempotent-Replayed": "true"} if receipt.is_replay else {}
+    left = receipt.quota
+    if left is None:
+        return told
+    reset_s = max(0, math.ceil((left.reset_at - now()).total_seconds()))
+    return told | {
+        "RateLimit-Limit": str(left.limit),
+        "RateLimit-Remaining": str(left.remaining),
+        "RateLimit-Reset": str(reset_s),
+    }
+
+
+def _quota(taken: Taken) -> dict[str, Any]:
+    left = taken.receipt.quota
+    if left is None:
+        return {}
+    return {
+        "mode": taken.mode,
+        "used": left.used,
+        "remaining": left.remaining,
+        "max": left.limit,
+        "window_s": left.window_s,
+        "reset_at": instant(left.reset_at),
+        "concurrent": None,
+        "concurrent_max": None,
+    }

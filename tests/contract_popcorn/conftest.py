@@ -1,0 +1,113 @@
+"""One platform for the whole suite: real servers, every service, an agent without a GPU."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from shared.errors import Failed
+from shared.servers import nats, postgresql
+from tests.contract_popcorn.wire import Wire, bearer, cli_id
+from tests.system.people import add_problem
+from tests.system.running import QUICK, ROOT, Running
+
+REPOSITORY = "ada/kernels"
+SCOPES = ["submit", "submit:ranked", "profile", "read:own", "delete:own", "join"]
+
+
+@pytest.fixture(scope="session")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A platform with the problem identity."""
+    try:
+        nats.binary()
+        postgresql.binaries()
+    except Failed as failed:
+        pytest.skip(str(failed))
+    home = tmp_path_factory.mktemp("popcorn")
+    running = Running(home / "home", QUICK | _settings(home))
+    try:
+        running.up()
+        add_problem(running.url, ROOT / "problems" / "identity")
+        yield running
+    finally:
+        if running.process is not None and running.process.poll() is None:
+            running.stop()
+
+
+def _settings(home: Path) -> dict[str, str]:
+    """Folders and a repository that problems may come from."""
+    roots = home / "roots"
+    shutil.copytree(ROOT / "problems", roots)
+    (roots / "broken").mkdir()
+    (roots / "broken" / "task.yml").write_text("files: []\n")
+    address = f"file://{made_repository(home / 'repository')}"
+    return {
+        "WARPBOARD_INGEST_PROBLEM_ROOTS": str(roots),
+        "WARPBOARD_INGEST_REPOSITORIES": f"{REPOSITORY}={address}",
+    }
+
+
+@pytest.fixture(scope="session")
+def admin(platform: Running) -> Wire:
+    """Who has the admin token."""
+    token = platform.environ("ingest")["WARPBOARD_INGEST_OPERATOR_TOKEN"]
+    return Wire(platform.url, bearer(token))
+
+
+def token_of(platform: Running, name: str) -> str:
+    """A token of a participant, as the client may have it in its file."""
+    answer = httpx.post(
+        f"{platform.url}/v1/tokens",
+        json={"name": "popcorn-cli", "scopes": SCOPES, "expires_in_days": 1},
+        headers={"Warpboard-Participant": name},
+        timeout=30,
+    )
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["token"])
+
+
+@pytest.fixture(scope="session")
+def ada_token(platform: Running) -> str:
+    """The secret of a participant."""
+    return token_of(platform, "ada")
+
+
+@pytest.fixture(scope="session")
+def ada(platform: Running, ada_token: str) -> Wire:
+    """A participant, by the client's own header."""
+    return Wire(platform.url, cli_id(ada_token))
+
+
+@pytest.fixture(scope="session")
+def grace(platform: Running) -> Wire:
+    """Another participant."""
+    return Wire(platform.url, cli_id(token_of(platform, "grace")))
+
+
+@pytest.fixture(scope="session")
+def nobody(platform: Running) -> Wire:
+    """Who sends no credential."""
+    return Wire(platform.url)
+
+
+def made_repository(folder: Path) -> str:
+    """A repository with two contests: one is whole, one has a problem that is not there."""
+    problem = folder / "problems" / "good" / "copy"
+    problem.mkdir(parents=True)
+    for path in (ROOT / "problems" / "identity").iterdir():
+        if path.is_file():
+            (problem / path.name).write_bytes(path.read_bytes())
+    entry = (
+        "problems:\n  - {{directory: good/{0}, name: {1}, deadline: '2099-01-01', gpus: [CPU]}}\n"
+    )
+    head = "name: Set\ndescription: a set\n"
+    (folder / "problems" / "good.yaml").write_text(head + entry.format("copy", "from-a-set"))
+    two = entry.format("copy", "held-back") + entry.format("nope", "not-there").partition("\n")[2]
+    (folder / "problems" / "bad.yaml").write_text(head + two)
+    git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "a set"]):
+        subprocess.run([*git, *command], check=True, timeout=30, capture_output=True)
+    return str(folder)

@@ -1,0 +1,209 @@
+"""The client's admin commands, and what tier 2 adds to them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract_popcorn.conftest import REPOSITORY, token_of
+from tests.contract_popcorn.polling import HONEST, ended, refusal, submit
+from tests.contract_popcorn.wire import Answer, Wire, cli_id
+from tests.system.people import add_problem
+from tests.system.running import ROOT, Running
+
+pytestmark = pytest.mark.server
+
+
+def sent(wire: Wire, method: str, path: str, body: object) -> Answer:
+    """A request with JSON and any method."""
+    data = json.dumps(body).encode()
+    kind = ["content-type: application/json", f"content-length: {len(data)}"]
+    return wire.exchange(method, path, [*kind, wire.credential, f"host: {wire.host}"], data)
+
+
+def told(answer: Answer) -> Any:
+    """The body of an answer that is well."""
+    assert answer.status == 200, answer.body
+    found = answer.json()
+    assert found["status"] == "ok"
+    return found
+
+
+@pytest.fixture(scope="module")
+def closed(platform: Running, admin: Wire, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A leaderboard for its members alone."""
+    folder = tmp_path_factory.mktemp("problems") / "closed-board"
+    folder.mkdir()
+    for path in (ROOT / "problems" / "identity").iterdir():
+        if path.is_file():
+            Path(folder, path.name).write_bytes(path.read_bytes())
+    add_problem(platform.url, folder)
+    body = {"visibility": "closed"}
+    found = told(admin.post_json("/admin/leaderboards/Closed-Board/visibility", body))
+    assert found["visibility"] == "closed"
+    return "closed-board"
+
+
+def test_stats_count_in_numbers_and_seconds(admin: Wire, ada: Wire) -> None:
+    ended(ada, submit(ada))
+    for query in ("", "?last_day_only=true", "?leaderboard_name=Identity"):
+        stats = told(admin.get(f"/admin/stats{query}"))["stats"]
+        for key in ("num_submissions", "sub_waiting", "num_users", "num_unique_codes"):
+            assert type(stats[key]) is int, key
+        assert stats["num_submissions"] >= 1
+        assert type(stats["num_run.CPU"]) is int
+        assert stats["runs_passed.CPU"] <= stats["num_run.CPU"]
+        assert stats["total_runtime.CPU"] > 0
+    last_day = told(admin.get("/admin/stats?last_day_only=true"))["stats"]
+    assert any(key.startswith("total.") for key in last_day)
+
+
+def test_an_admin_sees_and_deletes_anybodys_submission(admin: Wire, ada: Wire) -> None:
+    number = submit(ada, "leaderboard")
+    ended(ada, number)
+    found = told(admin.get(f"/admin/submissions/{number}"))["submission"]
+    assert (found["id"], found["code"]) == (number, HONEST.decode())
+    assert any(one["secret"] for one in found["runs"])
+    assert told(admin.delete(f"/admin/submissions/{number}"))["submission_id"] == number
+    refusal(ada.get(f"/user/submissions/{number}"), 404, "unknown_submission")
+    refusal(admin.delete("/admin/submissions/999999999"), 404, "unknown_submission")
+
+
+def test_a_closed_leaderboard_is_joined_with_a_code(
+    admin: Wire, platform: Running, nobody: Wire, closed: str
+) -> None:
+    eve = Wire(nobody.base, cli_id(token_of(platform, "eve")))
+    submitted = f"/submission/{closed}/CPU/test"
+    refusal(nobody.get(f"/gpus/{closed}"), 401, "missing_credential")
+    refusal(eve.get(f"/gpus/{closed}"), 403, "no_access")
+    assert "join" in refusal(eve.post_file(submitted, HONEST), 403, "no_access")
+    assert closed not in [one["name"] for one in eve.get("/leaderboards?state=all").json()]
+    body = {"leaderboards": [closed.upper()], "count": 2}
+    made = told(admin.post_json("/admin/invites", body))
+    assert made["leaderboards"] == [closed]
+    first, second = made["codes"]
+    assert len(first) >= 22, "128 random bits"
+    for _ in range(2):
+        assert told(eve.post_json("/user/join", {"code": first}))["leaderboards"] == [closed]
+    assert eve.get(f"/gpus/{closed}").status == 200
+    assert closed in [one["name"] for one in eve.get("/leaderboards").json()]
+    number = submit(eve, board=closed)
+    assert ended(eve, number)["job"]["status"] == "succeeded"
+    mallory = Wire(nobody.base, cli_id(token_of(platform, "mallory")))
+    refusal(mallory.post_json("/user/join", {"code": first}), 400, "invite_claimed")
+    refusal(mallory.get(f"/user/submissions/{number}"), 404, "unknown_submission")
+    _check_invites(admin, closed, first, second)
+    refusal(mallory.post_json("/user/join", {"code": second}), 400, "invalid_invite")
+
+
+def _check_invites(admin: Wire, closed: str, first: str, second: str) -> None:
+    listed = told(admin.get(f"/admin/leaderboards/{closed}/invites"))["invites"]
+    by_code = {one["code"]: one for one in listed}
+    assert isinstance(by_code[first]["user_id"], str)
+    assert by_code[first]["user_name"] == "eve"
+    assert by_code[second]["user_id"] is None
+    assert by_code[second]["created_at"].endswith("Z")
+    assert told(admin.delete(f"/admin/invites/{second}"))["was_claimed"] is False
+    refusal(admin.delete("/admin/invites/nothing"), 404, "unknown_invite")
+
+
+def test_ten_wrong_codes_an_hour_are_enough(platform: Running, nobody: Wire) -> None:
+    guesser = Wire(nobody.base, cli_id(token_of(platform, "guesser")))
+    for index in range(10):
+        refusal(guesser.post_json("/user/join", {"code": f"wrong-{index}"}), 400, "invalid_invite")
+    refusal(guesser.post_json("/user/join", {"code": "wrong"}), 429, "rate_limited")
+
+
+def test_point_08_a_ban_of_somebody_called_test_reaches_the_ban(
+    admin: Wire, platform: Running, nobody: Wire
+) -> None:
+    banned = Wire(nobody.base, cli_id(token_of(platform, "test")))
+    assert banned.get("/user/submissions").status == 200
+    found = told(admin.post_json("/admin/ban/test", {"reason": "shared a key"}))
+    assert found == {"status": "ok", "user_id": "test", "banned": True}
+    refusal(banned.post_file("/submission/identity/CPU/test", HONEST), 403, "user_banned")
+    assert told(admin.delete("/admin/ban/test"))["banned"] is False
+    assert banned.post_file("/submission/identity/CPU/test", HONEST).status == 202
+
+
+@pytest.mark.parametrize("slug", ["admin", "user", "submission", "v1", "jobs", "runner_queue"])
+def test_point_08_a_reserved_name_is_no_problems(platform: Running, slug: str) -> None:
+    with pytest.raises(AssertionError, match="reserved"):
+        _publish_as(platform, slug)
+
+
+def _publish_as(platform: Running, slug: str) -> None:
+    folder = ROOT / "problems" / "identity"
+    files = [("files", (one.name, one.read_bytes())) for one in folder.iterdir() if one.is_file()]
+    headers = {"Warpboard-Participant": "author"}
+    answer = httpx.post(
+        f"{platform.url}/v1/problems", data={"slug": slug}, files=files, headers=headers, timeout=30
+    )
+    assert answer.status_code == 201, answer.text
+
+
+def test_limits_are_put_shown_and_lifted(admin: Wire) -> None:
+    path = "/admin/leaderboards/identity/rate-limits"
+    body = {"mode_category": "leaderboard", "max_submissions_per_hour": 500}
+    assert told(sent(admin, "PUT", path, body))["max_submissions_per_hour"] == 500
+    assert told(admin.get(path))["rate_limits"] == [body]
+    told(admin.delete(f"{path}/leaderboard"))
+    assert told(admin.get(path))["rate_limits"] == []
+    strange = {"mode_category": "dance", "max_submissions_per_hour": 1}
+    refusal(sent(admin, "PUT", path, strange), 400, "bad_query")
+
+
+def test_submissions_of_a_leaderboard_are_listed_and_deleted_by_name(
+    admin: Wire, platform: Running, nobody: Wire
+) -> None:
+    name = "leaver"
+    leaver = Wire(nobody.base, cli_id(token_of(platform, name)))
+    number = submit(leaver)
+    ended(leaver, number)
+    found = told(admin.get("/admin/leaderboards/Identity/submissions?limit=3&offset=0"))
+    assert (found["limit"], found["offset"]) == (3, 0)
+    assert number in found["submission_ids"]
+    board = next(one for one in nobody.get("/leaderboards").json() if one["name"] == "identity")
+    query = f"leaderboard_id={board['id']}&user_name={name}"
+    gone = told(admin.delete(f"/admin/submissions?{query}"))
+    assert gone["deleted_submissions"] == 1
+    assert leaver.get("/user/submissions").json() == []
+
+
+def test_a_leaderboard_is_made_of_a_configured_folder_alone(admin: Wire) -> None:
+    body = {"directory": "identity"}
+    assert told(admin.post_json("/admin/leaderboards", body))["leaderboard"] == "identity-dev"
+    (board,) = [
+        one for one in admin.get("/leaderboards?state=all").json() if one["name"] == "identity-dev"
+    ]
+    assert board["deadline"] is not None
+    for directory in ("../identity", "/etc", "nothing", "."):
+        refusal(
+            admin.post_json("/admin/leaderboards", {"directory": directory}), 400, "bad_directory"
+        )
+    refusal(admin.post_json("/admin/leaderboards", {"directory": "broken"}), 400, "bad_directory")
+
+
+def test_a_leaderboard_with_submissions_is_archived_by_force_alone(admin: Wire, ada: Wire) -> None:
+    told(admin.post_json("/admin/leaderboards", {"directory": "histogram"}))
+    ended(ada, submit(ada, board="histogram-dev"))
+    refusal(admin.delete("/admin/leaderboards/histogram-dev"), 409, "has_submissions")
+    found = told(admin.delete("/admin/leaderboards/histogram-dev?force=true"))
+    assert found["leaderboard"] == "histogram-dev"
+    assert "histogram-dev" not in [one["name"] for one in ada.get("/leaderboards").json()]
+
+
+def test_problems_of_a_listed_repository_are_published(admin: Wire) -> None:
+    body = {"repository": REPOSITORY, "branch": "main", "force": False}
+    found = told(admin.post_json("/admin/update-problems", body))
+    assert found["created"] == ["from-a-set"]
+    assert [one["name"] for one in found["errors"]] == ["not-there"]
+    assert [one["name"] for one in found["skipped"]] == ["held-back"]
+    again = told(admin.post_json("/admin/update-problems", body | {"problem_set": "good"}))
+    assert (again["created"], again["errors"]) == ([], [])
+    assert again["skipped"] == [{"name": "from-a-set", "reason": "no changes"}]
+    strange = body | {"repository": "somebody/else"}
+    refusal(admin.post_json("/admin/update-problems", strange), 400, "unknown_repository")
+    refusal(admin.post_json("/admin/update-problems", body | {"branch": "-x"}), 400, "bad_branch")

@@ -1,0 +1,84 @@
+"""What no answer holds but to an admin: seeds, hidden cases, others' sources, stack traces."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract_popcorn.polling import HONEST, ended, submit
+from tests.contract_popcorn.wire import Wire, events
+from tests.system.running import Running
+
+pytestmark = pytest.mark.server
+
+MARK = b"\n# ada alone knows this line\n"
+SECRET = HONEST + MARK
+FORBIDDEN = (
+    re.compile(rb"Traceback \(most recent call last\)"),
+    re.compile(rb'"(key|key_commit|seed|sig|secret_seed)"'),
+    re.compile(rb"File \"/[a-z].*\", line"),
+)
+
+
+def bodies(wire: Wire, number: int) -> Iterator[tuple[str, bytes]]:
+    """Everything that a participant may ask about."""
+    paths = (
+        "/leaderboards",
+        "/leaderboards?state=all",
+        "/gpus/identity",
+        "/runner_queue/CPU",
+        "/submissions/identity/CPU",
+        "/submission_count/identity/CPU",
+        "/user/submissions",
+        f"/user/submissions/{number}",
+        f"/jobs/{number}",
+        f"/admin/submissions/{number}",
+        "/user/submissions/0",
+        "/gpus/%00",
+        "/no/such/path",
+    )
+    for path in paths:
+        yield path, wire.get(path).body
+    for path in ("/identity/CPU/test", "/identity/CPU/leaderboard"):
+        with wire.opened_file(path, HONEST, "x.py") as stream:
+            yield path, b"".join(stream.chunks(4096))
+
+
+@pytest.fixture(scope="module")
+def number(ada: Wire) -> int:
+    """A ranked submission of ada's."""
+    found = submit(ada, "leaderboard", SECRET)
+    ended(ada, found)
+    return found
+
+
+def test_point_09_nothing_secret_is_in_any_body(
+    platform: Running, ada: Wire, grace: Wire, nobody: Wire, number: int
+) -> None:
+    assert platform.url
+    for wire in (ada, grace, nobody):
+        for path, body in bodies(wire, number):
+            for pattern in FORBIDDEN:
+                assert not pattern.search(body), (path, pattern.pattern)
+            is_own = wire is ada and path.startswith("/user/submissions/")
+            assert is_own or MARK.strip() not in body, path
+
+
+def test_point_09_hidden_cases_have_neither_name_nor_spec(ada: Wire, number: int) -> None:
+    told = ada.get(f"/user/submissions/{number}").json()
+    secret = [one for one in told["runs"] if one["secret"]]
+    assert secret
+    for one in secret:
+        assert set(one) == {
+            "mode",
+            "secret",
+            "runner",
+            "score",
+            "passed",
+            "start_time",
+            "end_time",
+        }
+    with ada.opened_file("/identity/CPU/leaderboard", HONEST, "x.py") as stream:
+        *_, (event, result) = events(stream.chunks(999))
+    assert event == "result"
+    assert set(result["results"][0]["runs"]) == {"test", "leaderboard"}

@@ -1,0 +1,64 @@
+"""Services that die while a submission goes on: the same id ends, and no poll is refused."""
+
+import os
+import signal
+import time
+
+import httpx
+import pytest
+
+from tests.contract_popcorn.conftest import token_of
+from tests.contract_popcorn.polling import polled, submit
+from tests.contract_popcorn.wire import Wire, cli_id
+from tests.system.people import add_problem
+from tests.system.running import ROOT, Running
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module")
+def own(platform: Running) -> Wire:
+    """A participant of the shared platform, which comes back from every kill."""
+    return Wire(platform.url, cli_id(token_of(platform, "survivor")))
+
+
+@pytest.mark.parametrize("service", ["ranker", "scheduler", "gpu-agent"])
+def test_point_11_a_killed_service_ends_no_command(
+    platform: Running, own: Wire, service: str
+) -> None:
+    number = submit(own, "benchmark")
+    pid = platform.pid(service)
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    told = polled(own, number)[-1]
+    assert told["id"] == number
+    assert told["job"]["status"] in ("succeeded", "failed")
+    if told["job"]["status"] == "failed":
+        assert "platform failed" in told["job"]["error"]
+    lines = [f"authorization: Bearer {own.credential.partition(': ')[2]}", f"host: {own.host}"]
+    history = own.exchange("GET", f"/v1/submissions/{number}/events", lines).json()
+    found = [one["id"] for one in history]
+    assert found == sorted(set(found)), "nothing is missed or told twice"
+
+
+def test_point_11_a_killed_door_keeps_what_it_took_in(platform: Running, own: Wire) -> None:
+    number = submit(own)
+    pid = platform.pid("ingest")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    platform_is_back(platform)
+    add_problem(platform.url, ROOT / "problems" / "identity")
+    assert polled(own, number)[-1]["job"]["status"] == "succeeded"
+
+
+def platform_is_back(platform: Running) -> None:
+    """Wait until the door answers again."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            if httpx.get(f"{platform.url}/health", timeout=2).status_code == 200:
+                return
+        except httpx.HTTPError:
+            pass
+        assert time.monotonic() < until, "ingest does not come back"
+        time.sleep(0.1)

@@ -1,0 +1,131 @@
+"""The event stream: framing, timing, profiles; and the profiler service."""
+
+import base64
+import io
+import time
+import zipfile
+from typing import Any
+
+import pytest
+
+from tests.contract_popcorn.polling import HONEST, ended, refusal
+from tests.contract_popcorn.wire import Wire, events, multipart
+
+pytestmark = pytest.mark.server
+
+STATUS_S_MAX = 15.0
+# Prints what no ASCII has, so that a chunk may split a character.
+TALKING = HONEST + "\nprint('Dur\u00e9e \u2603 ' * 50)\n".encode()
+
+
+def followed(wire: Wire, path: str, source: bytes = HONEST, size: int = 7) -> list[tuple[str, Any]]:
+    """The events of a stream, read in pieces of an odd size."""
+    with wire.opened_file(path, source, "submission.py") as stream:
+        assert stream.status == 200
+        assert stream.headers["content-type"] == "text/event-stream"
+        found, at = [], time.monotonic()
+        for event in events(stream.chunks(size)):
+            assert time.monotonic() - at < STATUS_S_MAX
+            at = time.monotonic()
+            found.append(event)
+    return found
+
+
+def test_point_07_a_profile_has_its_report_and_one_zip_a_case(ada: Wire) -> None:
+    found = followed(ada, "/identity/CPU/profile", TALKING)
+    assert [event for event, _ in found[:-1]] == ["status"] * (len(found) - 1)
+    for _, data in found[:-1]:
+        assert data["status"] == "processing"
+        assert data["elapsed_time"] >= 0
+        assert isinstance(data["message"], str)
+    event, result = found[-1]
+    assert event == "result"
+    assert type(result["submission_id"]) is int
+    profiled = {key: run for key, run in result["results"][0]["runs"].items() if "profile" in key}
+    assert set(profiled) == {"profile.0"}
+    told = profiled["profile.0"]["run"]["result"]
+    assert type(told["benchmark-count"]) is int
+    report = base64.b64decode(told["benchmark.0.report"], validate=True).decode()
+    assert report.strip()
+    assert told["benchmark.0.spec"] == "size=65536 seed=6252"
+    trace = base64.b64decode(profiled["profile.0"]["profile"]["trace"], validate=True)
+    with zipfile.ZipFile(io.BytesIO(trace)) as folder:
+        assert folder.namelist()
+        assert folder.testzip() is None
+    assert "\u2603" in profiled["profile.0"]["run"]["stdout"]
+    assert "\ufffd" not in str(result), "a split character would show"
+
+
+@pytest.mark.parametrize("mode", ["test", "benchmark", "leaderboard"])
+def test_older_clients_stream_the_other_modes(ada: Wire, mode: str) -> None:
+    event, result = followed(ada, f"/Identity/CPU/{mode.upper()}", size=1021)[-1]
+    assert event == "result", result
+    assert result["results"][0]["success"] is True
+    assert result["results"][0]["runs"][mode]["run"]["passed"] is True
+    assert "succeeded" in result["reports"][0]
+    polled = ended(ada, result["submission_id"])
+    assert polled["job"]["status"] == "succeeded"
+
+
+def test_a_failed_run_ends_the_stream_with_an_error(ada: Wire) -> None:
+    event, data = followed(ada, "/identity/CPU/test", b"def custom_kernel(data):\n    return 1\n")[
+        -1
+    ]
+    assert event == "error"
+    assert data["status"] == "error"
+    assert type(data["status_code"]) is int
+    assert data["detail"].isascii()
+    assert isinstance(data["code"], str)
+
+
+def test_a_refusal_comes_before_the_stream_begins(ada: Wire, nobody: Wire) -> None:
+    answer = ada.post_file("/identity/NOPE/profile", HONEST)
+    refusal(answer, 400, "unknown_gpu")
+    assert answer.headers["content-type"] == "application/json"
+    refusal(nobody.post_file("/identity/CPU/profile", HONEST), 401, "missing_credential")
+
+
+def test_a_lost_stream_loses_no_submission(ada: Wire) -> None:
+    with ada.opened_file("/identity/CPU/test", HONEST, "lost.py") as stream:
+        next(stream.chunks(30))
+    (newest,) = ada.get("/user/submissions?limit=1").json()
+    assert newest["file_name"] == "lost.py"
+    assert ended(ada, newest["id"])["job"]["status"] == "succeeded"
+
+
+def test_three_parts_that_name_no_mode_are_nobodys(ada: Wire) -> None:
+    refusal(ada.post_file("/identity/CPU/dance", HONEST), 404, "not_found")
+
+
+def test_the_profiler_service_gives_a_zip_for_each_case(ada: Wire, grace: Wire) -> None:
+    body = multipart(
+        HONEST, 'filename="submission.py"', leaderboard="Identity", benchmark_index="0"
+    )
+    with ada.opened("POST", "/profile", [ada.credential], body) as stream:
+        answer = stream.whole()
+    assert answer.status == 200, answer.body
+    job = answer.json()["job_id"]
+    assert isinstance(job, str)
+    refusal(grace.get(f"/jobs/{job}"), 403, "not_yours")
+    told = _ended_job(ada, job)
+    (artifact,) = told["artifacts"]
+    assert artifact["name"].endswith(".zip")
+    refusal(grace.get(artifact["url"]), 403, "not_yours")
+    zipped = ada.get(artifact["url"])
+    assert zipped.headers["content-type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(zipped.body)) as folder:
+        assert folder.namelist()
+
+
+def _ended_job(wire: Wire, job: str) -> Any:
+    until = time.monotonic() + 60
+    while True:
+        told = wire.get(f"/jobs/{job}").json()
+        assert told["status"] in ("queued", "running", "succeeded", "failed", "timed_out")
+        assert told["queue_position"] is None or type(told["queue_position"]) is int
+        if told["status"] not in ("queued", "running"):
+            assert told["status"] == "succeeded", told
+            return told
+        assert told["artifacts"] == []
+        assert time.monotonic() < until
+        time.sleep(0.1)
