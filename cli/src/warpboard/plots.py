@@ -59,7 +59,8 @@ def _progress(figure: Any, chart: Progress) -> None:
     axes.set_title(chart.title)
     axes.set_ylabel("score in µs")
     axes.grid(visible=True, alpha=0.3)
-    axes.legend()
+    if chart.times_us:
+        axes.legend()
     figure.autofmt_xdate()
 
 
