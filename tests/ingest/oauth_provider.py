@@ -1,0 +1,146 @@
+"""A small server that speaks GitHub's and Discord's side of OAuth 2's code flow, on a real port."""
+
+import asyncio
+import base64
+import hashlib
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from shared.http import serve
+from shared.servers.cluster import free_ports
+from shared.testing import eventually
+
+CLIENT_ID, CLIENT_SECRET = "our-application", "our-secret"
+
+
+@dataclass
+class Person:
+    """Who is logged in at the provider, with the browser that comes."""
+
+    id: int
+    login: str
+
+
+@dataclass
+class Provider:
+    """The provider; `mood` makes it misbehave."""
+
+    url: str = ""
+    person: Person = field(default_factory=lambda: Person(42, "ada"))
+    mood: str = ""
+    codes: dict[str, dict[str, str]] = field(default_factory=dict)
+    tokens: dict[str, Person] = field(default_factory=dict)
+
+    def agreed(self, address: str) -> tuple[str, str]:
+        """The person agrees at this address: the code and the state that the browser takes back."""
+        parts = urlsplit(address)
+        assert f"{parts.scheme}://{parts.netloc}" == self.url
+        asked = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        assert asked["response_type"] == "code"
+        assert asked["client_id"] == CLIENT_ID
+        assert asked["code_challenge_method"] == "S256"
+        return self.code(asked), asked["state"]
+
+    def code(self, asked: dict[str, str]) -> str:
+        """A code, good once."""
+        code = secrets.token_urlsafe(12)
+        self.codes[code] = asked
+        return code
+
+    def exchanged(self, form: dict[str, str]) -> str | None:
+        """The token for a code, None if anything about it is not right."""
+        asked = self.codes.pop(form["code"], None)
+        if asked is None or (form["client_id"], form["client_secret"]) != (
+            CLIENT_ID,
+            CLIENT_SECRET,
+        ):
+            return None
+        if asked.get("redirect_uri") != form["redirect_uri"]:
+            return None
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        proof = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if asked.get("code_challenge", proof) != proof:
+            return None
+        token = secrets.token_urlsafe(12)
+        self.tokens[token] = self.person
+        return token
+
+
+def _application(provider: Provider) -> FastAPI:
+    app = FastAPI()
+
+    async def exchange(request: Request, refusal: int) -> JSONResponse:
+        if provider.mood == "ill":
+            return JSONResponse({}, 502)
+        form = {key: str(value) for key, value in (await request.form()).items()}
+        assert form["grant_type"] == "authorization_code"
+        assert request.headers["accept"] == "application/json"
+        token = provider.exchanged(form)
+        if token is None:
+            return JSONResponse({"error": "bad_verification_code"}, refusal)
+        return JSONResponse({"access_token": token, "token_type": "bearer"})
+
+    # GitHub refuses with 200, Discord with 400.
+    @app.post("/login/oauth/access_token")
+    async def github_token(request: Request) -> JSONResponse:
+        return await exchange(request, 200)
+
+    @app.post("/api/oauth2/token")
+    async def discord_token(request: Request) -> JSONResponse:
+        return await exchange(request, 400)
+
+    _profiles(app, provider)
+    return app
+
+
+def _profiles(app: FastAPI, provider: Provider) -> None:
+    def person(request: Request) -> Person | None:
+        scheme, _, token = request.headers["authorization"].partition(" ")
+        assert scheme == "Bearer"
+        return None if provider.mood == "vague" else provider.tokens.get(token)
+
+    @app.get("/user")
+    async def github_user(request: Request) -> JSONResponse:
+        found = person(request)
+        if provider.mood == "huge":
+            return JSONResponse({"id": 1, "login": "x" * 100_000})
+        if found is None:
+            return JSONResponse({"message": "Bad credentials"}, 401)
+        return JSONResponse({"id": found.id, "login": found.login})
+
+    @app.get("/api/users/@me")
+    async def discord_user(request: Request) -> JSONResponse:
+        found = person(request)
+        if found is None:
+            return JSONResponse({"message": "401: Unauthorized"}, 401)
+        return JSONResponse({"id": str(found.id), "username": found.login})
+
+
+async def _is_up(url: str) -> bool:
+    try:
+        async with httpx.AsyncClient() as http:
+            await http.get(url)
+    except httpx.TransportError:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def provider_server() -> AsyncIterator[Provider]:
+    """A provider that listens on this machine."""
+    (port,) = free_ports(1)
+    provider, stopping = Provider(f"http://127.0.0.1:{port}"), asyncio.Event()
+    serving = asyncio.create_task(serve(_application(provider), "127.0.0.1", port, stopping))
+    try:
+        await eventually(lambda: _is_up(provider.url))
+        yield provider
+    finally:
+        stopping.set()
+        await asyncio.wait_for(serving, 15)
