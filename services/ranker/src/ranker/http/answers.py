@@ -15,7 +15,7 @@ ETAG_CHARS = 22
 CURSOR_CHARS_MAX = 256
 
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
-NumberInPath = Annotated[int, Path(ge=1, le=NUMBER_MAX)]
+NumberInPath = Annotated[int, Path(ge=1)]
 Version = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 ProblemVersion = Annotated[int, Field(ge=1, le=2**31 - 1)] | None
 

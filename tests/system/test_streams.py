@@ -1,0 +1,79 @@
+"""Histories followed through the whole platform: many readers, a killed ranker, no gap."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+
+import httpx
+import pytest
+
+from shared.testing import eventually
+from tests.ranker.streaming import Heard, listen
+from tests.system.people import HONEST, Person
+from tests.system.running import Running
+
+pytestmark = pytest.mark.server
+READERS = 200
+WITHIN_S = 90.0
+ADA = {"Warpboard-Participant": "ada"}
+
+
+async def follow(http: httpx.AsyncClient, url: str, heard: Heard) -> Heard:
+    """Listen until the end, over as many connections as that takes."""
+    async with asyncio.timeout(WITHIN_S):
+        while not heard.is_end:
+            try:
+                await listen(http, url, heard)
+            except (httpx.TransportError, AssertionError):
+                heard.cut()
+                await asyncio.sleep(0.2)
+    return heard
+
+
+async def followed(
+    platform: Running, number: int, readers: int, meanwhile: Callable[[], Awaitable[None]]
+) -> list[Heard]:
+    """What readers heard of a submission, while something happens."""
+    url = f"{platform.url}/v1/submissions/{number}/events"
+    limits = httpx.Limits(max_connections=readers)
+    async with httpx.AsyncClient(headers=ADA, timeout=30, limits=limits) as http:
+        heard = [Heard() for _ in range(readers)]
+        following = [asyncio.create_task(follow(http, url, one)) for one in heard]
+        try:
+            await eventually(lambda: all(one.places for one in heard), within_s=60)
+            await meanwhile()
+            await asyncio.gather(*following)
+        finally:
+            for one in following:
+                one.cancel()
+    return heard
+
+
+async def test_two_hundred_readers_hear_one_submission_whole(
+    platform: Running, ada: Person
+) -> None:
+    number = ada.submit(HONEST, mode="test")
+
+    async def nothing() -> None:
+        """It runs by itself."""
+
+    heard = await followed(platform, number, READERS, nothing)
+    assert all(one.places == heard[0].places for one in heard)
+    assert heard[0].types[0] == "SubmissionReceived"
+    assert heard[0].types[-1] == "SubmissionEnded"
+
+
+async def test_a_killed_ranker_costs_its_readers_nothing(platform: Running, ada: Person) -> None:
+    number = ada.submit(HONEST, mode="test")
+
+    async def kill() -> None:
+        pid = platform.pid("ranker")
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+    heard = await followed(platform, number, 20, kill)
+    url = f"{platform.url}/v1/submissions/{number}/events"
+    async with httpx.AsyncClient(headers=ADA | {"Accept": "application/json"}) as http:
+        whole = [one["id"] for one in (await http.get(url)).json()]
+    assert {tuple(one.places) for one in heard} == {tuple(whole)}
