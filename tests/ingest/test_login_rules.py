@@ -24,7 +24,7 @@ from ingest.login.domain import (
     shown_code,
 )
 from ingest.login.service.secret import drawn, drawn_code, token_of
-from ingest.login.service.tries import Tries
+from ingest.service.tries import Tries
 from shared.errors import Refused
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

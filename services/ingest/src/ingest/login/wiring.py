@@ -25,10 +25,10 @@ from ingest.login.service.cli_ids import CliIds, Waiting
 from ingest.login.service.devices import Devices
 from ingest.login.service.journeys import Journeys
 from ingest.login.service.sessions import Sessions
-from ingest.login.service.tries import Tries
 from ingest.service.linking import Linking
 from ingest.service.people import People
 from ingest.service.tokens import Tokens
+from ingest.service.tries import Tries
 from ingest.settings import Settings
 from shared.clock import now
 from shared.errors import Failed

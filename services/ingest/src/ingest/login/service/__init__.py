@@ -7,9 +7,9 @@ from ingest.login.service.cli_ids import CliIds
 from ingest.login.service.devices import Devices
 from ingest.login.service.journeys import Journeys
 from ingest.login.service.sessions import Sessions
-from ingest.login.service.tries import Tries
 from ingest.service.people import People
 from ingest.service.tokens import Tokens
+from ingest.service.tries import Tries
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Protocol
 from ingest.domain.accounts import NAME, Open, check_name
 from ingest.login.domain import NAME_LENGTH_MAX, check_password, free_names
 from ingest.login.ports import Hashes, Newcomers, Password, Passwords, Stranger
-from ingest.login.service.tries import Tries
 from ingest.service.people import People
 from ingest.service.ports import Identity
+from ingest.service.tries import Tries
 from shared.clock import new_id
 from shared.errors import Refused
 

@@ -20,9 +20,9 @@ from ingest.login.domain import (
 )
 from ingest.login.ports import DeviceLogins
 from ingest.login.service.secret import drawn, drawn_code, token_of
-from ingest.login.service.tries import Tries
 from ingest.service.gate import digest
 from ingest.service.tokens import NewToken, Tokens
+from ingest.service.tries import Tries
 from shared.errors import Failed, Refused
 
 CODES_TRIED_MAX = 5
