@@ -5,6 +5,7 @@ and holds for each of them alone. An account's own limits come before everybody'
 that fit, the most specific one counts.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -190,11 +191,13 @@ def take(
 
 
 def _exceeded(left: Balance, at: datetime) -> Refused:
+    wait_s = (left.reset_at - at).total_seconds()
     if left.limit == 0:
-        return Refused("quota_exceeded", f"{left.bucket} takes nothing from you: its limit is 0")
-    when = left.reset_at.isoformat(timespec="seconds")
-    what = f"{left.used} of {left.limit} are used of {left.bucket}; the next one is free at {when}"
-    return Refused("quota_exceeded", what, retry_after_s=(left.reset_at - at).total_seconds())
+        what = f"{left.bucket} takes nothing from you: its limit is 0"
+        return Refused("quota_exceeded", what, retry_after_s=wait_s)
+    when = f"at {left.reset_at.isoformat(timespec='seconds')}, in {math.ceil(wait_s)} seconds"
+    what = f"{left.used} of {left.limit} are used of {left.bucket}; the next one is free {when}"
+    return Refused("quota_exceeded", what, retry_after_s=wait_s)
 
 
 def window_end(at: datetime, window_s: float) -> datetime:

@@ -5,8 +5,11 @@ from collections.abc import Awaitable, Callable
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
+from ingest.http.accounts import accounts
+from ingest.http.boards import boards
 from ingest.http.machines import machines
 from ingest.http.moderation import moderation
+from ingest.http.people import people
 from ingest.http.platform import platform
 from ingest.http.problems import problems
 from ingest.http.reads import reads
@@ -27,7 +30,7 @@ def application(ingest: Ingest, gate: Gate, is_well: Callable[[], Awaitable[str]
     install(app)
     submissions(app, ingest, gate)
     problems(app, ingest.authors, gate)
-    for theme in (machines, moderation, rejudges, platform):
+    for theme in (accounts, boards, people, machines, moderation, rejudges, platform):
         app.include_router(theme(ingest, gate))
     _health(app, is_well)
     return app

@@ -3,20 +3,18 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends
 from pydantic import AwareDatetime, Field
 
 from ingest.domain import moderation as rules
 from ingest.domain import quotas
-from ingest.http.bodies import Body, NumberInPath, Text, Why, shown
+from ingest.http.bodies import Body, NameInPath, NumberInPath, Text, Why, shown
 from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.moderators import Moderators
 from shared.errors import Refused
 
 BUCKET_LENGTH_MAX = 200
-
-NameInPath = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 
 
 class Judgement(Body):

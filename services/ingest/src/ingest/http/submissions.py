@@ -113,23 +113,20 @@ def _end(app: FastAPI, participants: Participants, gate: Gate) -> None:
         """Let a submission end without a verdict: its owner may, or an operator."""
         reason = body.reason if body else ""
         caller = await gate.either(request, "submit", "admin:submissions")
-        if caller.kind == "operator":
-            made = await participants.cancel_for(caller.actor, number, reason)
-        else:
-            made = await participants.cancel(number, caller, reason)
+        made = await participants.cancel(number, caller, reason)
         return {"number": number, "state": "cancelling"} | shown(made)
 
     @app.delete("/v1/submissions/{number}")
-    async def withdraw(number: NumberInPath, request: Request) -> dict[str, Any]:
+    async def withdraw(
+        number: NumberInPath, request: Request, body: WhyCancel | None = None
+    ) -> dict[str, Any]:
         """Take one's own submission off its leaderboard for ever; what goes on is cancelled.
 
         Its history stays, and what it cost does not come back.
         """
         caller = await gate.either(request, "delete:own", "admin:submissions")
-        if caller.kind == "operator":
-            made = await participants.withdraw_for(caller.actor, number, "withdrawn")
-        else:
-            made = await participants.withdraw(number, caller, "withdrawn by its owner")
+        reason = body.reason if body else ""
+        made = await participants.withdraw(number, caller, reason)
         return {"number": number, "state": "withdrawn"} | shown(made)
 
 

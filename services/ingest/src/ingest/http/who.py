@@ -114,11 +114,10 @@ class Gate:
 
         Errors: Refused; Failed.
         """
-        operator = self._operator(request)
-        if operator is not None:
-            check_scope(operator, staff_scope)
-            return operator
-        return await self.participant(scope)(request)
+        caller = self._operator(request) or await self.participant()(request)
+        if not caller.may(staff_scope):
+            check_scope(caller, scope)
+        return caller
 
     async def author(self, request: Request, slug: str) -> Caller:
         """Who asks to publish a problem: its author, a new author, or an operator.
@@ -132,13 +131,30 @@ class Gate:
             self._feed.now().check_owns(caller, slug)
         return caller
 
-    async def manager(self, request: Request, slug: str) -> Caller:
-        """Who asks to change a leaderboard: its author, or an operator. Errors: Refused; Failed."""
-        caller = await self.caller(request)
-        if caller is ANONYMOUS:
-            caller = await self.participant("author")(request)
+    def runs(self) -> Callable[[Request], Awaitable[Caller]]:
+        """A dependency: who may run leaderboards, their own or all. Errors: Refused; Failed."""
+
+        async def found(request: Request) -> Caller:
+            return await self.either(request, "author", "admin:problems")
+
+        return found
+
+    def manager(self) -> Callable[[Request], Awaitable[Caller]]:
+        """A dependency: who may run the leaderboard `slug` of the path: its author, or an operator.
+
+        Errors: Refused; Failed.
+        """
+
+        async def found(request: Request) -> Caller:
+            caller = await self.either(request, "author", "admin:problems")
+            self.check_manages(caller, request.path_params["slug"].lower())
+            return caller
+
+        return found
+
+    def check_manages(self, caller: Caller, slug: str) -> None:
+        """Refuse who may not run a leaderboard. Errors: Refused; Failed."""
         self._feed.now().check_manages(caller, slug)
-        return caller
 
     def board(self, caller: Caller, slug: str) -> None:
         """Refuse who may not see a leaderboard. Errors: Refused; Failed."""

@@ -106,6 +106,8 @@ class Intake:
         self._feed.now().check_sees(caller, slug)
         if not upload.vouched_by:
             problems.check_open(slug, problem, at)
+        for gpu in upload.gpus:
+            submissions.choose_gpu(gpu, Directives(), published)
         text = submissions.file_text(upload.name, upload.source, published)
         directives = read_directives(text)
         submissions.check_directives(slug, directives)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ingest.domain import accounts
 from ingest.domain.access import Token
+from ingest.domain.callers import Caller
 from ingest.service.decisions import By, Decisions, Made
 from ingest.service.gate import AccessFeed, digest
 from ingest.service.ports import TokenRow, TokenRows
@@ -103,6 +104,31 @@ class Tokens:
         if held is not None and held.id != fact.token:
             raise Refused("cli_id_taken", "this id acts for somebody already", "cli_id")
         return Issued(made.seq, fact.token, text, prefix, new.expires_at)
+
+    async def mint(self, caller: Caller, new: NewToken) -> Issued:
+        """A token that somebody makes for themselves; it may no more than the one they came with.
+
+        Errors: Refused; Failed.
+        """
+        beyond = sorted(set(new.scopes) - caller.scopes)
+        if beyond:
+            what = f"you may not give away {', '.join(beyond)}: you do not have it here"
+            raise Refused("scope_missing", what, "scopes")
+        wider = not new.problems or set(new.problems) - caller.problems
+        if caller.problems and wider:
+            what = f"your own token is for {', '.join(sorted(caller.problems))} alone"
+            raise Refused("scope_missing", what, "problems")
+        for slug in new.problems:
+            self.feed.now().check_sees(caller, slug)
+        return await self.issue(caller.id, new, caller.actor)
+
+    async def revoke_any(self, number: int, reason: str, by: str) -> Made:
+        """Revoke anybody's token, by an operator. Errors: Refused `unknown_token`; Failed."""
+        held = self.feed.now().tokens.values()
+        found = next((one for one in held if one.number == number), None)
+        if found is None:
+            raise Refused("unknown_token", f"there is no token {number}", "id")
+        return await self._decide(found.account, accounts.Revoke(found.id, reason), by)
 
     async def revoke(self, account: str, number: int, reason: str, by: str) -> Made:
         """Let a token act for nobody any more. Errors: Refused `unknown_token`; Failed."""

@@ -1,0 +1,146 @@
+"""Operators' routes for participants: accounts, roles, tokens and identities."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import Field
+
+from ingest.domain import accounts as rules
+from ingest.http.accounts import TokenWish, identity_shown, issued_shown, token_shown
+from ingest.http.bodies import Body, IdInPath, NameInPath, NumberInPath, Text, Why, shown
+from ingest.http.who import Gate
+from ingest.service import Ingest
+from ingest.service.ports import account_of
+
+SUBJECT_LENGTH_MAX = 200
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+Role = Literal["creator", "moderator", "admin"]
+
+
+class Newcomer(Body):
+    """A participant who has no account yet, and why they get one."""
+
+    name: Name
+    reason: Text
+
+
+class TokenFor(TokenWish):
+    """A token for a participant, and why an operator makes it."""
+
+    participant: Name
+    reason: Text
+
+
+class RoleWish(Body):
+    """A role, and why a participant gets it."""
+
+    role: Role
+    reason: Text
+
+
+class Elsewhere(Body):
+    """Who a participant is for another provider, and how that is known."""
+
+    provider: Literal["discord", "github", "web"]
+    subject: Annotated[Text, Field(max_length=SUBJECT_LENGTH_MAX)]
+    reason: Text
+
+
+def people(ingest: Ingest, gate: Gate) -> APIRouter:
+    """The routes, each for operators alone; what makes somebody mightier is for admins."""
+    router = APIRouter(prefix="/v1/admin")
+    _participants(router, ingest, gate)
+    _roles(router, ingest, gate)
+    _tokens(router, ingest, gate)
+    _identities(router, ingest, gate)
+    return router
+
+
+def _participants(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
+    operator = gate.operator("admin:participants")
+
+    @router.post("/participants", status_code=201)
+    async def open_account(
+        body: Newcomer, response: Response, actor: Annotated[str, Depends(operator)]
+    ) -> dict[str, Any]:
+        """Open an account; one who is known keeps theirs."""
+        account, made = await ingest.people.open(body.name, "operator", actor)
+        if made.fact is None:
+            response.status_code = 200
+        return {"participant_id": account, "name": body.name} | shown(made)
+
+    @router.get("/participants/{name}", dependencies=[Depends(operator)])
+    async def participant(name: NameInPath) -> dict[str, Any]:
+        """What is known of a participant: roles, ban, identities, tokens without their texts."""
+        account = await account_of(ingest.people.register, name)
+        access = ingest.feed.now()
+        ban = access.bans.get(account)
+        linked = await ingest.people.identities(account)
+        return {
+            "participant_id": account,
+            "name": name,
+            "roles": sorted({"participant"} | access.roles.get(account, set())),
+            "leaderboards": sorted(access.boards_of(account)),
+            "ban": rules.until(ban) + ": " + ban.reason if ban else None,
+            "identities": [identity_shown(one) for one in linked],
+            "tokens": [token_shown(one) for one in await ingest.tokens.listed(account)],
+        }
+
+
+def _roles(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
+    admin = gate.operator("admin")
+
+    @router.post("/participants/{name}/roles")
+    async def grant(
+        name: NameInPath, body: RoleWish, actor: Annotated[str, Depends(admin)]
+    ) -> dict[str, Any]:
+        """Let a participant do what a role allows."""
+        return shown(await ingest.people.role(name, rules.Grant(body.role, body.reason), actor))
+
+    @router.delete("/participants/{name}/roles/{role}")
+    async def take(
+        name: NameInPath, role: Role, body: Why, actor: Annotated[str, Depends(admin)]
+    ) -> dict[str, Any]:
+        """Let a participant no longer do what a role allows."""
+        return shown(await ingest.people.role(name, rules.TakeRole(role, body.reason), actor))
+
+
+def _tokens(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
+    admin, operator = gate.operator("admin"), gate.operator("admin:participants")
+
+    @router.post("/tokens", status_code=201)
+    async def issue(body: TokenFor, actor: Annotated[str, Depends(admin)]) -> dict[str, Any]:
+        """Make a token for a participant, within what their roles allow; it is shown once."""
+        account = await account_of(ingest.people.register, body.participant)
+        new = body.new()._replace(reason=body.reason)
+        return issued_shown(await ingest.tokens.issue(account, new, actor), body)
+
+    @router.delete("/tokens/{id}")
+    async def revoke(
+        id: NumberInPath,  # noqa: A002  (the contract's own word)
+        body: Why,
+        actor: Annotated[str, Depends(operator)],
+    ) -> dict[str, Any]:
+        """Let anybody's token act for nobody any more, everywhere within a second."""
+        return {"id": id} | shown(await ingest.tokens.revoke_any(id, body.reason, actor))
+
+
+def _identities(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
+    admin = gate.operator("admin")
+
+    @router.post("/participants/{name}/identities")
+    async def link(
+        name: NameInPath, body: Elsewhere, actor: Annotated[str, Depends(admin)]
+    ) -> dict[str, Any]:
+        """Let who is known elsewhere be this participant; they log in as this one from now on."""
+        account = await account_of(ingest.people.register, name)
+        return shown(await ingest.people.link(account, body.provider, body.subject, actor))
+
+    @router.delete("/participants/{name}/identities/{identity}")
+    async def unlink(
+        name: NameInPath, identity: IdInPath, body: Why, actor: Annotated[str, Depends(admin)]
+    ) -> dict[str, Any]:
+        """Let an identity be this participant's no longer."""
+        account = await account_of(ingest.people.register, name)
+        return shown(await ingest.people.unlink(account, identity, body.reason, actor))
