@@ -76,6 +76,8 @@ STATUS = {
     "queue_full": 503,
     "starting": 503,
 }
+# When to ask again, in seconds, where a refusal does not know better.
+AGAIN_S = {429: "60", 503: "1"}
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 
 
@@ -168,8 +170,8 @@ def _answer(
         body["errors"] = errors
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if status == 503:
-        headers["Retry-After"] = "1"
+    if status in AGAIN_S:
+        headers["Retry-After"] = AGAIN_S[status]
     return JSONResponse(body, status, headers)
 
 

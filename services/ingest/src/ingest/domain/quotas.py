@@ -191,10 +191,9 @@ def take(
 
 
 def _exceeded(left: Balance, at: datetime) -> Refused:
-    wait_s = (left.reset_at - at).total_seconds()
     if left.limit == 0:
-        what = f"{left.bucket} takes nothing from you: its limit is 0"
-        return Refused("quota_exceeded", what, retry_after_s=wait_s)
+        return Refused("quota_exceeded", f"{left.bucket} takes nothing from you: its limit is 0")
+    wait_s = (left.reset_at - at).total_seconds()
     when = f"at {left.reset_at.isoformat(timespec='seconds')}, in {math.ceil(wait_s)} seconds"
     what = f"{left.used} of {left.limit} are used of {left.bucket}; the next one is free {when}"
     return Refused("quota_exceeded", what, retry_after_s=wait_s)

@@ -11,7 +11,6 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from ingest.domain.callers import SCOPE_OF_MODE, Caller
-from ingest.domain.submissions import choose_gpu
 from ingest.http.submissions import idempotency_key
 from ingest.popcorn import multipart
 from ingest.popcorn.parts import Parts
@@ -22,7 +21,6 @@ from ingest.popcorn.words import MODES, instant
 from ingest.service.intake import Receipt, Upload
 from shared.clock import now
 from shared.errors import Failed, Refused
-from shared.problems.directives import Directives
 
 # Said bare: a charset behind it is nothing that the client was written for.
 EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
@@ -123,9 +121,8 @@ async def check_where(parts: Parts, caller: Caller, wish: Wish) -> None:
         known = ", ".join(MODES)
         raise Refused("unknown_mode", f"mode {wish.mode!r} is none of {known}", "mode")
     slug = wish.leaderboard.lower()
-    published = await intake.published(slug)
+    await intake.published(slug)
     parts.gate.board(caller, slug)
-    choose_gpu(wish.gpu, Directives(), published)
 
 
 async def accepted(parts: Parts, taken: Taken) -> dict[str, Any]:
