@@ -199,7 +199,7 @@ async def test_a_token_is_shown_once_listed_and_revoked(
     fields: Fields = {"name": "my <laptop>", "scope": ["submit", "read:own"], "days": "30"}
     page = await send(browser, "/account", "/account/tokens", **fields)
     assert page.status_code == 200
-    found = re.search(r'>(wb_[A-Za-z0-9_-]{43})<', page.text)
+    found = re.search(r">(wb_[A-Za-z0-9_-]{43})<", page.text)
     assert found
     token = doorway.logins.tokens.known(found[1])
     assert token is not None
@@ -227,7 +227,8 @@ async def test_a_token_that_makes_no_sense_is_refused(browser: httpx.AsyncClient
     ]
     for wrong in wrongs:
         answer = await send(browser, "/account", "/account/tokens", **(right | wrong))
-        assert (answer.status_code, 'role="alert"' in answer.text) == (422, True), wrong
+        assert answer.status_code in (403, 422), wrong
+        assert 'role="alert"' in answer.text
 
 
 async def test_nobody_revokes_anothers_token(doorway: Doorway, browser: httpx.AsyncClient) -> None:

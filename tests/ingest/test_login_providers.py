@@ -100,6 +100,28 @@ async def test_who_is_logged_in_links_another_identity(
     assert len(doorway.said("AccountOpened")) == 1
 
 
+async def test_a_program_is_told_where_a_person_links_an_identity(
+    doorway: Doorway, provider: Provider
+) -> None:
+    ada = await doorway.token("ada")
+    async with doorway.browser() as browser:
+        asked = {"provider": "discord"}
+        answer = await browser.post("/v1/me/identities", json=asked, headers=ada)
+        assert answer.json() == {"provider": "discord", "url": f"{BASE}/account/link/discord"}
+        unknown = {"provider": "nowhere"}
+        answer = await browser.post("/v1/me/identities", json=unknown, headers=ada)
+        assert answer.status_code == 404
+        assert (await browser.post("/v1/me/identities", json=asked)).status_code == 401
+        path = "/account/link/discord"
+        stranger = await browser.get(path)
+        assert stranger.headers["location"] == f"/login?next={path}"
+        await came(browser, provider, "github")
+        code, state = provider.agreed((await browser.get(path)).headers["location"])
+        back = await browser.get(f"/login/discord/callback?code={code}&state={state}")
+        assert back.headers["location"] == "/account"
+    assert len(doorway.said("IdentityLinked")) == 2
+
+
 async def test_an_identity_of_somebody_else_is_not_linked(
     doorway: Doorway, provider: Provider
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Path, Request, Response
 
-from ingest.login.http.web import Form, Web
+from ingest.login.http.web import Form, Web, leave
 from ingest.login.service.sessions import Session
 from ingest.service.linking import SCOPES as USUAL_SCOPES
 from ingest.service.tokens import Listed, NewToken
@@ -83,17 +83,16 @@ async def _shown(request: Request, web: Web, session: Session, **more: Any) -> R
     return web.page(request, "account.html", session, **(values | more))
 
 
-def _wanted(form: Form, session: Session, web: Web) -> NewToken:
+def _wanted(form: Form, at: datetime) -> NewToken:
     """The token that the form asks for. Errors: Refused."""
     name, scopes, days = form.one("name"), form.all("scope"), form.one("days")
     if not name or len(name) > NAME_LENGTH_MAX or not name.isprintable():
         raise Refused("invalid_request", f"a name has 1 to {NAME_LENGTH_MAX} characters", "name")
-    if not scopes or not set(scopes) <= session.caller.scopes:
+    if not scopes:
         raise Refused("invalid_request", "choose what the token may do", "scope")
     if days not in map(str, DAYS):
         raise Refused("invalid_request", "choose for how long the token is good", "days")
-    ends = web.logins.sessions.clock() + timedelta(days=int(days))
-    return NewToken("api", name, scopes, ends)
+    return NewToken("api", name, scopes, at + timedelta(days=int(days)))
 
 
 def _tokens(router: APIRouter, web: Web) -> None:
@@ -103,8 +102,8 @@ def _tokens(router: APIRouter, web: Web) -> None:
         session = await web.person(request, PAGE)
         form = await web.form(request, session)
         try:
-            new = _wanted(form, session, web)
-            issued = await web.logins.tokens.issue(session.caller.id, new, session.caller.actor)
+            new = _wanted(form, web.logins.sessions.clock())
+            issued = await web.logins.tokens.mint(session.caller, new)
         except Refused as refused:
             kept = {"token_name": form.one("name")[:NAME_LENGTH_MAX], "chosen": form.all("scope")}
             said = {"status": STATUS.get(refused.code, 400), "error": refused.reason}
@@ -122,6 +121,13 @@ def _tokens(router: APIRouter, web: Web) -> None:
 
 
 def _identities(router: APIRouter, web: Web) -> None:
+    @router.get(f"{PAGE}/link/{{provider}}")
+    async def link(request: Request, provider: str) -> Response:
+        """Go to another provider, and come back known there too."""
+        web.logins.journeys.provider(provider)
+        session = await web.person(request, f"{PAGE}/link/{provider}")
+        return await leave(request, web, provider, PAGE, session)
+
     @router.post(f"{PAGE}/identities/{{identity}}/unlink")
     async def unlink(request: Request, identity: IdInPath) -> Response:
         """Let another provider vouch for this participant no longer, unless it is the last."""

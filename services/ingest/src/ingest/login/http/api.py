@@ -31,6 +31,7 @@ def api(logins: Logins, gate: Gate) -> APIRouter:
     _cli_ids(router, logins, gate)
     _devices(router, logins)
     _claims(router, logins, gate)
+    _identities(router, logins, gate)
     return router
 
 
@@ -156,3 +157,12 @@ def _claims(router: APIRouter, logins: Logins, gate: Gate) -> None:
             scopes=[] if body.deny else list(found.scopes),
             expires_at=None if body.deny else found.grant_ends_at,
         )
+
+
+def _identities(router: APIRouter, logins: Logins, gate: Gate) -> None:
+    @router.post("/v1/me/identities", dependencies=[Depends(gate.participant("account"))])
+    async def link(body: bodies.IdentityAsk) -> bodies.IdentityAsked:
+        """Where to go to be known at a provider too; nobody is believed without being asked."""
+        logins.journeys.provider(body.provider)
+        url = f"{logins.public_url}/account/link/{body.provider}"
+        return bodies.IdentityAsked(provider=body.provider, url=url)

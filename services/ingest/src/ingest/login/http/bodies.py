@@ -8,7 +8,7 @@ from fastapi import Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.http.bodies import PRINTABLE, Body
-from ingest.login.domain import DEVICE_SCOPES
+from ingest.login.domain import DEVICE_SCOPES, PROVIDERS
 from shared.errors import Refused
 
 BYTES_MAX = 8 * 1024
@@ -58,6 +58,19 @@ class Claim(Body):
     user_code: str = Field(min_length=1, max_length=64)
     confirm: bool
     deny: bool = False
+
+
+class IdentityAsk(Body):
+    """Where a participant wants to be known too."""
+
+    provider: str = Field(max_length=64, json_schema_extra={"enum": [*PROVIDERS]})
+
+
+class IdentityAsked(BaseModel):
+    """The page that links the identity, to be opened in a browser that is logged in."""
+
+    provider: str
+    url: str
 
 
 class Init(BaseModel):

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from ingest.http.who import COOKIE
 from ingest.login.domain import PASSWORD_LENGTH_MIN, local_path
-from ingest.login.http.web import STATE_COOKIE, STATE_S, Web, whence
+from ingest.login.http.web import STATE_COOKIE, Web, leave, whence
 from shared.errors import Refused
 from shared.http import STATUS
 
@@ -79,13 +79,10 @@ def _register(router: APIRouter, web: Web) -> None:
 
 def _by_provider(router: APIRouter, web: Web) -> None:
     @router.get("/login/{provider}")
-    async def leave(request: Request, provider: str, onward: Onward = HOME) -> Response:
+    async def go(request: Request, provider: str, onward: Onward = HOME) -> Response:
         """Go to another provider; who is logged in comes back with one more identity."""
-        web.logins.asked.take(whence(request))
         session = await web.session(request)
-        account = session.caller.id if session else None
-        left = await web.logins.journeys.leave(provider, local_path(onward), account)
-        return web.go(left.address, (STATE_COOKIE, left.cookie, STATE_S))
+        return await leave(request, web, provider, local_path(onward), session)
 
     @router.get("/login/{provider}/callback")
     async def arrive(

@@ -168,6 +168,19 @@ def whence(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
+async def leave(
+    request: Request, web: Web, provider: str, next_path: str, session: Session | None
+) -> Response:
+    """Send a browser to another provider; who is logged in comes back with one more identity.
+
+    Errors: Refused; Failed.
+    """
+    web.logins.asked.take(f"leave {whence(request)}")
+    account = session.caller.id if session else None
+    left = await web.logins.journeys.leave(provider, next_path, account)
+    return web.go(left.address, (STATE_COOKIE, left.cookie, STATE_S))
+
+
 def route_class(web: Web) -> type[APIRoute]:
     """Routes whose errors are pages too."""
 
