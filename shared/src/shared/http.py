@@ -78,6 +78,8 @@ STATUS = {
 }
 # When to ask again, in seconds, where a refusal does not know better.
 AGAIN_S = {429: "60", 503: "1"}
+# What a route leaves in `request.state`, to be said as headers should it be refused.
+SAID = "said"
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 
 
@@ -175,16 +177,22 @@ def _answer(
     return JSONResponse(body, status, headers)
 
 
+def refusal(error: Refused, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """What somebody is told who was refused."""
+    errors = [{"field": error.field, "message": error.reason}] if error.field else None
+    answer = _answer(STATUS.get(error.code, 400), error.code, error.reason, errors)
+    answer.headers.update(headers or {})
+    if error.retry_after_s is not None:
+        answer.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+    return answer
+
+
 def install(app: FastAPI) -> None:
     """Give an application the one shape of error: {detail, code, request_id, errors?}."""
 
     @app.exception_handler(Refused)
-    async def refused(_request: Request, error: Refused) -> JSONResponse:
-        errors = [{"field": error.field, "message": error.reason}] if error.field else None
-        answer = _answer(STATUS.get(error.code, 400), error.code, error.reason, errors)
-        if error.retry_after_s is not None:
-            answer.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
-        return answer
+    async def refused(request: Request, error: Refused) -> JSONResponse:
+        return refusal(error, getattr(request.state, SAID, {}))
 
     @app.exception_handler(Failed)
     async def failed(_request: Request, error: Failed) -> JSONResponse:

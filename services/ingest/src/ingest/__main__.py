@@ -4,6 +4,7 @@ import asyncio
 import sys
 
 from ingest import http, ranker_http
+from ingest.http.limits import Rates
 from ingest.http.who import Gate, Keys
 from ingest.login import oauth_http, wiring
 from ingest.login.argon import Hasher
@@ -58,7 +59,8 @@ async def _run(settings: Settings, life: Life) -> None:
         linking = Linking(commands.people, commands.tokens, settings.autolink, waits)
         keys = Keys(settings.operator_token, settings.names_believed)
         gate = Gate(feed, commands.people, commands.tokens, linking, keys)
-        app = http.application(commands, gate, is_well)
+        rates = Rates(settings.rate_per_token, settings.rate_per_address)
+        app = http.application(commands, gate, is_well, rates)
         people, tokens = commands.people, commands.tokens
         behind = wiring.Behind(connections, outside, people, tokens, linking, Hasher())
         login(app, wiring.logins(settings, behind), gate)

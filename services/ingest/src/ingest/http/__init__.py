@@ -7,6 +7,7 @@ from fastapi.responses import JSONResponse
 
 from ingest.http.accounts import accounts
 from ingest.http.boards import boards
+from ingest.http.limits import RateLimits, Rates, RequestIds
 from ingest.http.machines import machines
 from ingest.http.moderation import moderation
 from ingest.http.people import people
@@ -23,10 +24,18 @@ from shared.http import BodyLimit, install
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 
 
-def application(ingest: Ingest, gate: Gate, is_well: Callable[[], Awaitable[str]]) -> FastAPI:
-    """The public API but for its reads, which come last: see `last`."""
+def application(
+    ingest: Ingest, gate: Gate, is_well: Callable[[], Awaitable[str]], rates: Rates | None = None
+) -> FastAPI:
+    """The public API but for its reads, which come last: see `last`.
+
+    Where names are believed everybody is on this machine, and nobody asks too often.
+    """
     app = FastAPI(title="Warpboard", docs_url="/docs", openapi_url="/v1/openapi.json")
     app.add_middleware(BodyLimit, bytes_max=REQUEST_BYTES_MAX)
+    if rates is not None and not gate.are_names_believed:
+        app.add_middleware(RateLimits, gate=gate, rates=rates)
+    app.add_middleware(RequestIds)
     install(app)
     submissions(app, ingest, gate)
     problems(app, ingest.authors, gate)

@@ -20,10 +20,11 @@ from ingest.http.bodies import (
 )
 from ingest.http.who import Gate
 from ingest.service import Ingest
-from ingest.service.intake import Intake, Receipt, Upload
+from ingest.service.intake import Receipt, Upload
 from ingest.service.participants import Participants
 from shared.clock import now
 from shared.errors import Refused
+from shared.http import SAID
 
 KEY = re.compile(r"[!-~]{1,255}\Z")
 
@@ -66,12 +67,29 @@ def idempotency_key(request: Request) -> str | None:
 
 def submissions(app: FastAPI, ingest: Ingest, gate: Gate) -> None:
     """The routes of participants."""
-    _submit(app, ingest.intake, gate)
+    _submit(app, ingest, gate)
     _end(app, ingest.participants, gate)
     _others(app, ingest.participants, gate)
 
 
-def _submit(app: FastAPI, intake: Intake, gate: Gate) -> None:
+async def submitted(ingest: Ingest, upload: Upload, request: Request) -> list[Receipt]:
+    """What was taken in; whose quota is used up is told so by headers, too.
+
+    Errors: Refused; Failed.
+    """
+    try:
+        return await ingest.intake.submit(upload)
+    except Refused as refused:
+        if refused.code == "quota_exceeded":
+            found = await ingest.participants.balances(upload.caller, "", None)
+            used_up = [one for one in found if not one.remaining]
+            setattr(request.state, SAID, _limit_headers(used_up))
+        raise
+
+
+def _submit(app: FastAPI, ingest: Ingest, gate: Gate) -> None:
+    intake = ingest.intake
+
     @app.post("/v1/submissions", status_code=202)
     async def submit(
         file: Annotated[UploadFile, File()],
@@ -91,7 +109,7 @@ def _submit(app: FastAPI, intake: Intake, gate: Gate) -> None:
             via="http",
             idempotency_key=idempotency_key(request),
         )
-        receipts = await intake.submit(upload)
+        receipts = await submitted(ingest, upload, request)
         response.headers.update(limits(receipts))
         return {
             "submissions": [_receipt(receipt) for receipt in receipts],

@@ -156,6 +156,22 @@ class Gate:
         """Refuse who may not run a leaderboard. Errors: Refused; Failed."""
         self._feed.now().check_manages(caller, slug)
 
+    def payer(self, request: Request) -> str | None:
+        """Whose rate a request counts to: a token's, else its address's; None for operators'.
+
+        An unknown token pays for nobody, so its address does.
+        """
+        shown = _bearer(request)
+        if shown is not None and self._is_operators(shown):
+            return None
+        headers = (_shown(header, request.headers.get(header, "")) for header in CLI_IDS)
+        cookie = _shown(COOKIE, request.cookies.get(COOKIE, ""))
+        for one in (shown, *headers, cookie):
+            token = None if one is None or self._feed.ill() else self._tokens.known(one.secret)
+            if token is not None:
+                return f"token {token.id}"
+        return f"address {request.client.host if request.client else ''}"
+
     def board(self, caller: Caller, slug: str) -> None:
         """Refuse who may not see a leaderboard. Errors: Refused; Failed."""
         self._feed.now().check_sees(caller, slug)
@@ -163,13 +179,15 @@ class Gate:
     def _operator(self, request: Request) -> Caller | None:
         """Who shows the operators' own token; None for others. Errors: Refused for a bad name."""
         shown = _bearer(request)
-        if shown is None or not self._operator_token:
-            return None
-        # Headers are bytes, which starlette shows as Latin-1.
-        if not hmac.compare_digest(shown.secret.encode("latin-1"), self._operator_token):
+        if shown is None or not self._is_operators(shown):
             return None
         name = checked_name(request.headers.get(OPERATOR, "admin"), "operator")
         return Caller(name=name, scopes=STAFF_SCOPES, kind="operator")
+
+    def _is_operators(self, shown: Shown) -> bool:
+        # Headers are bytes, which starlette shows as Latin-1.
+        given, own = shown.secret.encode("latin-1"), self._operator_token
+        return bool(own) and hmac.compare_digest(given, own)
 
     async def _participant(self, request: Request) -> Caller | None:
         """Errors: Refused for a credential that is nobody's, and for those of two people."""
@@ -190,7 +208,7 @@ class Gate:
     def _by_token(self, request: Request) -> Caller | None:
         """Who asks by a token or, without one, by the cookie of a login. Errors: Refused."""
         shown = _bearer(request)
-        if shown is not None and not self._operator(request):
+        if shown is not None and not self._is_operators(shown):
             return self._known(shown)
         session = _shown(COOKIE, request.cookies.get(COOKIE, ""))
         if shown is not None or session is None:

@@ -1,0 +1,101 @@
+"""How often somebody may ask, and the name of each answer."""
+
+import re
+import time
+from dataclasses import dataclass
+
+from fastapi import Request
+from limits import RateLimitItem, parse
+from limits.storage import MemoryStorage
+from limits.strategies import SlidingWindowCounterRateLimiter
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ingest.http.who import Gate
+from shared.clock import new_id
+from shared.errors import Refused
+from shared.http import refusal
+
+FREE = ("/health", "/healthz", "/readyz")
+POLL = re.compile(r"/+(v1|user)/+submissions/+[0-9]+/*\Z")
+# A client that polls once in 2 s is never told to wait, whatever else it does.
+POLLS = parse("60/minute")
+REQUEST_ID = "x-request-id"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How often a token and an address may ask: `600/minute`, or "" for as often as they like."""
+
+    per_token: str = ""
+    per_address: str = ""
+
+
+class RateLimits:
+    """Refuses who asks too often; each token has its own rate, who has none shares an address's.
+
+    Counted here alone: with several ingests behind one name each gives the whole rate.
+    """
+
+    def __init__(self, app: ASGIApp, gate: Gate, rates: Rates) -> None:
+        self.app = app
+        self._gate = gate
+        self._rules = {
+            "token": parse(rates.per_token) if rates.per_token else None,
+            "address": parse(rates.per_address) if rates.per_address else None,
+        }
+        self._window = SlidingWindowCounterRateLimiter(MemoryStorage())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it; Source: the ASGI specification."""
+        if scope["type"] == "http" and scope["path"] not in FREE:
+            refused = self._over(Request(scope))
+            if refused is not None:
+                await refused(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
+
+    def _over(self, request: Request) -> ASGIApp | None:
+        payer = self._gate.payer(request)
+        rule = None if payer is None else self._rules[payer.partition(" ")[0]]
+        if payer is None or rule is None:
+            return None
+        path = request.url.path
+        if request.method == "GET" and POLL.match(path):
+            rule, payer = _polls(rule), f"{payer} {path}"
+        if self._window.hit(rule, payer):
+            return None
+        wait_s = self._window.get_window_stats(rule, payer).reset_time - time.time()
+        headers = {
+            "RateLimit-Limit": str(rule.amount),
+            "RateLimit-Remaining": "0",
+            "RateLimit-Reset": str(max(1, round(wait_s))),
+        }
+        what = f"too many requests: at most {rule}; ask again in {max(1, round(wait_s))} s"
+        return refusal(Refused("rate_limited", what, retry_after_s=max(1.0, wait_s)), headers)
+
+
+def _polls(rule: RateLimitItem) -> RateLimitItem:
+    """The more generous of the rule and that for polls."""
+    per_s = rule.amount / rule.get_expiry()
+    return rule if per_s > POLLS.amount / POLLS.get_expiry() else POLLS
+
+
+class RequestIds:
+    """Gives every answer a name by which it can be asked about, if it has none yet."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; Source: the ASGI specification."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).setdefault(REQUEST_ID, new_id())
+            await send(message)
+
+        await self.app(scope, receive, named)
