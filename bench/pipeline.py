@@ -14,9 +14,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,24 +21,14 @@ from nats.aio.client import Client as Bus
 
 from bench.noop_platform import Platform, load, spent, stop
 from bench.pipeline_client import Client
+from bench.pipeline_log import END_S_MAX, STEPS, Witness, read_back
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 
-ENDS = frozenset({"SubmissionFinished", "SubmissionRejected"})
-# What is between these, in this order, is where the time goes.
-STEPS = (
-    "SubmissionReceived",
-    "JobQueued",
-    "JobLeased",
-    "RunStarted",
-    "RunCompleted",
-    "SubmissionFinished",
-)
 PROBLEM, GPU = "identity", "H100"
 CLIENTS = 64
 WINDOWS = (1, 64, 256)
-END_S_MAX = 60.0
 AGENTS_S_MAX = 120.0
 SETTLE_S = 2.0
 SOURCE = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"
@@ -60,57 +47,6 @@ LONG = Plan((1, 10, 100, 1000), 3.0, 12.0, 20_000)
 QUICK = Plan((1, 10), 1.0, 4.0, 4_000)
 
 
-@dataclass
-class Witness:
-    """Reads the log and remembers when each submission was over; `added` are those seconds."""
-
-    events: int = 0
-    bytes: int = 0
-    ends: int = 0
-    ended: dict[str, float] = field(default_factory=dict)
-    waiting: dict[str, asyncio.Future[float]] = field(default_factory=dict)
-    bad: dict[str, int] = field(default_factory=dict)
-    instants: dict[str, list[datetime]] = field(default_factory=dict)
-    steps_ms: list[list[float]] = field(default_factory=list)
-
-    async def watch(self, log: NatsLog, after: int) -> None:
-        """Read on for ever."""
-        feed = log.follow(after)
-        while True:
-            for event in await feed.take():
-                self.events += 1
-                self.bytes += len(event.body)
-                if event.envelope.type in STEPS:
-                    instants = self.instants.setdefault(event.envelope.corr, [])
-                    instants.append(event.envelope.at)
-                if event.envelope.type in ENDS:
-                    self._end(event.envelope.corr, event.fact)
-
-    def _end(self, submission: str, fact: Any) -> None:
-        self.ends += 1
-        instants = self.instants.pop(submission, [])
-        apart = [1e3 * (b - a).total_seconds() for a, b in pairwise(instants)]
-        if len(instants) == len(STEPS):
-            self.steps_ms.append(apart)
-        if fact.code != "ranked":
-            self.bad[fact.code] = self.bad.get(fact.code, 0) + 1
-        waiting = self.waiting.pop(submission, None)
-        if waiting is None:
-            self.ended[submission] = time.perf_counter()
-        elif not waiting.done():
-            waiting.set_result(time.perf_counter())
-
-    async def end(self, submission: str) -> float:
-        """The instant at which a submission was over."""
-        if submission in self.ended:
-            return self.ended.pop(submission)
-        future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        self.waiting[submission] = future
-        async with asyncio.timeout(END_S_MAX):
-            await future
-        return future.result()
-
-
 async def _one(client: Client, witness: Witness, who: str, number: int) -> float:
     """One submission: the seconds from the request to its end in the log."""
     began = time.perf_counter()
@@ -121,7 +57,7 @@ async def _one(client: Client, witness: Witness, who: str, number: int) -> float
 
 
 async def sustained(
-    platform: Platform, witness: Witness, plan: Plan, agents: int
+    platform: Platform, log: NatsLog, witness: Witness, plan: Plan, agents: int
 ) -> dict[str, float]:
     """Ended submissions and events per second when steady, and processor milliseconds of each."""
 
@@ -132,7 +68,7 @@ async def sustained(
 
     async with _beside(*(work(number) for number in range(CLIENTS))):
         await asyncio.sleep(plan.warm_s)
-        ends, events, began = witness.ends, witness.events, time.perf_counter()
+        ends, events, began = witness.ends, await log.last(), time.perf_counter()
         pids = platform.pids() | {"agents": agents}
         before, ours = spent(pids), time.process_time()
         await asyncio.sleep(plan.measured_s)
@@ -140,7 +76,7 @@ async def sustained(
         done = max(1, witness.ends - ends)
         cost = {name: 1e3 * (s - before[name]) / done for name, s in spent(pids).items()}
         cost["bench"] = 1e3 * (time.process_time() - ours) / done
-        events = witness.events - events
+        events = await log.last() - events
     return {"rate": done / took_s, "events": events / took_s} | cost
 
 
@@ -222,15 +158,15 @@ async def with_agents(
     platform: Platform, bus: Bus, witness: Witness, count: int, plan: Plan
 ) -> dict[str, Any]:
     """What is measured with so many agents."""
-    names = f"noop{count}"
+    names, log = f"noop{count}", NatsLog(bus)
     process = platform.agents(count, names, GPU)
     try:
         await _await_agents(bus, count, names)
-        found: dict[str, Any] = await sustained(platform, witness, plan, process.pid)
+        found: dict[str, Any] = await sustained(platform, log, witness, plan, process.pid)
         await asyncio.sleep(SETTLE_S)
-        witness.steps_ms.clear()
+        began = await log.last()
         found["latencies"] = await paced(platform, witness, found["rate"] / 2, plan.measured_s)
-        found["steps_ms"] = [statistics.median(one) for one in zip(*witness.steps_ms, strict=True)]
+        found["story"] = await read_back(log, began, await log.last())
     finally:
         await asyncio.to_thread(stop, process)
     return found | {"count": count, "load": load()}
@@ -245,7 +181,7 @@ def _print(found: dict[str, Any], many: float) -> None:
         f"half load: p50 {p50:.0f} ms, p99 {p99:.0f} ms  ({found['load']})"
     )
     steps = "  ".join(
-        f"{name} {ms:.0f}" for name, ms in zip(STEPS[1:], found["steps_ms"], strict=False)
+        f"{name} {ms:.0f}" for name, ms in zip(STEPS[1:], found["story"].steps_ms, strict=False)
     )
     print(f"              half load, median ms to each: {steps}")
     named = ("ingest", "scheduler", "ranker", "nats-server", "Postgres", "agents", "bench")
@@ -259,7 +195,7 @@ async def measure(platform: Platform, plan: Plan) -> None:
     log, witness = NatsLog(bus), Witness()
     async with _beside(witness.watch(log, await log.last())):
         rows = [await with_agents(platform, bus, witness, count, plan) for count in plan.agents]
-    size = witness.bytes // max(1, witness.events)
+    size = rows[-1]["story"].bytes_mean
     found = await bare(bus, plan.publishes, size)
     rates = ", ".join(f"{rate:.0f}/s with {window} at once" for window, rate in found.items())
     print(f"bare durable publishes of {size} bytes: {rates} ({load()})")

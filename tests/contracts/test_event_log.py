@@ -40,6 +40,15 @@ async def test_a_repeated_append_is_stored_once_even_if_others_followed(log: Eve
     assert seqs(await log.history(JOB)) == [first, second]
 
 
+async def test_a_history_is_read_on_from_where_it_was_left(log: EventLog) -> None:
+    first = await log.append(new(JOB, 0))
+    assert await log.history(JOB, first) == []
+    await log.append(new(RUN, 0))
+    assert await log.history(JOB, first) == []
+    second = await log.append(new(JOB, first))
+    assert seqs(await log.history(JOB, first)) == [second]
+
+
 async def test_an_event_without_expectation_is_stored_once_by_its_id(log: EventLog) -> None:
     note = new(RUN, None)
     first = await log.append(note)

@@ -104,6 +104,25 @@ async def test_many_at_once_are_stored_in_groups(client: Client) -> None:
     assert log.counts.conflicts == 1
 
 
+@pytest.mark.server
+async def test_a_batch_takes_what_comes_in_the_same_moment_with_it(client: Client) -> None:
+    log = NatsLog(client)
+    pair = [new("job.j1", 0), new("run.a1.r1", 0)]
+    stored = await asyncio.gather(
+        log.append(new("job.j2", 0)), log.append_all(pair), log.append(new("job.j3", 0))
+    )
+    assert stored == [1, 3, 4]
+    assert log.counts.grouped == 3
+
+
+@pytest.mark.server
+async def test_a_few_at_once_go_alone(client: Client) -> None:
+    log = NatsLog(client)
+    await asyncio.gather(*(log.append(new(f"job.j{number}", 0)) for number in range(5)))
+    await log.append_all([new("job.j5", 0), new("run.a1.r1", 0)])
+    assert log.counts.grouped == 0
+
+
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 @pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.server

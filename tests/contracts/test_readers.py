@@ -16,7 +16,7 @@ from shared.nats.inbox import NatsInbox, Reading
 from shared.nats.pull import Pace
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
-from tests.contracts.samples import JOB, new, seqs
+from tests.contracts.samples import JOB, RUN, new, seqs
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [
@@ -144,10 +144,22 @@ async def test_two_readers_of_one_name_share_its_events(client: Client) -> None:
         await reader.close()
 
 
+async def test_an_agent_is_sent_its_events_without_asking_for_each(client: Client) -> None:
+    await NatsLog(client).append_all([new(RUN, 0), *(new(RUN, None) for _ in range(99))])
+    inbox = await NatsBus(client).inbox("a1")
+    before = client.stats["out_msgs"]
+    assert await taken(inbox, 100) == list(range(1, 101))
+    # An acknowledgement of each, and a request for some sixteen.
+    assert client.stats["out_msgs"] - before < 130
+    await inbox.close()
+
+
 async def test_whoever_is_cancelled_while_it_acknowledges_stops(client: Client) -> None:
     log, bus = NatsLog(client), NatsBus(client)
-    await log.append_all([new("run.a1.r1", 0), *(new("run.a1.r1", None) for _ in range(199))])
-    inbox = await bus.inbox("a1")
+    # An agent's inbox waits for no answer; an outbox does.
+    inbox = await bus.news(NEWS.consumer, *NEWS.aggs)
+    assert await inbox.next(0.05) is None
+    await log.append_all([new(RECORD, 0), *(new(RECORD, None) for _ in range(199))])
 
     async def read() -> None:
         while True:

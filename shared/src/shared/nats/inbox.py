@@ -36,6 +36,8 @@ REASON_CHARS_MAX = 400
 # How many answers are remembered, to be given again.
 DONE_MAX = 10_000
 PACE = Pace(batch=1, waiting_max=1, heartbeat_s=5.0)
+# Who reads on whatever it has in hand is sent events without asking for each.
+PACE_BRIEF = Pace(batch=16, waiting_max=32, heartbeat_s=5.0)
 
 ACK, RETRY, IN_HAND, GIVE_UP = b"+ACK", b"-NAK", b"+WPI", b"+TERM"
 
@@ -126,7 +128,8 @@ class NatsInbox:
         self._unheard: list[tuple[str, bytes]] = []
         self._passed: int | None = None
         self._holding: asyncio.Task[None] | None = None
-        self._pull = Pull(nc, subjects.STREAM, self._settings, self._on, PACE)
+        pace = PACE_BRIEF if reading.brief else PACE
+        self._pull = Pull(nc, subjects.STREAM, self._settings, self._on, pace)
         self.given_up = 0
 
     @property

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import nats.errors
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from shared.errors import Failed
 
@@ -90,6 +91,13 @@ _found = msgspec.json.Decoder(_Found).decode
 async def request(
     nc: Client, subject: str, data: bytes, headers: dict[str, str] | None = None
 ) -> bytes:
+    """The data of the answer to one message; as answer."""
+    return (await answer(nc, subject, data, headers)).data
+
+
+async def answer(
+    nc: Client, subject: str, data: bytes, headers: dict[str, str] | None = None
+) -> Msg:
     """The answer to one message, within 2 s; errors: TimeoutError and the client's own.
 
     The client waits by `asyncio.wait_for`, which in Python 3.11 swallows a cancellation that
@@ -97,10 +105,10 @@ async def request(
     """
     task = asyncio.current_task()
     cancelled = task.cancelling() if task else 0
-    answer = await nc.request(subject, data, ATTEMPT_S_MAX, headers=headers)
+    found = await nc.request(subject, data, ATTEMPT_S_MAX, headers=headers)
     if task is not None and task.cancelling() > cancelled:
         raise asyncio.CancelledError
-    return answer.data
+    return found
 
 
 async def publish(nc: Client, subject: str, data: bytes, headers: dict[str, str]) -> int:
