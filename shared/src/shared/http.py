@@ -51,6 +51,7 @@ STATUS = {
     "unknown_invite": 404,
     "not_found": 404,
     "already_ended": 409,
+    "has_submissions": 409,
     "not_cancellable": 409,
     "wrong_state": 409,
     "under_review": 409,

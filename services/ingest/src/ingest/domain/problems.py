@@ -16,6 +16,14 @@ from shared.events import (
 )
 
 PUBLIC = "public"
+# What the routes of the public API begin with: a leaderboard of that name could not be reached.
+RESERVED = frozenset(
+    (
+        *("admin", "api", "auth", "docs", "gpus", "health", "healthz", "jobs", "leaderboards"),
+        *("metrics", "profile", "readyz", "runner_queue", "static", "submission"),
+        *("submission_count", "submissions", "user", "v1"),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -122,6 +130,13 @@ def evolve(state: Problem, fact: Fact) -> Problem:
 
 
 problems = Decider[ProblemCommand, Problem, Fact](Problem(), decide, evolve)
+
+
+def check_slug(slug: str) -> None:
+    """Refuse a name that is a route's. Errors: Refused `bad_problem`."""
+    if slug in RESERVED:
+        what = f"the slug {slug!r} is reserved: the API has routes of that name; take another"
+        raise Refused("bad_problem", what, "slug")
 
 
 def known(slug: str, state: Problem) -> ProblemPublished:

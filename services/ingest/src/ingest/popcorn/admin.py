@@ -95,6 +95,7 @@ def _submissions(router: APIRouter, parts: Parts) -> None:
         actor = await judges(request)
         found = number_of(number)
         await parts.ingest.participants.withdraw_for(actor, found, NO_REASON)
+        await parts.asking.forgotten(found)
         return {"status": "ok", "submission_id": found}
 
     @router.post("/submission/{leaderboard}/{gpu}/{mode}")
@@ -138,6 +139,8 @@ def _many(router: APIRouter, parts: Parts) -> None:
         found = await parts.asking.listed(query, SUBMISSIONS_MAX, 0)
         for one in found:
             await parts.ingest.participants.withdraw_for(actor, one.number, NO_REASON)
+        for one in found[-1:]:
+            await parts.asking.forgotten(one.number)
         return {
             "status": "ok",
             "leaderboard_id": wanted,

@@ -18,9 +18,10 @@ from shared.reader import Reader
 # A poll that is refused ends the participant's command, so a deploy holds it for this long.
 HELD_S_MAX = 25.0
 PAUSE_S = 0.5
+FORGOTTEN_S_MAX, FORGOTTEN_S = 2.0, 0.05
 PAGE_MAX = 200
 PAGES_MAX = 50
-GONE = 404
+REFUSED, BROKEN = 400, 500
 STAFF = Reader(is_staff=True)
 _Kind = TypeVar("_Kind")
 
@@ -49,7 +50,7 @@ class Asking:
     async def owned(self, number: int, caller: Caller) -> Shown:
         """Their own submission. Errors: Refused, 403 for another's, 404 if there is none."""
         seen = await self.submission(number, caller.reader)
-        if seen is not None and seen.account == caller.id:
+        if seen is not None and seen.account == caller.account:
             if seen.is_withdrawn:
                 raise unknown_submission(number)
             return seen
@@ -58,6 +59,14 @@ class Asking:
             raise unknown_submission(number)
         raise Refused("not_yours", f"submission {number} is another participant's", "id")
 
+    async def forgotten(self, number: int) -> None:
+        """Wait a moment until the read side knows that a submission was deleted."""
+        for _ in range(round(FORGOTTEN_S_MAX / FORGOTTEN_S)):
+            seen = await self.submission(number, STAFF)
+            if seen is None or seen.is_withdrawn:
+                return
+            await asyncio.sleep(FORGOTTEN_S)
+
     async def _is_closed(self, slug: str, caller: Caller) -> bool:
         return await self.problem(slug, caller.reader) is None
 
@@ -65,6 +74,8 @@ class Asking:
         self, caller: Caller, problem: str | None, limit: int, offset: int
     ) -> list[Listed]:
         """One's own submissions that are not deleted, newest first. Errors: Failed."""
+        if caller.account is None:
+            return []
         query: dict[str, object] = {"problem": problem} if problem else {}
         pages = self._pages("/v1/me/submissions", query, caller.reader, Listed)
         return await _part(pages, limit, offset)
@@ -136,10 +147,10 @@ class Asking:
                 answer = await self.reads.read(path, urlencode(query), {}, reader)
             except Failed:
                 answer = None
-            if answer is not None and answer.status == GONE:
-                return None
-            if answer is not None and answer.status < GONE:
+            if answer is not None and answer.status < REFUSED:
                 return answer
+            if answer is not None and answer.status < BROKEN:
+                return None
             if time.monotonic() > until:
                 raise Failed("the results cannot be read for a moment; ask again")
             await asyncio.sleep(PAUSE_S)

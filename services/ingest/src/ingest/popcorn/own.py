@@ -63,7 +63,7 @@ def _writes(router: APIRouter, parts: Parts) -> None:
         caller: Caller = await deletes(request)
         seen = await parts.asking.owned(number_of(number), caller)
         await parts.ingest.participants.withdraw(seen.number, caller, "deleted by its owner")
-        await _unseen(parts, seen, caller)
+        await parts.asking.forgotten(seen.number)
         return {"status": "ok", "submission_id": seen.number}
 
     @router.post("/join")
@@ -73,11 +73,6 @@ def _writes(router: APIRouter, parts: Parts) -> None:
         address = request.client.host if request.client else ""
         boards = await parts.ingest.invites.join(caller.id, body.code, address)
         return {"status": "ok", "leaderboards": list(boards)}
-
-
-async def _unseen(parts: Parts, seen: Shown, caller: Caller) -> None:
-    """Wait a moment until the read side knows that it is deleted, so that lists lack it."""
-    await parts.asking.submission(seen.number, caller.reader, seen.version, wait_s=2)
 
 
 def _listed(one: Listed) -> dict[str, Any]:

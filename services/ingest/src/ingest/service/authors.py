@@ -44,6 +44,7 @@ class Authors:
         """
         if len(slug) > SLUG_LENGTH_MAX:
             raise Refused("bad_problem", f"a slug has at most {SLUG_LENGTH_MAX} characters", "slug")
+        problems.check_slug(slug)
         version = await asyncio.to_thread(compile_problem, slug, files)
         command = problems.Publish(await self._keep(version), visibility)
         agg = subjects.problem(slug)
