@@ -57,8 +57,8 @@ def test_the_page_for_programs_says_every_command_and_code(tmp_path: Path) -> No
     for words in ("--mode test", "--mode benchmark", "--mode ranked", "--json", "| 5 |", "quota"):
         assert words in page
     commands = [line.split() for line in page.splitlines() if line.strip().startswith("warpboard")]
-    for words in commands:
-        assert warpboard(words[1], "--help").exit_code == 0
+    for said in commands:
+        assert warpboard(said[1], "--help").exit_code == 0
 
 
 def test_a_folder_in_which_work_was_done_is_not_overwritten(tmp_path: Path) -> None:

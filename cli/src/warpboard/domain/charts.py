@@ -34,6 +34,13 @@ class Progress:
     records: Sequence[Point]
     own: Sequence[Point] = ()
     owner: str = ""
+    until_at: datetime | None = None
+
+    @property
+    def last_at(self) -> datetime:
+        """Until when it is drawn: a record stands until now."""
+        ends = [one.at for one in (*self.records, *self.own)]
+        return max([*ends, self.until_at] if self.until_at else ends)
 
     @property
     def times_us(self) -> list[float]:
@@ -62,12 +69,12 @@ def progress_lines(chart: Progress, zone: tzinfo | None = None) -> Iterator[str]
         return
     grid = [[" "] * WIDTH for _ in range(HEIGHT)]
     spots = (*chart.records, *chart.own)
-    begin, end = min(one.at for one in spots), max(one.at for one in spots)
+    begin, end = min(one.at for one in spots), chart.last_at
     low, high = min(chart.times_us), max(chart.times_us)
     _steps(grid, [(_x(one.at, begin, end), _y(one.time_us, chart)) for one in chart.records])
     for one in chart.own:
         grid[_y(one.time_us, chart)][_x(one.at, begin, end)] = "o"
-    labels = {0: time_text(high), HEIGHT - 1: time_text(low)} if high > low else {0: time_text(low)}
+    labels = {_y(one, chart): time_text(one) for one in (low, high)}
     for row, cells in enumerate(grid):
         yield f"{labels.get(row, ''):>{LABEL}} ┤{''.join(cells).rstrip()}"
     first, last = when(begin, zone), when(end, zone)
@@ -86,7 +93,7 @@ def _y(time_us: float, chart: Progress) -> int:
     """The row of a time; the slowest is on top."""
     low, high = min(chart.times_us), max(chart.times_us)
     if high == low:
-        return 0
+        return HEIGHT // 2
     part = (
         math.log(time_us / low) / math.log(high / low)
         if chart.is_ratio
@@ -112,7 +119,7 @@ def spread_lines(chart: Spread) -> Iterator[str]:
     shown = chart.cases[:CASES_MAX]
     width = min(max((len(name) for name, _ in shown), default=0), 40)
     for name, values in shown:
-        low, high = min(values), _slow(values)
+        low, high = min(values), slow(values)
         bars = histogram(values, low, high)
         over = sum(one > high for one in values)
         tail = f", {over} slower" if over else ""
@@ -124,8 +131,8 @@ def spread_lines(chart: Spread) -> Iterator[str]:
         yield f"… {len(chart.cases) - CASES_MAX} more cases"
 
 
-def _slow(values: Sequence[float]) -> float:
-    """Where a chart ends: at the 99th of 100, so that one slow call does not flatten the rest."""
+def slow(values: Sequence[float]) -> float:
+    """Where a chart of samples ends: at the 99th of 100, so that one slow call does not flatten the rest."""
     return sorted(values)[min(len(values) - 1, math.ceil(0.99 * len(values)) - 1)]
 
 

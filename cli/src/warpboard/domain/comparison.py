@@ -1,7 +1,5 @@
 """Two submissions beside each other."""
 
-from collections.abc import Sequence
-
 import msgspec
 
 from warpboard.domain.tables import Table
@@ -24,10 +22,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     cases: list[CaseDelta]
     diff: str | None = None
+    score: CaseDelta | None = None
 
 
-def cases(a: int, b: int, found: Sequence[CaseDelta]) -> Table:
-    """Each case's times and their ratio."""
+def cases(a: int, b: int, compared: Comparison) -> Table:
+    """Each case's times and their ratio; last, those of the whole scores."""
+    whole = compared.score
+    is_scored = whole is not None and (whole.a_us is not None or whole.b_us is not None)
+    found = [*compared.cases, *([whole] if whole is not None and is_scored else [])]
     rows = [
         (
             one_line(one.name),
@@ -39,7 +41,7 @@ def cases(a: int, b: int, found: Sequence[CaseDelta]) -> Table:
         )
         for one in found
     ]
-    columns = ("case", f"{a}", f"{b}", "ratio", "95 %", "outcome")
+    columns = ("case", f"number {a}", f"number {b}", "ratio", "95 %", "outcome")
     return Table(f"submission {a} against {b}", columns, rows)
 
 

@@ -1,5 +1,6 @@
 """What a submission's stream says, as lines."""
 
+import re
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -14,6 +15,10 @@ QUEUE, PROGRESS, END = "queue", "progress", "end"
 # These say where an event stands, not what it says.
 FRAME = ("id", "type", "at", "version", "seq", "number", "submission", "actor", "note")
 LENGTH_MAX = 300
+DIGEST = re.compile(r"[0-9a-f]{32,}\Z")
+DIGEST_CHARS = 12
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT")
+FRACTION = re.compile(r"\.\d+")
 
 
 def line(event: Answer, zone: tzinfo | None = None) -> str:
@@ -43,7 +48,18 @@ def _said(event: Answer) -> str:
 
 
 def _value(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    """A value, short enough to be read.
+
+    >>> _value(1.23456789), _value("2026-01-02T03:04:05.678Z"), _value("ab" * 32), _value([1])
+    ('1.235', '2026-01-02T03:04:05Z', 'abababababab…', '[1]')
+    """
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if not isinstance(value, str):
+        return msgspec.json.encode(value).decode()
+    if DIGEST.match(value):
+        return f"{value[:DIGEST_CHARS]}…"
+    return FRACTION.sub("", value) if INSTANT.match(value) else value
 
 
 def notice(kind: str, data: Answer) -> News | None:

@@ -9,6 +9,7 @@ from warpboard.domain.oversight import Waiting
 from warpboard.domain.problems import Problem
 from warpboard.domain.units import NOTHING, interval_text, null_text, one_line, time_text, when
 
+HIDDEN = "hidden"
 NUMBERS = (
     "rank",
     "bytes",
@@ -83,7 +84,7 @@ def cases(found: Sequence[Case]) -> Table:
     rows = [
         (
             case.stage,
-            f"hidden: {one_line(case.name)}" if case.is_hidden else one_line(case.name),
+            _case_name(case),
             case.verdict,
             time_text(case.time_us),
             interval_text(case.interval_us),
@@ -95,6 +96,12 @@ def cases(found: Sequence[Case]) -> Table:
     ]
     columns = ("stage", "case", "verdict", "time", "interval", "null call", "grade", "message")
     return Table("cases", columns, rows)
+
+
+def _case_name(case: Case) -> str:
+    """What a case is called; of a hidden one no more than that."""
+    name = one_line(case.name)
+    return f"hidden: {name}" if case.is_hidden and name != HIDDEN else name
 
 
 def files(found: Sequence[File]) -> Table:

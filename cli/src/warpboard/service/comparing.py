@@ -19,8 +19,8 @@ from warpboard.service.ports import Api, Disk, Screen
 PAGE = 200
 PAGES_MAX = 500
 COLUMNS = (
-    *("number", "problem", "problem_version", "gpu", "mode", "name", "state", "outcome"),
-    *("verdict", "is_eligible", "score_us", "low_us", "high_us", "received_at", "finished_at"),
+    *("number", "problem", "problem_number", "gpu", "mode", "name", "state", "outcome"),
+    *("verdict", "code", "is_eligible", "score_us", "is_withdrawn", "received_at"),
 )
 
 
@@ -44,8 +44,9 @@ async def diff(api: Api, screen: Screen, a: int, b: int, *, as_json: bool) -> in
         screen.marked(comparison.marks(found.diff))
     else:
         screen.say("the sources are equal" if found.diff == "" else "you may not see both sources")
-    if found.cases:
-        screen.table(comparison.cases(a, b, found.cases))
+    table = comparison.cases(a, b, found)
+    if table.rows:
+        screen.table(table)
     return OK
 
 
@@ -67,7 +68,7 @@ def as_csv(items: list[Answer]) -> str:
     r"""Results as CSV, a line each; what is not known is empty.
 
     >>> as_csv([{"number": 3, "problem": "p"}]).splitlines()[1]
-    '3,p,,,,,,,,,,,,,'
+    '3,p,,,,,,,,,,,,'
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shared.clock import now
 from shared.errors import Failed, Refused
 from warpboard.domain import charts
 from warpboard.domain.answers import read
@@ -85,7 +86,7 @@ class Drawing:
         found = sorted(read(answer, Records).items, key=lambda one: one.at)
         records = [Point(one.at, one.score_us, one.number) for one in found if one.is_standing]
         owner, own = await self._own(api, which.problem, gpu)
-        return Progress(f"{which.problem} on {gpu}", records, own, owner)
+        return Progress(f"{which.problem} on {gpu}", records, own, owner, now())
 
     async def _own(self, api: Api, problem: str, gpu: str) -> tuple[str, list[Point]]:
         """One's own ranked submissions; none for who has no name here."""

@@ -44,7 +44,8 @@ async def submission(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
 
 def _tell(screen: Screen, found: Submission) -> None:
     screen.say(
-        f"{found.name} by {found.participant or NOTHING}, {found.mode} for {found.problem} "
+        f"{found.name or 'a file'} by {found.participant or NOTHING}, "
+        f"{found.mode} for {found.problem} "
         f"version {found.problem_number} on {found.gpu}, received {when(found.received_at)}"
     )
     if found.level:

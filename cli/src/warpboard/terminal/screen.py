@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -26,6 +27,7 @@ from warpboard.service.ports import Live
 # Without a terminal a line is as long as it is: programs read it, nobody sees it wrap.
 UNBOUNDED = 100_000
 BAR_WIDTH = 12
+EMPTY = "nothing yet"
 STYLES = {
     "passed": "green",
     "ranked": "green",
@@ -78,17 +80,16 @@ class TerminalScreen:
 
     def table(self, table: Table) -> None:
         """A table; without a terminal its columns stand apart by two spaces."""
-        is_plain = not self._out.is_terminal
+        if not self._out.is_terminal:
+            self.text("\n".join((table.title, *_plain(table), "", "")))
+            return
         shown = RichTable(title=None, box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for name in table.columns:
-            shown.add_column(Text(name, "bold"), justify=_justify(name), no_wrap=is_plain)
+            shown.add_column(Text(name, "bold"), justify=_justify(name))
         for row in table.rows:
             shown.add_row(*(_cell(value) for value in row))
         self._answer.print(Text(table.title, "bold"))
-        if table.rows:
-            self._answer.print(shown)
-        else:
-            self._answer.print(Text("nothing yet", "dim"))
+        self._answer.print(shown if table.rows else Text(EMPTY, "dim"))
         self._answer.print()
 
     def json(self, value: object) -> None:
@@ -184,6 +185,23 @@ def _console(stream: TextIO) -> Console:
         markup=False,
         emoji=False,
     )
+
+
+def _plain(table: Table) -> Iterator[str]:
+    """A table's lines for a pipe: as long as they are, and nothing at their ends."""
+    if not table.rows:
+        yield EMPTY
+        return
+    rows = [table.columns, *table.rows]
+    widths = [max(cell_len(row[place]) for row in rows) for place in range(len(table.columns))]
+    for row in rows:
+        cells = zip(row, widths, table.columns, strict=True)
+        yield "  ".join(_padded(text, width, name) for text, width, name in cells).rstrip()
+
+
+def _padded(text: str, width: int, column: str) -> str:
+    left = " " * (width - cell_len(text))
+    return left + text if _justify(column) == "right" else text + left
 
 
 def _justify(column: str) -> Literal["left", "right"]:
