@@ -108,14 +108,15 @@ def _check_rates(settings: Settings) -> None:
 def _check_logins(settings: Settings) -> None:
     """Errors: Refused, for ways to log in that could not work."""
     url = urlsplit(settings.public_url)
-    is_base = url.scheme in ("http", "https") and url.hostname and not (url.query or url.fragment)
+    # Away from this machine browsers keep the login's cookie over https alone.
+    is_safe = url.scheme == "https" or (url.scheme == "http" and url.hostname in LOOPBACK)
+    is_base = is_safe and url.hostname and not (url.query or url.fragment)
     if settings.public_url and not is_base:
-        raise Refused(
-            "bad_settings",
-            f"WARPBOARD_INGEST_PUBLIC_URL is {settings.public_url!r}: expected the address by "
-            "which people come here, such as https://kernels.example.org",
-            "public_url",
+        what = (
+            f"{PREFIX}_PUBLIC_URL is {settings.public_url!r}: expected the address by which people "
+            "come here, such as https://kernels.example.org; http:// is for this machine alone"
         )
+        raise Refused("bad_settings", what, "public_url")
     for name in ("github", "discord"):
         known = [getattr(settings, f"{name}_client_{part}") for part in ("id", "secret")]
         if any(known) and not all(known):

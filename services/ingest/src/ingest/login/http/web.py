@@ -1,6 +1,7 @@
 """What all pages have in common: templates, headers, forms, cookies, and errors as pages."""
 
 import hmac
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from importlib.resources import files
@@ -36,6 +37,9 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+
+
+_log = logging.getLogger(__name__)
 
 
 class NotLoggedIn(Exception):  # noqa: N818
@@ -199,7 +203,8 @@ def route_class(web: Web) -> type[APIRoute]:
                 except Refused as refused:
                     status = STATUS.get(refused.code, 400)
                     return _error(web, request, status, refused.reason)
-                except Failed:
+                except Failed as failed:
+                    _log.warning("a page of logins failed: %s", failed)
                     what = "something behind this page does not answer: try again in a minute"
                     return _error(web, request, 503, what)
 
