@@ -60,6 +60,10 @@ class HttpApi:
         """What a request with a JSON body answers. Errors: as get."""
         return await self._ask(method, _under_v1(path), json=said)
 
+    async def join(self, code: str) -> Answer:
+        """The leaderboards that an invitation opens. Errors: as get."""
+        return await self._ask("POST", "/user/join", json={"code": code})
+
     async def history(self, number: int) -> list[Answer]:
         """What happened to a submission so far, in order. Errors: as get."""
         path = f"/v1/submissions/{number}/events"

@@ -49,18 +49,25 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
     provider: str
     subject: str = ""
-    name: str = ""
+    id: str = ""
 
 
-class Me(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom the platform takes one for."""
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a participant."""
 
     name: str
-    kind: str = ""
+    roles: list[str] = []
+    leaderboards: list[str] = []
+    ban: str | None = None
+    identities: list[Identity] = []
+
+
+class Me(Person, frozen=True, kw_only=True):
+    """Whom the platform takes one for; `token` is the number of the one that was shown."""
+
     token: int | None = None
     scopes: list[str] = []
-    roles: list[str] = []
-    identities: list[Identity] = []
+    problems: list[str] = []
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +81,13 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime | None = None
     last_used_at: datetime | None = None
     expires_at: datetime | None = None
+
+
+class Known(Person, frozen=True, kw_only=True):
+    """What operators know of a participant."""
+
+    participant_id: str = ""
+    tokens: list[Token] = []
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +116,7 @@ class Invite(msgspec.Struct, frozen=True, kw_only=True):
     """An invitation to closed leaderboards, and who took it."""
 
     code: str
-    user_name: str | None = None
+    name: str | None = None
     claimed_at: datetime | None = None
     created_at: datetime | None = None
     expires_at: datetime | None = None
@@ -111,8 +125,7 @@ class Invite(msgspec.Struct, frozen=True, kw_only=True):
 class Invites(msgspec.Struct, frozen=True, kw_only=True):
     """The invitations to one leaderboard."""
 
-    leaderboard: str = ""
-    invites: list[Invite]
+    items: list[Invite]
 
 
 class Codes(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,13 +146,30 @@ def asking(device: Device) -> Iterator[str]:
 def who(me: Me, url: str) -> Iterator[str]:
     """Whom the platform takes one for, and what that one may."""
     yield f"{me.name} at {url}" + (f", {', '.join(me.roles)}" if me.roles else "")
-    if me.identities:
-        yield "identities: " + ", ".join(map(_identity, me.identities))
+    yield from _about(me)
     yield "may: " + (" ".join(sorted(me.scopes)) or NOTHING)
+    if me.problems:
+        yield f"for {', '.join(me.problems)} alone"
+
+
+def known(found: Known) -> Iterator[str]:
+    """What operators know of a participant."""
+    yield f"{found.name}, account {found.participant_id}: {', '.join(found.roles)}"
+    yield from _about(found)
+
+
+def _about(person: Person) -> Iterator[str]:
+    if person.ban is not None:
+        yield f"banned {one_line(person.ban)}"
+    if person.identities:
+        yield "identities: " + ", ".join(map(_identity, person.identities))
+    if person.leaderboards:
+        yield f"closed leaderboards: {', '.join(person.leaderboards)}"
 
 
 def _identity(one: Identity) -> str:
-    return one_line(f"{one.provider}:{one.name or one.subject}", 100)
+    named = f" ({one.id})" if one.id else ""
+    return one_line(f"{one.provider}:{one.subject}{named}", 200)
 
 
 def tokens(found: Sequence[Token], zone: tzinfo | None = None) -> Table:
@@ -160,17 +190,17 @@ def tokens(found: Sequence[Token], zone: tzinfo | None = None) -> Table:
     return Table("tokens", columns, rows)
 
 
-def invites(found: Invites, zone: tzinfo | None = None) -> Table:
+def invites(leaderboard: str, found: Sequence[Invite], zone: tzinfo | None = None) -> Table:
     """The invitations to a leaderboard, and who took them."""
     rows = [
         (
             one.code,
-            one.user_name or NOTHING,
+            one.name or NOTHING,
             when(one.claimed_at, zone),
             when(one.created_at, zone),
             when(one.expires_at, zone),
         )
-        for one in found.invites
+        for one in found
     ]
     columns = ("code", "participant", "claimed", "created", "expires")
-    return Table(f"invitations to {found.leaderboard}", columns, rows)
+    return Table(f"invitations to {leaderboard}", columns, rows)

@@ -132,7 +132,7 @@ def spread_lines(chart: Spread) -> Iterator[str]:
 
 
 def slow(values: Sequence[float]) -> float:
-    """Where a chart of samples ends: at the 99th of 100, so that one slow call does not flatten the rest."""
+    """Where a chart of samples ends: at the 99th of 100, so that one call does not flatten it."""
     return sorted(values)[min(len(values) - 1, math.ceil(0.99 * len(values)) - 1)]
 
 

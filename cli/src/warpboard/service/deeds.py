@@ -24,6 +24,8 @@ async def act(api: Api, screen: Screen, deed: Deed, *, as_json: bool) -> int:
     made = read(answer, Recorded)
     if as_json:
         screen.json(answer)
+    elif "event" not in answer:
+        screen.say("done")
     elif made.event is None:
         screen.say("nothing to do: it is so already")
     else:

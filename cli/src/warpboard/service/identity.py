@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shared.errors import Failed, Refused
 from warpboard.domain import accounts
-from warpboard.domain.accounts import Device, Granted, Joined, Made, Me, Tokens
+from warpboard.domain.accounts import Device, Granted, Joined, Known, Made, Me, Tokens
 from warpboard.domain.answers import Answer, read
 from warpboard.domain.outcome import OK
 from warpboard.domain.progress import News
@@ -129,6 +129,19 @@ async def whoami(api: Api, screen: Screen, url: str, *, as_json: bool) -> int:
     return OK
 
 
+async def participant(api: Api, screen: Screen, named: str, *, as_json: bool) -> int:
+    """What operators know of a participant. Errors: Refused; Failed."""
+    answer = await api.get("admin", "participants", named)
+    if as_json:
+        screen.json(answer)
+        return OK
+    found = read(answer, Known)
+    for line in accounts.known(found):
+        screen.say(line)
+    screen.table(accounts.tokens(found.tokens))
+    return OK
+
+
 async def name(api: Api, known: str | None) -> str:
     """One's name: as it is known here, else as the platform says. Errors: Refused; Failed."""
     return known if known is not None else read(await api.get("me"), Me).name
@@ -155,7 +168,7 @@ async def create(api: Api, screen: Screen, said: Answer, path: Sequence[str], as
 
 async def join(api: Api, screen: Screen, code: str, *, as_json: bool) -> int:
     """Take up an invitation. Errors: Refused for a code that opens nothing."""
-    answer = await api.act("POST", "join", said={"code": code})
+    answer = await api.join(code)
     opened = read(answer, Joined).leaderboards
     if as_json:
         screen.json(answer)
@@ -167,8 +180,8 @@ async def join(api: Api, screen: Screen, code: str, *, as_json: bool) -> int:
 async def invites(api: Api, screen: Screen, leaderboard: str, *, as_json: bool) -> int:
     """The invitations to a leaderboard, and who took them."""
     answer = await api.get("admin", "leaderboards", leaderboard, "invites")
-    found = read(answer, accounts.Invites)
-    return show(screen, answer, accounts.invites(found), as_json=as_json)
+    found = read(answer, accounts.Invites).items
+    return show(screen, answer, accounts.invites(leaderboard, found), as_json=as_json)
 
 
 async def invite(api: Api, screen: Screen, said: Answer, *, as_json: bool) -> int:

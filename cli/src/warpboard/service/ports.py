@@ -52,6 +52,10 @@ class Api(Protocol):
         """What a request under /v1 with a JSON body answers. Errors: as get."""
         ...
 
+    async def join(self, code: str) -> Answer:
+        """The leaderboards that an invitation opens. Errors: as get."""
+        ...
+
     async def history(self, number: int) -> list[Answer]:
         """What happened to a submission so far, in order. Errors: as get."""
         ...

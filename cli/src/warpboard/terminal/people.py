@@ -16,8 +16,10 @@ from warpboard.terminal.options import Instant
 
 INVITES_MAX = 10_000
 NEVER = "none"
+PROVIDERS = ("discord", "github", "web")
 GROUPS = {
-    "participant": "Let somebody in by name.",
+    "participant": "Let somebody in by name, look at what is known of them.",
+    "identity": "Say who a participant is elsewhere.",
     "role": "Say who may publish, moderate and operate.",
     "token": "Make tokens for participants.",
     "leaderboard": "Open and close a problem's leaderboards, move their deadline.",
@@ -52,6 +54,34 @@ SHAPES = (
         method="DELETE",
     ),
     Shape(
+        "admin token revoke",
+        "admin/tokens/{number}",
+        "Let anybody's token NUMBER open nothing any more.",
+        '31 --reason "it was in a public file"',
+        (options.number, options.reason),
+        method="DELETE",
+    ),
+    Shape(
+        "admin identity link",
+        "admin/participants/{name}/identities",
+        "Let who is SUBJECT at a provider be this participant from now on.",
+        'ada github 583231 --reason "she showed her passport"',
+        (
+            NAME,
+            click.argument("provider", type=Choice(PROVIDERS)),
+            click.argument("subject"),
+            options.reason,
+        ),
+    ),
+    Shape(
+        "admin identity unlink",
+        "admin/participants/{name}/identities/{identity}",
+        "Let an IDENTITY be a participant's no longer; `admin participant show` names it.",
+        'ada 01HZX3 --reason "it was sold"',
+        (NAME, click.argument("identity"), options.reason),
+        method="DELETE",
+    ),
+    Shape(
         "admin leaderboard archive",
         "admin/leaderboards/{slug}/archive",
         "Let a problem's leaderboards take nothing more, for ever; they can still be read.",
@@ -77,6 +107,23 @@ class Deadline(Instant):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The instant as it is sent, or the word."""
         return value if value == NEVER else super().convert(value, param, ctx)
+
+
+@click.command(name="show")
+@NAME
+@options.as_json
+@options.office
+@click.pass_obj
+def show_participant(desk: Desk, /, place: Place, name: str, *, as_json: bool) -> int:
+    """Show what is known of a PARTICIPANT: roles, bans, identities, tokens.
+
+    \b
+    Example:
+      warpboard admin participant show ada
+    """
+    return desk.operate(
+        place, lambda api: identity.participant(api, desk.screen, name, as_json=as_json)
+    )
 
 
 @click.command(name="create")
@@ -141,6 +188,7 @@ def change_leaderboard(desk: Desk, /, place: Place, slug: str, **asked: Any) -> 
     "--count", type=IntRange(1, INVITES_MAX), default=1, show_default=True, help="How many."
 )
 @click.option("--expires-at", type=Instant(), help="Never if not given.")
+@options.reason
 @options.as_json
 @options.office
 @click.pass_obj
@@ -149,7 +197,7 @@ def create_invites(desk: Desk, /, place: Place, *, as_json: bool, **said: Any) -
 
     \b
     Example:
-      warpboard admin invite create matmul softmax --count 30 > codes.txt
+      warpboard admin invite create matmul --count 30 --reason "a class" > codes.txt
     """
     body = {name: value for name, value in said.items() if value is not None}
     body["leaderboards"] = list(body["leaderboards"])
@@ -174,6 +222,7 @@ def list_invites(desk: Desk, /, place: Place, leaderboard: str, *, as_json: bool
 
 
 COMMANDS = {
+    "admin participant": (show_participant,),
     "admin token": (create_token,),
     "admin leaderboard": (change_leaderboard,),
     "admin invite": (create_invites, list_invites),
