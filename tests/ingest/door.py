@@ -64,10 +64,13 @@ class Door:
         self.log = log
         self.bus = bus
 
-    async def publish(self, files: Mapping[str, bytes] = FILES) -> httpx.Response:
+    async def publish(
+        self, files: Mapping[str, bytes] = FILES, headers: Mapping[str, str] = ADA
+    ) -> httpx.Response:
         """Publish the problem copy."""
         parts = [("files", (name, data)) for name, data in files.items()]
-        return await self.http.post("/v1/problems", data={"slug": "copy"}, files=parts, headers=ADA)
+        data = {"slug": "copy"}
+        return await self.http.post("/v1/problems", data=data, files=parts, headers=headers)
 
     async def submit(
         self,

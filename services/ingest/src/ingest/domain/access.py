@@ -75,7 +75,7 @@ class Access:
     seq: int = 0
     tokens: dict[str, Token] = field(default_factory=dict)
     hashes: dict[str, dict[str, str]] = field(default_factory=dict)
-    revoked: set[str] = field(default_factory=set)
+    named: set[str] = field(default_factory=set)
     roles: dict[str, set[str]] = field(default_factory=dict)
     bans: dict[str, events.AccountBanned] = field(default_factory=dict)
     invites: dict[str, Invite] = field(default_factory=dict)
@@ -190,9 +190,11 @@ def evolve(access: Access, event: Recorded) -> None:
 
 
 def _issued(access: Access, event: Recorded, fact: events.TokenIssued, account: str) -> None:
-    # Of two that claim one secret, the first has it: nobody takes over what is another's.
-    if fact.token in access.revoked or fact.token_hash in access.tokens:
+    # Of two that claim one secret, the first has it: nobody takes over what is another's. An id is
+    # used once, so that who revokes it revokes all there is.
+    if fact.token in access.named or fact.token_hash in access.tokens:
         return
+    access.named.add(fact.token)
     access.hashes.setdefault(account, {})[fact.token] = fact.token_hash
     access.tokens[fact.token_hash] = Token(
         number=event.seq,
@@ -208,7 +210,7 @@ def _issued(access: Access, event: Recorded, fact: events.TokenIssued, account: 
 
 
 def _revoked(access: Access, _event: Recorded, fact: events.TokenRevoked, account: str) -> None:
-    access.revoked.add(fact.token)
+    access.named.add(fact.token)
     digest = access.hashes.get(account, {}).pop(fact.token, None)
     if digest is not None:
         del access.tokens[digest]
