@@ -1,0 +1,208 @@
+"""Leaderboards that are closed, dated or archived, and the invites that let people in."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from shared.clock import now
+from shared.events import (
+    InviteRedeemed,
+    LeaderboardChanged,
+    SubmissionCancelRequested,
+    SubmissionWithdrawn,
+)
+from shared.memory import MemoryLog
+from tests.ingest.door import ADA, FILES, OPERATOR, Door, opened
+
+pytestmark = pytest.mark.server
+
+EVE, GRACE = {"Warpboard-Participant": "eve"}, {"Warpboard-Participant": "grace"}
+BOARD = "leaderboards/copy"
+
+
+@pytest.fixture
+async def closed(postgres_dsn: str) -> AsyncIterator[Door]:
+    """A door with ada's problem copy, which is closed."""
+    async with opened(postgres_dsn, MemoryLog()) as door:
+        answer = await door.admin("PUT", BOARD, visibility="closed", reason="a contest")
+        assert answer.json()["event"] == "LeaderboardChanged", answer.text
+        yield door
+
+
+def code(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+async def invited(door: Door, count: int = 1, **more: Any) -> list[str]:
+    """Codes of fresh invites to copy."""
+    body = {"leaderboards": ["copy"], "count": count, "reason": "r"} | more
+    answer = await door.http.post("/v1/admin/invites", json=body, headers=ADA)
+    assert answer.status_code == 201, answer.text
+    codes: list[str] = answer.json()["codes"]
+    return codes
+
+
+async def join(door: Door, code: str, who: dict[str, str] = GRACE) -> httpx.Response:
+    return await door.http.post("/v1/user/join", json={"code": code}, headers=who)
+
+
+async def test_a_stranger_submits_to_no_closed_leaderboard(closed: Door) -> None:
+    answer = await closed.submit(headers=GRACE)
+    assert code(answer) == (403, "no_access")
+    assert "join" in answer.json()["detail"]
+    assert (await closed.submit(headers=ADA)).status_code == 202
+    answer = await closed.http.get("/v1/quota?problem=copy&gpu=CPU", headers=GRACE)
+    assert code(answer) == (403, "no_access")
+
+
+async def test_a_submission_of_a_closed_leaderboard_is_not_there_for_strangers(
+    closed: Door,
+) -> None:
+    number = await closed.number()
+    for method, path in (("POST", "/cancel"), ("DELETE", ""), ("POST", "/appeal")):
+        body = {"text": "t"} if path == "/appeal" else None
+        url = "/v1/submissions/{}" + path
+        real = await closed.http.request(method, url.format(number), json=body, headers=GRACE)
+        none = await closed.http.request(method, url.format(999), json=body, headers=GRACE)
+        assert code(real) == code(none) == (404, "unknown_submission")
+        assert real.json()["detail"] == none.json()["detail"].replace("999", str(number))
+
+
+async def test_an_invite_lets_one_participant_in(closed: Door) -> None:
+    (invite,) = await invited(closed)
+    assert len(invite) >= 22
+    answer = await join(closed, invite)
+    assert answer.json() == {"status": "ok", "leaderboards": ["copy"]}
+    assert isinstance(closed.log.since(0)[-1].fact, InviteRedeemed)
+    assert (await join(closed, invite)).status_code == 200
+    assert (await closed.submit(headers=GRACE)).status_code == 202
+    assert code(await join(closed, invite, EVE)) == (400, "invite_claimed")
+    assert invite.encode() not in b"".join(one.body for one in closed.log.since(0))
+
+
+async def test_invites_are_listed_with_who_used_them(closed: Door) -> None:
+    first, second = await invited(closed, 2)
+    await join(closed, first)
+    answer = await closed.http.get(f"/v1/admin/{BOARD}/invites", headers=ADA)
+    used, free = sorted(answer.json()["items"], key=lambda one: one["name"] is None)
+    assert (used["code"], used["name"], free["code"]) == (first, "grace", second)
+    assert used["claimed_at"] is not None
+    answer = await closed.http.get(f"/v1/admin/{BOARD}/invites", headers=EVE)
+    assert code(answer) == (404, "unknown_leaderboard")
+
+
+async def test_a_revoked_invite_lets_nobody_in_and_its_user_out(closed: Door) -> None:
+    used, free = await invited(closed, 2)
+    await join(closed, used)
+    for invite, was_claimed in ((used, True), (free, False)):
+        path = f"/v1/admin/invites/{invite}"
+        answer = await closed.http.request("DELETE", path, json={"reason": "r"}, headers=ADA)
+        assert answer.json() == {"code": invite, "was_claimed": was_claimed}
+        again = await closed.http.request("DELETE", path, json={"reason": "r"}, headers=ADA)
+        assert code(again) == (404, "unknown_invite")
+        assert code(await join(closed, invite, EVE)) == (400, "invalid_invite")
+    assert code(await closed.submit(headers=GRACE)) == (403, "no_access")
+
+
+async def test_an_invite_ends_in_time(closed: Door) -> None:
+    (invite,) = await invited(closed, expires_at=(now() - timedelta(seconds=1)).isoformat())
+    assert code(await join(closed, invite)) == (400, "invite_expired")
+
+
+async def test_codes_are_not_to_be_guessed(closed: Door) -> None:
+    (invite,) = await invited(closed)
+    for _ in range(10):
+        assert code(await join(closed, "wrong")) == (400, "invalid_invite")
+    answer = await join(closed, invite)
+    assert code(answer) == (429, "rate_limited")
+    assert int(answer.headers["retry-after"]) > 60
+
+
+async def test_many_invites_are_made_at_once(closed: Door) -> None:
+    assert len(set(await invited(closed, 1100))) == 1100
+    await closed.http.get(f"/v1/admin/{BOARD}/invites", headers=ADA)
+
+
+async def test_a_leaderboard_is_run_by_its_author_and_operators(closed: Door) -> None:
+    body = {"visibility": "public", "reason": "over"}
+    answer = await closed.http.put(f"/v1/admin/{BOARD}", json=body, headers=EVE)
+    assert code(answer) == (404, "unknown_leaderboard")
+    answer = await closed.http.put(f"/v1/admin/{BOARD}", json=body, headers=ADA)
+    assert answer.status_code == 200
+    answer = await closed.http.put(f"/v1/admin/{BOARD}", json=body, headers=EVE)
+    assert code(answer) == (403, "not_yours")
+    answer = await closed.http.put(f"/v1/admin/{BOARD}", json=body, headers={})
+    assert code(answer) == (401, "missing_credential")
+    assert (await closed.submit(headers=GRACE)).status_code == 202
+
+
+async def test_a_problem_may_be_closed_from_its_first_moment(door: Door) -> None:
+    files = [("files", ("task.yml", b"")), ("files", ("x.py", b""))]
+    parts = {"slug": "secret", "visibility": "closed"}
+    answer = await door.http.post("/v1/problems", data=parts, files=files, headers=ADA)
+    assert answer.status_code == 422
+    files = [("files", (name, data)) for name, data in FILES.items()]
+    answer = await door.http.post("/v1/problems", data=parts, files=files, headers=ADA)
+    assert (answer.status_code, answer.json()["number"]) == (201, 1)
+    changed = door.log.since(0)[-1].fact
+    assert isinstance(changed, LeaderboardChanged)
+    assert changed.visibility == "closed"
+    assert code(await door.submit(headers=GRACE, problem="secret")) == (403, "no_access")
+
+
+async def test_after_the_deadline_nothing_is_taken_in(door: Door) -> None:
+    ends_at = (now() - timedelta(seconds=1)).isoformat()
+    assert (await door.admin("PUT", BOARD, deadline_at=ends_at, reason="r")).status_code == 200
+    answer = await door.submit()
+    assert code(answer) == (403, "deadline_passed")
+    assert ends_at[:19] in answer.json()["detail"]
+    later = (now() + timedelta(hours=1)).isoformat()
+    await door.said(await door.admin("PUT", BOARD, deadline_at=later, reason="r"))
+    assert (await door.submit()).status_code == 202
+    await door.said(await door.admin("PUT", BOARD, deadline_at=None, reason="r"))
+    same = await door.admin("PUT", BOARD, deadline_at=None, reason="r")
+    assert same.json()["event"] is None
+    assert code(await door.admin("PUT", BOARD, reason="r")) == (422, "invalid_request")
+
+
+async def test_an_archived_leaderboard_takes_nothing_in(door: Door) -> None:
+    await door.said(await door.admin("POST", f"{BOARD}/archive", reason="old"))
+    assert code(await door.submit()) == (403, "deadline_passed")
+    assert code(await door.admin("POST", "leaderboards/nope/archive", reason="r"))[0] == 404
+
+
+async def test_what_is_withdrawn_is_cancelled_first(door: Door) -> None:
+    number = await door.number()
+    path = f"/v1/submissions/{number}"
+    assert code(await door.http.delete(path, headers=GRACE)) == (403, "not_yours")
+    answer = await door.http.delete(path, headers=ADA)
+    assert (answer.status_code, answer.json()["event"]) == (200, "SubmissionWithdrawn")
+    cancelled, withdrawn = (one.fact for one in door.log.since(0)[-2:])
+    assert isinstance(cancelled, SubmissionCancelRequested)
+    assert isinstance(withdrawn, SubmissionWithdrawn)
+    again = await door.http.delete(path, headers=ADA)
+    assert (again.status_code, again.json()["event"]) == (200, None)
+
+
+async def test_what_is_held_is_not_withdrawn(door: Door) -> None:
+    number = await door.number()
+    await door.admin("POST", f"submissions/{number}/hold", rule="x", reason="r")
+    said = len(door.log.since(0))
+    answer = await door.http.delete(f"/v1/submissions/{number}", headers=ADA)
+    assert code(answer) == (409, "under_review")
+    assert len(door.log.since(0)) == said
+
+
+async def test_an_operator_withdraws_anybodys(door: Door) -> None:
+    number = await door.number()
+    await door.finish(number)
+    body = {"reason": "asked for by mail"}
+    answer = await door.http.request(
+        "DELETE", f"/v1/submissions/{number}", json=body, headers=OPERATOR
+    )
+    fact = await door.said(answer)
+    assert isinstance(fact, SubmissionWithdrawn)
+    assert fact.reason == "asked for by mail"

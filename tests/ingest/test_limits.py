@@ -1,0 +1,67 @@
+"""How often somebody may ask, and what every answer carries."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from ingest.http.limits import RateLimits, Rates, RequestIds
+from tests.ingest.door import nobodys_gate
+
+TOKEN = {"Authorization": "Bearer wb_unknown"}
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    """A service that an address may ask five times a minute."""
+    app = FastAPI()
+    app.add_middleware(RateLimits, gate=nobodys_gate(), rates=Rates("5/minute", "5/minute"))
+    app.add_middleware(RequestIds)
+
+    @app.get("/{path:path}")
+    async def answer(path: str) -> str:
+        return path
+
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://door") as client:
+        yield client
+
+
+async def test_who_asks_too_often_is_told_when_to_come_again(http: httpx.AsyncClient) -> None:
+    for _ in range(5):
+        assert (await http.get("/v1/problems")).status_code == 200
+    answer = await http.get("/v1/problems")
+    assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
+    assert 1 <= int(answer.headers["retry-after"]) <= 60
+    assert answer.headers["ratelimit-limit"] == "5"
+    assert answer.headers["ratelimit-remaining"] == "0"
+    assert answer.headers["x-request-id"] == answer.json()["request_id"]
+
+
+async def test_an_unknown_token_buys_nothing(http: httpx.AsyncClient) -> None:
+    for number in range(5):
+        await http.get("/v1/problems", headers={"Authorization": f"Bearer wb_{number}"})
+    assert (await http.get("/v1/problems", headers=TOKEN)).status_code == 429
+
+
+@pytest.mark.parametrize(
+    "path", ["/user/submissions/7", "/v1/submissions/7", "//user/submissions/7"]
+)
+async def test_who_polls_once_in_two_seconds_is_never_refused(
+    http: httpx.AsyncClient, path: str
+) -> None:
+    for _ in range(6):
+        await http.get("/v1/problems")
+    for _ in range(30):
+        assert (await http.get(f"http://door{path}")).status_code == 200
+
+
+async def test_health_is_asked_as_often_as_one_likes(http: httpx.AsyncClient) -> None:
+    for _ in range(10):
+        assert (await http.get("/health")).status_code == 200
+
+
+async def test_every_answer_has_a_name(http: httpx.AsyncClient) -> None:
+    ids = {(await http.get("/v1/problems")).headers["x-request-id"] for _ in range(3)}
+    assert len(ids) == 3
