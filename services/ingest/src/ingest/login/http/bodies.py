@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ingest.http.bodies import PRINTABLE, Body
 from ingest.login.domain import DEVICE_SCOPES, PROVIDERS
 from shared.errors import Refused
+from shared.events import SCOPES
 
 BYTES_MAX = 8 * 1024
 FORM = "application/x-www-form-urlencoded"
@@ -145,7 +146,12 @@ class DeviceAnswered(BaseModel):
 
 def two_ways(kind: type[Grants]) -> dict[str, Any]:
     """A request's body as OpenAPI describes it: the same fields as JSON and as a form."""
-    schema = {"schema": kind.model_json_schema()}
+    described = kind.model_json_schema()
+    if "scope" in described["properties"]:
+        one = f"({'|'.join(SCOPES)})"
+        # For readers of the document alone: what is no scope gets a sentence that lists them all.
+        described["properties"]["scope"]["pattern"] = f"^({one}( {one})*)?$"
+    schema = {"schema": described}
     return {"requestBody": {"required": True, "content": {FORM: schema, JSON: schema}}}
 
 
