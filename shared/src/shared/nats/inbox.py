@@ -17,15 +17,7 @@ from shared.errors import Failed
 from shared.event_log import Recorded
 from shared.events import DeadLetterRedriven
 from shared.nats.pull import POLL_S, Pace, Pull, attempt, stream_sequence
-from shared.nats.requests import (
-    ATTEMPT_S_MAX,
-    NO_CONSUMER,
-    Denied,
-    ask,
-    find,
-    patiently,
-    request,
-)
+from shared.nats.requests import ATTEMPT_S_MAX, NO_CONSUMER, Denied, ask, find, patiently, request
 from shared.nats.streams import SECOND_NS, Settings, state
 from shared.wire import UnknownEvent, decode
 
