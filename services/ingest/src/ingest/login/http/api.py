@@ -46,7 +46,7 @@ def _cli_ids(router: APIRouter, logins: Logins, gate: Gate) -> None:
     async def init(request: Request, response: Response) -> bodies.Init:
         """A new CLI id, which waits ten minutes for a participant to link it."""
         provider = request.query_params.get("provider", "")
-        logins.asked.take(f"init {whence(request)}")
+        logins.asked.take(whence(request))
         if provider not in PROVIDERS:
             known = " or ".join(PROVIDERS)
             raise Refused("unknown_provider", f"provider is {provider[:32]!r}: expected {known}")
@@ -82,7 +82,7 @@ def _devices(router: APIRouter, logins: Logins) -> None:
     @router.post("/v1/auth/device", openapi_extra=bodies.two_ways(bodies.DeviceAsk))
     async def begin(request: Request, response: Response) -> bodies.DeviceBegun:
         """A code that a device shows, and one by which it asks for its token (RFC 8628, 3.1)."""
-        logins.asked.take(f"device {whence(request)}")
+        logins.begun.take(f"device {whence(request)}")
         body = await bodies.said(request, bodies.DeviceAsk)
         begun = await logins.devices.begin(body.client_id, body.scope, whence(request))
         page, code = f"{logins.public_url}/device", shown_code(begun.user_code)

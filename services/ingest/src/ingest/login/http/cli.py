@@ -47,7 +47,7 @@ def cli(router: APIRouter, web: Web) -> None:
     @router.get("/auth/cli/{provider}")
     async def arrive(request: Request, provider: str, code: str = "", state: str = "") -> Response:
         """Who came back; ask whether they started this."""
-        web.logins.asked.take(f"cli {whence(request)}")
+        web.logins.begun.take(f"cli {whence(request)}")
         packed = unpacked(state)
         stranger = await web.logins.journeys.vouched(provider, code)
         account = await web.logins.arrivals.by_stranger(provider, stranger)

@@ -179,7 +179,7 @@ async def leave(
 
     Errors: Refused; Failed.
     """
-    web.logins.asked.take(f"leave {whence(request)}")
+    web.logins.begun.take(f"leave {whence(request)}")
     account = session.caller.id if session else None
     left = await web.logins.journeys.leave(provider, next_path, account)
     return web.go(left.address, (STATE_COOKIE, left.cookie, STATE_S))

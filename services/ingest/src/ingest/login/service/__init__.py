@@ -14,7 +14,10 @@ from ingest.service.tries import Tries
 
 @dataclass(frozen=True)
 class Logins:
-    """All ways in; `public_url` is where people find us, `asked` limits who asks for a login."""
+    """All ways in; `public_url` is where people find us.
+
+    `asked` limits CLI ids and `begun` other logins, by the address that asks.
+    """
 
     public_url: str
     cli_ids: CliIds
@@ -25,3 +28,4 @@ class Logins:
     tokens: Tokens
     people: People
     asked: Tries
+    begun: Tries

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ingest.domain.accounts import NAME, Open, check_name
 from ingest.login.domain import NAME_LENGTH_MAX, check_password, free_names
-from ingest.login.ports import Hashes, Newcomers, Password, Passwords, Stranger
+from ingest.login.ports import Hashes, Newcomers, Passwords, Stranger
 from ingest.service.people import People
 from ingest.service.ports import Identity
 from ingest.service.tries import Tries
@@ -54,11 +54,13 @@ class Arrivals:
         """The account of a name, by its password. Errors: Refused; Failed."""
         self.limits.per_address.take(address)
         self.limits.per_name.take(name[:NAME_LENGTH_MAX])
-        kept = await self.store.find(name) if NAME.match(name) else None
+        is_name = NAME.match(name) is not None
+        kept = await self.store.find(name) if is_name else None
+        # Who unlinked their web identity comes by its password no longer. All of this is done for
+        # names that nobody has too, so that how long it takes tells nothing.
+        linked = await self.people.account_of_identity(WEB, name) if is_name else None
         is_right = await self.hashes.matches(kept and kept.hash, password)
-        # Who unlinked their web identity comes by its password no longer.
-        is_linked = await self._is_linked(name, kept)
-        if kept is None or not (is_right and is_linked):
+        if kept is None or not is_right or linked != kept.account:
             what = "this name and this password do not belong together"
             raise Refused("invalid_credential", what)
         self.limits.per_name.forgive(name)
@@ -89,11 +91,6 @@ class Arrivals:
     async def link(self, account: str, provider: str, stranger: Stranger) -> None:
         """Let who is vouched for be this participant too. Errors: Refused `identity_taken`."""
         await self.people.link(account, provider, stranger.subject, f"account:{account}")
-
-    async def _is_linked(self, name: str, kept: Password | None) -> bool:
-        if kept is None:
-            return False
-        return await self.people.account_of_identity(WEB, name) == kept.account
 
     async def _opened(self, provider: str, stranger: Stranger) -> str:
         for name in free_names(stranger.login):

@@ -1,0 +1,90 @@
+"""The page of one's own account: tokens, and the ways to log in."""
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from shared.events import TokenRevoked
+from tests.ingest.logins import PASSWORD, Doorway, opened, registered, send
+
+pytestmark = pytest.mark.server
+
+Fields = dict[str, str | list[str]]
+
+
+@pytest.fixture
+async def doorway(postgres_dsn: str) -> AsyncIterator[Doorway]:
+    """The ways in, with nobody known."""
+    async with opened(postgres_dsn) as found:
+        yield found
+
+
+@pytest.fixture
+async def browser(doorway: Doorway) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser that was never here."""
+    async with doorway.browser() as opened_browser:
+        yield opened_browser
+
+
+async def test_a_token_is_shown_once_listed_and_revoked(
+    doorway: Doorway, browser: httpx.AsyncClient
+) -> None:
+    await registered(browser)
+    fields: Fields = {"name": "my <laptop>", "scope": ["submit", "read:own"], "days": "30"}
+    page = await send(browser, "/account", "/account/tokens", **fields)
+    assert page.status_code == 200
+    found = re.search(r">(wb_[A-Za-z0-9_-]{43})<", page.text)
+    assert found
+    token = doorway.logins.tokens.known(found[1])
+    assert token is not None
+    assert (token.kind, token.scopes) == ("api", ("submit", "read:own"))
+    assert "my &lt;laptop&gt;" in page.text
+    overview = (await browser.get("/account")).text
+    assert found[1] not in overview
+    assert found[1][:10] in overview
+    answer = await send(browser, "/account", f"/account/tokens/{token.number}/revoke")
+    assert answer.status_code == 303
+    assert doorway.logins.tokens.known(found[1]) is None
+    assert isinstance(doorway.said("TokenRevoked")[0], TokenRevoked)
+
+
+async def test_a_token_that_makes_no_sense_is_refused(browser: httpx.AsyncClient) -> None:
+    await registered(browser)
+    right: Fields = {"name": "laptop", "scope": ["submit"], "days": "30"}
+    wrongs: list[Fields] = [
+        {"name": ""},
+        {"name": "a\nb"},
+        {"scope": []},
+        {"scope": ["admin"]},
+        {"days": "4000"},
+        {"days": "x"},
+    ]
+    for wrong in wrongs:
+        answer = await send(browser, "/account", "/account/tokens", **(right | wrong))
+        assert answer.status_code in (403, 422), wrong
+        assert 'role="alert"' in answer.text
+
+
+async def test_nobody_revokes_anothers_token(doorway: Doorway, browser: httpx.AsyncClient) -> None:
+    header = await doorway.token("grace")
+    token = doorway.logins.tokens.known(header["Authorization"].removeprefix("Bearer "))
+    assert token is not None
+    await registered(browser)
+    answer = await send(browser, "/account", f"/account/tokens/{token.number}/revoke")
+    assert answer.status_code == 404
+    assert not doorway.said("TokenRevoked")
+
+
+async def test_the_only_way_to_log_in_stays(doorway: Doorway, browser: httpx.AsyncClient) -> None:
+    await registered(browser)
+    account = (await doorway.logins.people.account("ada")) or ""
+    (identity,) = await doorway.logins.people.identities(account)
+    path = f"/account/identities/{identity.id}/unlink"
+    assert (await send(browser, "/account", path)).status_code == 409
+    await doorway.logins.people.link(account, "github", "42", f"account:{account}")
+    assert (await send(browser, "/account", path)).status_code == 303
+    async with doorway.browser() as other:
+        answer = await send(other, "/login", "/login", name="ada", password=PASSWORD)
+        assert answer.status_code == 401
