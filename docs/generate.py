@@ -1,13 +1,17 @@
-"""Writes the generated pages: `python -m docs.generate`; with `--check` it only compares."""
+"""Writes what is generated: `python -m docs.generate`; with `--check` it only compares."""
 
 import inspect
+import json
 import sys
 from datetime import datetime
 from pathlib import Path
 from types import GenericAlias, UnionType
+from typing import Any, cast
 
 import msgspec
 
+from ranker.http import application
+from ranker.http.audit import audit
 from shared.events import (
     CATALOGUE,
     Artefact,
@@ -21,6 +25,28 @@ from shared.events import (
 )
 
 PAGE = Path(__file__).parent / "events.md"
+# What ingest's OpenAPI document says of the reads that it passes on, for it cannot import them.
+READS = PAGE.parent.parent / "services/ingest/src/ingest/http/reads.json"
+EXAMPLES: dict[str, object] = {
+    "slug": "identity",
+    "problem": "identity",
+    "gpu": "H100",
+    "number": 1207,
+    "a": 1207,
+    "b": 1215,
+    "participant": "ada",
+    "limit": 20,
+    "wait_s": 25,
+    "state": "active",
+}
+TEXT: dict[str, Any] = {"schema": {"type": "string"}}
+BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+# What some reads answer beside JSON.
+MEDIA: dict[str, dict[str, Any]] = {
+    "/v1/submissions/{number}/events": {"text/event-stream": TEXT},
+    "/v1/submissions/{number}/files/{name}": {"application/octet-stream": BYTES, "*/*": BYTES},
+    "/v1/problems/{slug}/files/{name}": {"text/plain": TEXT},
+}
 HEAD = """# Events
 
 Generated from `shared/src/shared/events/` by `make docs`; a test fails when this page is stale.
@@ -103,15 +129,47 @@ def page() -> str:
     return "".join(parts)
 
 
+def reads() -> str:
+    """The OpenAPI of the read side's public routes as it should be."""
+    nothing = cast("Any", None)
+    app = application(nothing, nothing, nothing, nothing, nothing)
+    audit(app, nothing, None)
+    paths = {path: said for path, said in app.openapi()["paths"].items() if path.startswith("/v1/")}
+    for path, said in paths.items():
+        operation = said["get"]
+        operation["operationId"] = f"read_{operation['operationId']}"
+        # Every refusal has one shape, which ingest's document tells for all routes.
+        operation["responses"].pop("422", None)
+        operation["responses"]["200"]["content"] |= MEDIA.get(path, {})
+        for parameter in operation.get("parameters", ()):
+            _parameter(parameter)
+    return json.dumps({"paths": paths}, indent=1, sort_keys=True) + "\n"
+
+
+def _parameter(parameter: dict[str, Any]) -> None:
+    """Give a parameter its example, and let what may be left out be no null."""
+    if parameter["name"] in EXAMPLES:
+        parameter["example"] = EXAMPLES[parameter["name"]]
+    kinds = parameter["schema"].pop("anyOf", [])
+    for kind in kinds:
+        if kind["type"] != "null":
+            parameter["schema"] |= kind
+
+
 def main() -> int:
-    """Write the page, or with `--check` say whether it is stale; the exit code."""
-    if "--check" in sys.argv[1:]:
-        is_fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == page()
-        print("fresh" if is_fresh else "docs/events.md is stale: run `make docs`")
-        return 0 if is_fresh else 1
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"wrote {PAGE.name}")
-    return 0
+    """Write what is stale, or with `--check` say what is; the exit code."""
+    stale = [
+        (path, text)
+        for path, text in ((PAGE, page()), (READS, reads()))
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    for path, text in stale:
+        if "--check" in sys.argv[1:]:
+            print(f"{path.name} is stale: run `make docs`")
+        else:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {path.name}")
+    return 1 if stale and "--check" in sys.argv[1:] else 0
 
 
 if __name__ == "__main__":

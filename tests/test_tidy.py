@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from docs.generate import READS, reads
 from docs.generate import page as events_page
 
 from shared.events import CATALOGUE
@@ -226,6 +227,10 @@ def test_the_links_of_every_page_resolve() -> None:
 def test_the_page_of_events_is_fresh() -> None:
     page = ROOT / "docs/events.md"
     assert page.read_text(encoding="utf-8") == events_page(), "run `make docs`"
+
+
+def test_the_document_of_the_reads_is_fresh() -> None:
+    assert READS.read_text(encoding="utf-8") == reads(), "run `make docs`"
 
 
 def test_every_event_has_an_aggregate_and_a_publisher() -> None:

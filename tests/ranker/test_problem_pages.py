@@ -121,7 +121,12 @@ async def test_what_is_not_over_is_pending(reads: Reads) -> None:
 
 async def test_a_gpu_types_queue_is_told_to_anybody(reads: Reads) -> None:
     reads.live.queues["CPU"] = {"run_s": {"p50": 1.0, "p90": 2.0}, "jobs": []}
-    found = (await reads.http.get("/v1/queue/cpu", headers=as_(None))).json()
+
+    async def told() -> Any:
+        answer = await reads.http.get("/v1/queue/cpu", headers=as_(None))
+        return answer.json() if answer.status_code == 200 else None
+
+    found = await eventually(told, within_s=10)
     assert (found["gpu"], found["state"], found["position"]) == ("CPU", "no_agent", 1)
     assert found["run_s"] == {"p50": 1.0, "p90": 2.0}
     assert (await reads.http.get("/v1/queue/nothing")).status_code == 404

@@ -5,9 +5,9 @@ import contextlib
 import logging
 import math
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import aclosing
 from typing import Any
 
+import anyio
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 DRAIN_S = 10
 # Whoever takes no piece of a live answer for so long is let go, and may come back.
 SLOW_S_MAX = 30.0
+CLOSE_S_MAX = 5.0
 # Where a request finds the event that says that its process is to end.
 STOPPING = "warpboard.stopping"
 STATUS = {
@@ -127,6 +128,7 @@ class Live(StreamingResponse):
         self.pieces = pieces
         self.slow_s_max = slow_s_max
         self.stopping = asyncio.Event()
+        self.coming: asyncio.Future[bytes | None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer; Source: the ASGI specification."""
@@ -139,28 +141,35 @@ class Live(StreamingResponse):
         await send(start | {"headers": self.raw_headers})
         ended = asyncio.create_task(self.stopping.wait())
         try:
-            async with aclosing(self.pieces):
-                while (piece := await self._next(ended)) is not None:
-                    body = {"type": "http.response.body", "body": piece, "more_body": True}
-                    async with asyncio.timeout(self.slow_s_max):
-                        await send(body)
+            while (piece := await self._next(ended)) is not None:
+                body = {"type": "http.response.body", "body": piece, "more_body": True}
+                async with asyncio.timeout(self.slow_s_max):
+                    await send(body)
         except TimeoutError:
             log.info("a reader took nothing for %.0f s and is let go", self.slow_s_max)
             return
         finally:
             ended.cancel()
+            await self._close()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _next(self, ended: "asyncio.Task[Any]") -> bytes | None:
         """The next piece; None if there is none, or the process is to end."""
-        coming = asyncio.ensure_future(anext(self.pieces, None))
-        try:
-            await asyncio.wait({coming, ended}, return_when=asyncio.FIRST_COMPLETED)
-            return coming.result() if coming.done() else None
-        finally:
-            if not coming.done():
-                coming.cancel()
-                await asyncio.gather(coming, return_exceptions=True)
+        self.coming = asyncio.ensure_future(anext(self.pieces, None))
+        await asyncio.wait({self.coming, ended}, return_when=asyncio.FIRST_COMPLETED)
+        return self.coming.result() if self.coming.done() else None
+
+    async def _close(self) -> None:
+        """Close the source of the pieces, for which a reader who is gone does not wait.
+
+        Who is cancelled here is cancelled again at each await; what the source itself has to close
+        must not be.
+        """
+        with anyio.CancelScope(shield=True):
+            if self.coming is not None and not self.coming.done():
+                self.coming.cancel()
+                await asyncio.wait({self.coming}, timeout=CLOSE_S_MAX)
+            await self.pieces.aclose()
 
 
 def _answer(

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from ingest.http.document import describe
 from ingest.http.who import Gate
 from ingest.service.ports import Reads
 from shared.errors import Failed, Refused
@@ -81,16 +82,17 @@ async def _until_gone(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, Non
 
 
 def reads(app: FastAPI, reader: Reads, gate: Gate) -> None:
-    """Every GET under /v1 that is nobody else's."""
+    """Every GET under /v1 that is nobody else's; reads.json says in the document what there is."""
+    describe(app)
     slots, streams = asyncio.Semaphore(DOWNLOADS_MAX), Streams(reader)
 
-    @app.get("/v1/submissions/{number}/files/{name}")
+    @app.get("/v1/submissions/{number}/files/{name}", include_in_schema=False)
     async def download(number: int, name: str, request: Request) -> Response:
         """A file of a submission's newest run: its log, its samples, an artefact."""
         path = f"/v1/submissions/{number}/files/{_passable(name)}"
         return PassedOn(reader, path, (await gate.caller(request)).reader, slots)
 
-    @app.get("/v1/submissions/{number}/events")
+    @app.get("/v1/submissions/{number}/events", include_in_schema=False)
     async def events(number: int, request: Request) -> Response:
         """The history of a submission, live as server-sent events, or as a JSON array."""
         who, path = (await gate.caller(request)).reader, f"/v1/submissions/{number}/events"
@@ -100,7 +102,7 @@ def reads(app: FastAPI, reader: Reads, gate: Gate) -> None:
             return Response(answer.body, answer.status, answer.headers)
         return Followed(streams, request, path, who)
 
-    @app.get("/v1/{path:path}")
+    @app.get("/v1/{path:path}", include_in_schema=False)
     async def read(path: str, request: Request) -> Response:
         """Every read: answered by ranker."""
         who, url = (await gate.caller(request)).reader, f"/v1/{_passable(path)}"

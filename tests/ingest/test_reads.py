@@ -1,0 +1,142 @@
+"""Reads pass through the public door, which says who asks; streams come as they come."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
+
+from ingest.http.reads import reads
+from ingest.ranker_http import Ranker
+from shared.http import install
+from shared.reader import HEADER, Reader, decode, encode
+from shared.testing import eventually
+from tests.ingest.door import nobodys_gate
+from tests.ranker.streaming import Heard, listen, served
+
+EVENT = b'id: 5\nevent: RunStarted\ndata: {"id":5}\n\n'
+
+
+class Behind:
+    """A read side that says what it was asked, with one stream that goes on until it is let go."""
+
+    def __init__(self) -> None:
+        self.app = FastAPI()
+        self.heard: list[Request] = []
+        self.letting_go = asyncio.Event()
+        self.open = 0
+        self.app.get("/v1/submissions/{number}/events")(self.events)
+        self.app.get("/v1/{path:path}")(self.read)
+
+    async def read(self, path: str, request: Request) -> Response:
+        """What any read answers."""
+        self.heard.append(request)
+        headers = {"ETag": '"7.x"', "Warpboard-Projection-Lag": "0.000", "Set-Cookie": "a=b"}
+        status = 304 if request.headers.get("if-none-match") == '"7.x"' else 200
+        return Response(path, status, headers, "application/json")
+
+    async def events(self, number: int, request: Request) -> Response:
+        """One event, then nothing until it is let go."""
+        if "json" in request.headers["accept"]:
+            return await self.read(str(number), request)
+        self.heard.append(request)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            self.open += 1
+            try:
+                yield EVENT
+                await self.letting_go.wait()
+                yield b"event: end\ndata: {}\n\n"
+            finally:
+                self.open -= 1
+
+        return StreamingResponse(pieces(), media_type="text/event-stream")
+
+
+@pytest.fixture
+def behind() -> Behind:
+    return Behind()
+
+
+@pytest.fixture
+async def door(behind: Behind) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    app = FastAPI()
+    install(app)
+    async with served(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
+        reads(app, Ranker(client), nobodys_gate())
+        try:
+            async with served(app) as found:
+                yield found
+        finally:
+            behind.letting_go.set()
+
+
+Door = tuple[str, asyncio.Event]
+
+
+async def test_no_client_says_itself_who_it_is(door: Door, behind: Behind) -> None:
+    forged = {HEADER: encode(Reader(account="root", is_staff=True))}
+    async with httpx.AsyncClient(base_url=door[0], headers=forged) as http:
+        for path in ("problems", "submissions/7", "submissions/7/events?after=1"):
+            accept = {"Accept": "application/json"}
+            async with http.stream("GET", f"/v1/{path}", headers=accept) as answer:
+                assert answer.status_code == 200
+    assert [decode(one.headers[HEADER]) for one in behind.heard] == [Reader()] * 3
+
+
+async def test_what_is_known_of_an_answer_passes_both_ways(door: Door, behind: Behind) -> None:
+    async with httpx.AsyncClient(base_url=door[0]) as http:
+        first = await http.get("/v1/problems?limit=3")
+        again = await http.get("/v1/problems", headers={"If-None-Match": first.headers["etag"]})
+    assert behind.heard[0].url.query == "limit=3"
+    assert first.headers["warpboard-projection-lag"] == "0.000"
+    assert "set-cookie" not in first.headers
+    assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_a_stream_is_told_at_once_and_its_place_is_passed_on(
+    door: Door, behind: Behind
+) -> None:
+    heard = Heard(places=[3])
+    async with httpx.AsyncClient() as http:
+        url = f"{door[0]}/v1/submissions/7/events"
+        listening = asyncio.create_task(listen(http, url, heard))
+        await eventually(lambda: heard.last == 5, within_s=5)
+        behind.letting_go.set()
+        await asyncio.wait_for(listening, 5)
+    assert heard.is_end
+    assert behind.heard[0].headers["last-event-id"] == "3"
+
+
+async def test_who_goes_away_is_let_go_behind_too(door: Door, behind: Behind) -> None:
+    async with httpx.AsyncClient() as http:
+        await listen(http, f"{door[0]}/v1/submissions/7/events", Heard(), len(EVENT))
+    await eventually(lambda: not behind.open, within_s=10)
+
+
+async def test_the_doors_end_ends_its_streams_at_once(door: Door) -> None:
+    url, stopping = door
+    heard = Heard()
+    async with httpx.AsyncClient() as http:
+        listening = asyncio.create_task(listen(http, f"{url}/v1/submissions/7/events", heard))
+        await eventually(lambda: heard.last == 5, within_s=5)
+        stopping.set()
+        await asyncio.wait_for(listening, 5)
+    assert not heard.is_end
+
+
+async def test_the_document_tells_of_every_read_and_the_shape_of_errors(door: Door) -> None:
+    async with httpx.AsyncClient(base_url=door[0]) as http:
+        document = (await http.get("/openapi.json")).json()
+    paths = document["paths"]
+    assert {"/v1/problems", "/v1/submissions/{number}/events", "/v1/compare"} <= set(paths)
+    assert "/v1/{path}" not in paths
+    operations = [operation for said in paths.values() for operation in said.values()]
+    assert all("422" not in one["responses"] for one in operations)
+    assert all(one["responses"]["default"]["content"] for one in operations)
+    assert len({one["operationId"] for one in operations}) == len(operations)
+    number = paths["/v1/submissions/{number}"]["get"]["parameters"][0]
+    assert (number["name"], number["example"]) == ("number", 1207)
+    assert "Error" in document["components"]["schemas"]
