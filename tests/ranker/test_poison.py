@@ -36,6 +36,7 @@ class Poisoned:
     news: News
     task: asyncio.Task[None]
     http: httpx.AsyncClient
+    writer: ReadModels
 
     async def put(self, envelope: Envelope) -> int:
         """Store it; the projection stands before it."""
@@ -64,14 +65,14 @@ async def poisoned(postgres_dsn: str) -> AsyncIterator[Poisoned]:
         await connect(migrated(postgres_dsn), SCHEMA) as writing,
         await connect(postgres_dsn, SCHEMA) as reading,
         pool(postgres_dsn, 1, 2, SCHEMA) as connections,
-        running(ranker_of(log, ReadModels(writing), news)) as task,
+        running(ranker_of(log, writer := ReadModels(writing), news)) as task,
     ):
         app = application(Reader(connections), news, Live(), log.last, MemoryBlobs())
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(
             transport=transport, base_url="http://ranker", headers=STAFF
         ) as http:
-            yield Poisoned(log, ReadModels(reading), news, task, http)
+            yield Poisoned(log, ReadModels(reading), news, task, http, writer)
 
 
 def fresh(fact: events.Fact, agg: str) -> Envelope:
@@ -143,6 +144,7 @@ async def test_tables_that_are_switched_in_let_the_projection_look_again(
     await say(poisoned.log, *Life("s1").facts()[0])
     await eventually(lambda: is_folded(poisoned.log, poisoned.models), within_s=10)
     await poisoned.models.connection.execute(b"update submission set timeline = '[[1]]'")
+    poisoned.writer.remembered.forget()
     await say(poisoned.log, *Life("s1").facts()[1])
     await eventually(lambda: poisoned.news.parked is not None, within_s=10)
     assert (await replayed(postgres_dsn, poisoned.log, SCHEMA, switch=True)).is_switched

@@ -13,16 +13,15 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from ranker.domain.batch import Needs, Rows, Told, needs
-from ranker.domain.conclusion import Verdict
 from ranker.domain.fold import fold
 from ranker.domain.outcomes import apply
 from ranker.domain.rejudging import Ranks, diff
+from ranker.domain.remembered import Remembered
 from ranker.domain.rows import Item, Run, Submission
 from ranker.service import Board, Change, Due, Unfoldable, Waiting
 from ranker.service.top import RANKED_MAX, top
 from shared.clock import now
 from shared.errors import Failed, Refused
-from shared.events import CaseResult
 from shared.postgres import Fenced, connect, statements
 
 Row = dict[str, Any]
@@ -49,6 +48,8 @@ class ReadModels:
         self.connection = connection
         self.sql = statements("ranker", "project.sql")
         self.reads = statements("ranker", "read.sql")
+        self.remembered = Remembered()
+        self.table: int | None = None
 
     async def checkpoint(self) -> int:
         """The last sequence that is folded in."""
@@ -63,17 +64,37 @@ class ReadModels:
     async def write(self, after: int, batch: Sequence[Told]) -> Change:
         """Fold a batch in, all or nothing; see the port. Errors: Fenced; Unfoldable."""
         first, last = batch[0].event.seq, batch[-1].event.seq
-        with _unfoldable(first):
-            async with self.connection.pipeline(), self.connection.transaction():
-                claimed = await self._claim(after, last)
-                loading = await self._load(needs(batch))
-                if await claimed.fetchone() is None:
-                    raise Fenced(PROJECTION, after)
-                rows = fold(await _loaded(loading), batch)
-                await self._keep(rows)
-                ranked = await self._rank(rows)
-            found = [Board(*row) for cursor in ranked for row in await cursor.fetchall()]
+        try:
+            with _unfoldable(first):
+                async with self.connection.pipeline(), self.connection.transaction():
+                    rows = fold(await self._claimed(after, last, batch), batch)
+                    await self._keep(rows)
+                    ranked = await self._rank(rows)
+                found = [Board(*row) for cursor in ranked for row in await cursor.fetchall()]
+        except BaseException:
+            self.remembered.forget()
+            raise
+        self.remembered.keep(rows, last)
         return Change(frozenset(found), rows.is_end_due, rows.is_draft_due)
+
+    async def _claimed(self, after: int, last: int, batch: Sequence[Told]) -> Rows:
+        """Move the checkpoint, first of all, and have the rows that a batch needs. Errors: Fenced.
+
+        What is remembered counts while nobody but this wrote the tables, and they are the same.
+        """
+        if after != self.remembered.seq:
+            self.remembered.forget()
+        wanted = needs(batch)
+        rows = self.remembered.recall(wanted)
+        claimed = await self._claim(after, last)
+        loading = await self._load(wanted)
+        moved = await claimed.fetchone()
+        if moved is None:
+            raise Fenced(PROJECTION, after)
+        if self.table != moved[0]:
+            self.table, rows = moved[0], Rows()
+            loading = await self._load(needs(batch))
+        return await _loaded(loading, rows)
 
     async def park(self, seq: int, reason: str) -> None:
         """Keep the event at which the projection stopped."""
@@ -91,13 +112,13 @@ class ReadModels:
     async def undecided(self, limit: int) -> list[Waiting]:
         """The submissions that wait for a decision, oldest first."""
         rows = await self._rows(self.sql["undecided"], {"limit": limit})
-        return [_waiting(row, row["id"]) for row in rows]
+        return [Waiting.of(row, row["id"]) for row in rows]
 
     async def undecided_items(self, limit: int) -> list[Waiting]:
         """The places in rejudges that wait for a decision."""
         rows = await self._rows(self.sql["undecided_items"], {"limit": limit})
         return [
-            _waiting(row, row["submission"])._replace(
+            Waiting.of(row, row["submission"])._replace(
                 rejudge=row["rejudge"],
                 given_up=row["why"] if row["state"] == "given_up" else None,
             )
@@ -114,7 +135,8 @@ class ReadModels:
         said: Row = {}
         async with self.connection.transaction(force_rollback=True):
             wanted = Needs(rejudges={due.id}, applied={due.id})
-            rows = apply(await _loaded(await self._load(wanted)), due.id, (due.version, at))
+            loaded = await _loaded(await self._load(wanted), Rows())
+            rows = apply(loaded, due.id, (due.version, at))
             items = await self._items(due, rows)
             gpus = {item["gpu"] for item in items}
             before = {gpu: await self._ranks(due, due.from_number, gpu, at) for gpu in gpus}
@@ -132,7 +154,7 @@ class ReadModels:
             return seq, await self.rows("standings"), await self.rows("outcomes")
 
     async def _claim(self, after: int, last: int) -> Cursor:
-        """Move the checkpoint, first of all; where no row comes back another one moved it."""
+        """Move the checkpoint; which table it is in, or no row where another one moved it."""
         values = {"name": PROJECTION, "after": after, "last": last}
         return await self.connection.execute(self.sql["claim"].encode(), values)
 
@@ -219,45 +241,18 @@ def _unfoldable(seq: int) -> Iterator[None]:
         raise Unfoldable(seq, f"{type(error).__name__}: {reason}") from error
 
 
-async def _loaded(loading: Sequence[Cursor]) -> Rows:
-    """The rows that were asked for."""
-    rows = Rows()
+async def _loaded(loading: Sequence[Cursor], rows: Rows) -> Rows:
+    """The rows that were asked for, beside those at hand."""
     if loading:
         submissions, runs, items = [await cursor.fetchall() for cursor in loading]
         rows.add(_decoded(submissions, Submission), _decoded(items, Item))
-        rows.runs = {run.id: run for run in _decoded(runs, Run)}
+        rows.runs |= {run.id: run for run in _decoded(runs, Run)}
     return rows
 
 
 def _decoded(found: Iterable[Sequence[str]], kind: type[Kept]) -> list[Kept]:
     decode = msgspec.json.Decoder(kind).decode
     return [decode(text) for (text,) in found]
-
-
-def _waiting(row: Row, submission: str) -> Waiting:
-    verdict = Verdict(
-        mode=row["mode"],
-        job=row["job"],
-        run=row["run"],
-        verdict=row["verdict"],
-        stage=row["stage"],
-        reason=row["reason"],
-        cases=msgspec.convert(row["cases"], list[CaseResult]),
-        ranking_by=row["ranking_by"],
-        level=row["level"] or "",
-        tier=row["tier"] or "",
-        sigma_run=row["sigma_run"],
-        tie_us=row["tie_us"],
-    )
-    return Waiting(
-        submission=submission,
-        version=row["version"],
-        verdict=verdict,
-        agent=row["agent"],
-        token=row["token"],
-        ended_seq=row["ended_seq"],
-        sign_key=row["sign_key"],
-    )
 
 
 @asynccontextmanager

@@ -48,13 +48,12 @@ class Schemas:
                 await self._run("hold", schema=self.live)
             yield
 
-    async def tables(self) -> dict[str, int]:
-        """Every table of the fresh schema that is compared, with its number of rows."""
+    async def tables(self, schema: str) -> dict[str, int]:
+        """Every table of the fresh schema that is compared, with its number of rows in one."""
         cursor = await self.connection.execute(self._sql["tables"].encode(), {"schema": self.fresh})
         names = [name for (name,) in await cursor.fetchall()]
         return {
-            table: int(await self._one("rows", {}, schema=self.fresh, table=table))
-            for table in names
+            table: int(await self._one("rows", {}, schema=schema, table=table)) for table in names
         }
 
     async def lacking(self, here: str, there: str, table: str, limit: int) -> list[str]:

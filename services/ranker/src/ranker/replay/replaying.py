@@ -1,6 +1,6 @@
 """Blue and green: fill a fresh schema from event 1, compare it row by row, switch."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -40,8 +40,8 @@ class Both(Protocol):
         """A transaction in which the live schema's projector waits."""
         ...
 
-    async def tables(self) -> Mapping[str, int]:
-        """Every table that is compared, with its number of rows."""
+    async def tables(self, schema: str) -> Mapping[str, int]:
+        """Every table of the fresh schema that is compared, with its number of rows in one."""
         ...
 
     async def lacking(self, here: str, there: str, table: str, limit: int) -> Sequence[str]:
@@ -92,7 +92,7 @@ async def _replay(both: Both, filling: Filling, *, switch: bool) -> Replayed:
     async with both.held():
         if is_live:
             await filling.fill(both.fresh, await both.checkpoint(both.live))
-        seq, rows = await both.checkpoint(both.fresh), await both.tables()
+        seq, rows = await both.checkpoint(both.fresh), await both.tables(both.fresh)
         found = await _differences(both, rows) if is_live else []
         if switch:
             await both.switch()
@@ -115,12 +115,15 @@ async def _rounds(both: Both, filling: Filling, *, is_live: bool) -> AsyncIterat
             return
 
 
-async def _differences(both: Both, tables: Iterable[str]) -> list[dict[str, Any]]:
+async def _differences(both: Both, fresh: Mapping[str, int]) -> list[dict[str, Any]]:
     """Rows that only one of the two has; a changed row is one of each."""
     found: list[dict[str, Any]] = []
-    for table in tables:
-        live = await both.lacking(both.live, both.fresh, table, DIFFERENCES_MAX)
-        fresh = await both.lacking(both.fresh, both.live, table, DIFFERENCES_MAX)
-        found += [{"kind": table, "live": row, "rebuilt": None} for row in live]
-        found += [{"kind": table, "live": None, "rebuilt": row} for row in fresh]
+    live = await both.tables(both.live)
+    for table in fresh:
+        here = await both.lacking(both.live, both.fresh, table, DIFFERENCES_MAX)
+        found += [{"kind": table, "live": row, "rebuilt": None} for row in here]
+        # Of as many rows, none of which the other lacks, the other has no more: it is not asked.
+        if here or live[table] != fresh[table]:
+            there = await both.lacking(both.fresh, both.live, table, DIFFERENCES_MAX)
+            found += [{"kind": table, "live": None, "rebuilt": row} for row in there]
     return found

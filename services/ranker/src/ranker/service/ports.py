@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from ranker.domain.batch import Told
 from ranker.domain.conclusion import Verdict
 from shared.event_log import Recorded
-from shared.events import SubmissionFinished
+from shared.events import CaseResult, SubmissionFinished
 
 
 class Unfoldable(Exception):  # noqa: N818
@@ -56,6 +58,33 @@ class Waiting(NamedTuple):
     sign_key: str | None
     rejudge: str = ""
     given_up: str | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], submission: str) -> "Waiting":
+        """What a row of sql/project.sql's `undecided` says."""
+        verdict = Verdict(
+            mode=row["mode"],
+            job=row["job"],
+            run=row["run"],
+            verdict=row["verdict"],
+            stage=row["stage"],
+            reason=row["reason"],
+            cases=msgspec.convert(row["cases"], list[CaseResult]),
+            ranking_by=row["ranking_by"],
+            level=row["level"] or "",
+            tier=row["tier"] or "",
+            sigma_run=row["sigma_run"],
+            tie_us=row["tie_us"],
+        )
+        return cls(
+            submission=submission,
+            version=row["version"],
+            verdict=verdict,
+            agent=row["agent"],
+            token=row["token"],
+            ended_seq=row["ended_seq"],
+            sign_key=row["sign_key"],
+        )
 
 
 class Due(NamedTuple):

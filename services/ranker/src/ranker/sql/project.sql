@@ -7,9 +7,10 @@ set plan_cache_mode = force_generic_plan;
 set synchronous_commit = off;
 
 -- name: claim
--- The checkpoint moves from where the caller believes it is, or not at all.
+-- The checkpoint moves from where the caller believes it is, or not at all; a replay that switched
+-- put another table in its place.
 update checkpoint set seq = %(last)s where name = %(name)s and seq = %(after)s
-returning seq;
+returning tableoid::bigint;
 
 -- name: load_submissions
 -- The submissions that a batch touches, directly, by their jobs, or by their runs.
