@@ -87,7 +87,9 @@ def test_an_agent_shows_its_modes_and_its_quarantine() -> None:
 
 def test_problems_and_the_queue_have_a_row_each() -> None:
     problem = Problem(slug="matmul", number=3, title="Matrix product", gpus=["CPU", "H100"])
-    assert tables.problems([problem]).rows == [("matmul", "3", "Matrix product", "CPU H100", "-")]
+    assert tables.problems([problem]).rows == [
+        ("matmul", "3", "Matrix product", "CPU H100", "-", "-", "-")
+    ]
     waiting = Waiting(gpu="CPU", state="queued", submissions=4)
     assert tables.queue([waiting]).rows == [("CPU", "queued", "4", "-")]
 

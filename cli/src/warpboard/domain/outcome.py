@@ -24,6 +24,7 @@ LOG_LINES_MAX = 20
 MESSAGE_LINES_MAX = 12
 MISMATCHES_MAX = 5
 LINE_LENGTH_MAX = 300
+RANKED = "ranked"
 _SEVERITY = (OK, NOT_RANKED, FAILED, QUOTA, REFUSED, INFRASTRUCTURE)
 
 
@@ -71,19 +72,24 @@ def _standing(submission: Submission) -> Iterator[str]:
         return
     if ranking.score_us is not None:
         yield _score(submission, ranking)
+    if submission.mode == RANKED or ranking.rank is not None:
+        yield _place(submission, ranking)
+
+
+def _place(submission: Submission, ranking: Ranking) -> str:
+    """Where it stands on its leaderboard, or why it does not."""
     where = f"{submission.problem} on {submission.gpu}"
     if ranking.rank is not None:
         tied = ", tied" if ranking.is_tied else ""
         pooled = f"; {ranking.runs} runs of this source are pooled" if ranking.runs > 1 else ""
-        yield f"rank {ranking.rank} of {where}{tied}{pooled}"
-    elif ranking.status == "held":
-        yield f"held for review ({ranking.code}): {_cut(harmless(ranking.reason or ''))}"
-    elif ranking.code == "superseded":
-        yield f"not ranked: another submission of yours is better, {where}"
-    elif ranking.reason and submission.outcome == "passed":
-        yield f"not ranked ({ranking.code}): {_cut(harmless(ranking.reason))}"
-    else:
-        yield f"not ranked ({ranking.code})"
+        return f"rank {ranking.rank} of {where}{tied}{pooled}"
+    if ranking.status == "held":
+        return f"held for review ({ranking.code}): {_cut(harmless(ranking.reason or ''))}"
+    if ranking.code == "superseded":
+        return f"not ranked: another submission of yours is better, {where}"
+    if ranking.reason and submission.outcome == "passed":
+        return f"not ranked ({ranking.code}): {_cut(harmless(ranking.reason))}"
+    return f"not ranked ({ranking.code})"
 
 
 def _score(submission: Submission, ranking: Ranking) -> str:

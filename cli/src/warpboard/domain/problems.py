@@ -39,6 +39,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     languages: list[str] = []
     source_bytes_max: int = 0
     budgets_s: dict[str, float] = {}
+    state: str = ""
     visibility: str = "public"
     deadline_at: datetime | None = None
     description: str = ""

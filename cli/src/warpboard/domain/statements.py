@@ -20,7 +20,9 @@ def head(found: Problem, zone: tzinfo | None = None) -> Iterator[str]:
     languages = ", ".join(found.languages) or "python"
     limit = f", at most {found.source_bytes_max:,} bytes" if found.source_bytes_max else ""
     yield f"one file in {languages}{limit}"
-    counts = ", ".join(f"{number} {what}" for what, number in found.cases_count.items())
+    counts = ", ".join(
+        count_text(number, what.removesuffix("s")) for what, number in found.cases_count.items()
+    )
     yield f"cases: {counts or NOTHING}; ranked by {RANKED_BY.get(found.ranking_by, NOTHING)}"
     if found.budgets_s:
         budgets = (f"{stage} {seconds_text(value)}" for stage, value in found.budgets_s.items())

@@ -148,10 +148,13 @@ def problems(found: Sequence[Problem], zone: tzinfo | None = None) -> Table:
             one_line(one.title, 60),
             " ".join(one.gpus),
             when(one.published_at, zone),
+            " ".join(filter(None, (one.state, one.visibility.replace("public", "")))) or NOTHING,
+            when(one.deadline_at, zone),
         )
         for one in found
     ]
-    return Table("problems", ("problem", "version", "title", "GPU types", "published"), rows)
+    columns = ("problem", "version", "title", "GPU types", "published", "state", "deadline")
+    return Table("problems", columns, rows)
 
 
 def agents(found: Sequence[Agent]) -> Table:
