@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract_popcorn.conftest import token_of
 from tests.contract_popcorn.polling import polled, submit
-from tests.contract_popcorn.wire import Wire, cli_id
+from tests.contract_popcorn.wire import Wire, cli_id, events
 from tests.system.people import add_problem
 from tests.system.running import ROOT, Running
 
@@ -36,9 +36,11 @@ def test_point_11_a_killed_service_ends_no_command(
     if told["job"]["status"] == "failed":
         assert "platform failed" in told["job"]["error"]
     lines = [f"authorization: Bearer {own.credential.partition(': ')[2]}", f"host: {own.host}"]
-    history = own.exchange("GET", f"/v1/submissions/{number}/events", lines).json()
-    found = [one["id"] for one in history]
-    assert found == sorted(set(found)), "nothing is missed or told twice"
+    history = own.exchange("GET", f"/v1/submissions/{number}/events", lines).body
+    *recorded, (last, _) = events(iter([history]))
+    found = [data["id"] for event, data in recorded if event[0].isupper()]
+    assert found == sorted(set(found)), "nothing is told twice"
+    assert (recorded[0][0], last) == ("SubmissionReceived", "end")
 
 
 def test_point_11_a_killed_door_keeps_what_it_took_in(platform: Running, own: Wire) -> None:
