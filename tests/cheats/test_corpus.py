@@ -130,7 +130,8 @@ def test_a_killed_supervisor_takes_the_submission_along(zygote: Trials) -> None:
         for pid in zygote.supervisors:
             os.kill(pid, signal.SIGKILL)
 
-    (ended,) = zygote.run(named("hang"), meanwhile=kill)
+    patient = named("hang").like(budgets="test=20")
+    (ended,) = zygote.run(patient, meanwhile=kill)
     assert ended.report.failure_code == "supervisor"
     assert not ended.left
     (ended,) = zygote.run(named("honest"))

@@ -202,7 +202,8 @@ def test_a_rank_that_crashes_ends_the_others(lodge: Lodge) -> None:
 
 
 def test_a_box_that_cannot_be_built_is_a_fault(lodge: Lodge) -> None:
-    spec = lodge.spec(submission="/nonexistent", scratch="/nonexistent")
+    absent = str(lodge.folder / "absent")
+    spec = lodge.spec(submission=absent, scratch=absent)
     with pytest.raises(SandboxFault):
         lodge.enter(spec).box.status(10.0)
 

@@ -125,6 +125,7 @@ def test_only_named_descriptors_are_kept() -> None:
     os.close(write)
 
 
-def test_a_refusal_says_what_was_tried() -> None:
-    with pytest.raises(OSError, match="mount tmpfs at /nonexistent"):
-        linux.mount("tmpfs", "/nonexistent", "tmpfs")
+def test_a_refusal_says_what_was_tried(tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent")
+    with pytest.raises(OSError, match=f"mount tmpfs at {absent}"):
+        linux.mount("tmpfs", absent, "tmpfs")

@@ -18,7 +18,11 @@ from shared.subjects import agent as agent_agg
 from tests.system.crew import LOCAL, Crew, crew_of, until
 from tests.system.people import HONEST, Person
 
-pytestmark = [pytest.mark.server, pytest.mark.usefixtures("servers")]
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.timeout(240),
+    pytest.mark.usefixtures("servers"),
+]
 
 TASK = """
 files:
