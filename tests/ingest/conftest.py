@@ -6,6 +6,7 @@ import pytest
 
 from shared.memory import MemoryLog
 from tests.ingest.door import Door, opened
+from tests.ingest.holders import role, token
 
 
 @pytest.fixture
@@ -13,3 +14,14 @@ async def door(postgres_dsn: str) -> AsyncIterator[Door]:
     """ingest over an empty log in memory, with one problem."""
     async with opened(postgres_dsn, MemoryLog()) as found:
         yield found
+
+
+@pytest.fixture
+async def strict(postgres_dsn: str) -> AsyncIterator[Door]:
+    """A door where no name is believed, with the problem copy of the author ann."""
+    async with opened(postgres_dsn, MemoryLog(), are_names_believed=False) as door:
+        await role(door, "ann", "creator")
+        ann = await token(door, "ann", "author", "account")
+        answer = await door.publish(headers=ann)
+        assert answer.status_code == 201, answer.text
+        yield door

@@ -1,79 +1,26 @@
 """The gate: tokens work at once and not a moment longer, and each route asks for its scope."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any
 
-import httpx
 import pytest
 
 from ingest.http.who import COOKIE, CSRF
 from ingest.service.tokens import NewToken, csrf
 from shared.clock import now
 from shared.event_log import EventLog
-from shared.events import RoleGranted, TokenIssued, TokenRevoked
+from shared.events import TokenRevoked
 from shared.memory import MemoryLog
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
-from tests.ingest.door import ADA, KERNEL_FILE, OPERATOR, Door, opened
+from tests.ingest.door import ADA, Door, opened
+from tests.ingest.holders import USUAL, bearer, code, made, role, submit, token
 
 pytestmark = pytest.mark.server
-
-USUAL = ["submit", "submit:ranked", "read:own", "delete:own", "join", "account"]
-FORM = {"problem": "copy", "mode": "test", "gpu": "CPU"}
-
-
-@pytest.fixture
-async def strict(postgres_dsn: str) -> AsyncIterator[Door]:
-    """A door where no name is believed, with the problem copy of the author ann."""
-    async with opened(postgres_dsn, MemoryLog(), are_names_believed=False) as door:
-        await role(door, "ann", "creator")
-        ann = await token(door, "ann", "author", "account")
-        answer = await door.publish(headers=ann)
-        assert answer.status_code == 201, answer.text
-        yield door
-
-
-def code(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
-
-
-async def role(door: Door, name: str, wanted: str) -> None:
-    """Let somebody new have a role."""
-    assert (await door.admin("POST", "participants", name=name, reason="r")).status_code in (
-        200,
-        201,
-    )
-    answer = await door.admin("POST", f"participants/{name}/roles", role=wanted, reason="r")
-    assert answer.status_code == 200, answer.text
-
-
-async def made(door: Door, name: str, *scopes: str, **more: Any) -> dict[str, Any]:
-    """A token of somebody, who is new or not, as an operator makes it."""
-    await door.admin("POST", "participants", name=name, reason="r")
-    body = {"participant": name, "name": "t", "scopes": list(scopes or USUAL), "reason": "r"} | more
-    answer = await door.admin("POST", "tokens", **body)
-    assert answer.status_code == 201, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
-
-
-def bearer(secret: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {secret}"}
-
-
-async def token(door: Door, name: str, *scopes: str, **more: Any) -> dict[str, str]:
-    """The header of somebody's token."""
-    return bearer((await made(door, name, *scopes, **more))["token"])
-
-
-async def submit(door: Door, headers: Mapping[str, str], **fields: str) -> httpx.Response:
-    return await door.ask(FORM | fields, KERNEL_FILE, headers)
 
 
 async def test_a_token_works_at_once_and_is_in_no_event(strict: Door) -> None:
@@ -202,132 +149,6 @@ async def test_a_cookie_changes_nothing_without_its_page(strict: Door) -> None:
     assert (await submit(strict, cookie | {CSRF: csrf(found["token"])})).status_code == 202
 
 
-async def test_one_makes_lists_and_ends_tokens_of_ones_own(strict: Door) -> None:
-    ada = await token(strict, "ada")
-    body = {"name": "agent", "scopes": ["submit"], "expires_in_days": 7, "problems": ["copy"]}
-    answer = await strict.http.post("/v1/tokens", json=body, headers=ada)
-    assert answer.status_code == 201, answer.text
-    second = answer.json()
-    listed = (await strict.http.get("/v1/tokens", headers=ada)).json()["items"]
-    assert [one["name"] for one in listed] == ["t", "agent"]
-    assert listed[1]["problems"] == ["copy"]
-    assert second["token"] not in str(listed)
-    assert code(await strict.http.get("/v1/tokens", headers=bearer(second["token"])))[0] == 403
-    grace = await token(strict, "grace")
-    answer = await strict.http.delete(f"/v1/tokens/{second['id']}", headers=grace)
-    assert code(answer) == (404, "unknown_token")
-    assert (await strict.http.delete(f"/v1/tokens/{second['id']}", headers=ada)).status_code == 200
-    assert len((await strict.http.get("/v1/tokens", headers=ada)).json()["items"]) == 1
-
-
-async def test_a_token_may_end_itself(strict: Door) -> None:
-    found = await made(strict, "ada", "submit")
-    own = bearer(found["token"])
-    assert (await strict.http.delete(f"/v1/tokens/{found['id']}", headers=own)).status_code == 200
-    assert (await submit(strict, own)).status_code == 401
-
-
-@pytest.mark.parametrize("scope", ["author", "admin", "admin:operate", "profile"])
-async def test_nobody_gives_away_what_they_have_not(strict: Door, scope: str) -> None:
-    ada = await token(strict, "ada")
-    body = {"name": "more", "scopes": [scope]}
-    answer = await strict.http.post("/v1/tokens", json=body, headers=ada)
-    assert code(answer) == (403, "scope_missing")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"name": "t", "scopes": []},
-        {"name": "t", "scopes": ["submit"], "expires_in_days": 366},
-        {"name": "", "scopes": ["submit"]},
-        {"name": "t", "scopes": ["submit"], "kind": "web"},
-    ],
-)
-async def test_an_odd_token_is_refused(strict: Door, body: dict[str, Any]) -> None:
-    answer = await strict.http.post("/v1/tokens", json=body, headers=await token(strict, "ada"))
-    assert answer.status_code == 422
-
-
-async def test_when_a_token_was_used_is_written_down_later(strict: Door) -> None:
-    found = await made(strict, "ada")
-    headers = bearer(found["token"])
-    assert (await strict.http.get("/v1/tokens", headers=headers)).json()["items"][0][
-        "last_used_at"
-    ] is None
-    await strict.commands.tokens.note()
-    (listed,) = (await strict.http.get("/v1/tokens", headers=headers)).json()["items"]
-    assert listed["last_used_at"] is not None
-
-
-async def test_a_role_is_given_and_taken_by_admins_alone(strict: Door) -> None:
-    await role(strict, "mod", "moderator")
-    mod = await token(strict, "mod", "admin:participants", "admin:submissions")
-    body = {"role": "admin", "reason": "r"}
-    path = "/v1/admin/participants/mod/roles"
-    assert code(await strict.http.post(path, json=body, headers=mod)) == (403, "scope_missing")
-    assert (await strict.http.get("/v1/admin/participants/mod", headers=mod)).json()["roles"] == [
-        "moderator",
-        "participant",
-    ]
-    answer = await strict.admin("DELETE", "participants/mod/roles/moderator", reason="gone")
-    assert answer.status_code == 200, answer.text
-    answer = await strict.http.get("/v1/admin/participants/mod", headers=mod)
-    assert code(answer) == (403, "scope_missing")
-    granted = [one for one in strict.log.since(0) if isinstance(one.fact, RoleGranted)]
-    assert {one.envelope.actor for one in granted} == {"operator:olga"}
-
-
-async def test_a_moderator_acts_in_their_own_name(strict: Door) -> None:
-    await role(strict, "mod", "moderator")
-    mod = await token(strict, "mod", "admin:participants", "admin:submissions")
-    await token(strict, "ada")
-    answer = await strict.http.post(
-        "/v1/admin/participants/ada/ban", json={"reason": "copied"}, headers=mod
-    )
-    assert answer.status_code == 200, answer.text
-    recorded = strict.log.since(answer.json()["seq"] - 1)[0]
-    assert recorded.envelope.actor == f"account:{await strict.commands.people.account('mod')}"
-    answer = await strict.http.post("/v1/admin/intake/pause", json={"reason": "r"}, headers=mod)
-    assert code(answer) == (403, "scope_missing")
-
-
-async def test_a_participant_may_not_publish_and_a_creator_may_their_own(strict: Door) -> None:
-    answer = await strict.publish(headers=await token(strict, "ada"))
-    assert code(answer) == (403, "scope_missing")
-    await role(strict, "eve", "creator")
-    answer = await strict.publish(headers=await token(strict, "eve", "author"))
-    assert code(answer) == (403, "not_yours")
-    assert (await strict.publish(headers=OPERATOR)).status_code == 200
-
-
-async def test_an_account_is_opened_once(strict: Door) -> None:
-    first = await strict.admin("POST", "participants", name="new", reason="r")
-    again = await strict.admin("POST", "participants", name="new", reason="r")
-    assert (first.status_code, again.status_code) == (201, 200)
-    assert first.json()["participant_id"] == again.json()["participant_id"]
-    assert again.json()["event"] is None
-
-
-async def test_an_identity_is_one_participants(strict: Door) -> None:
-    for name in ("ada", "grace"):
-        await token(strict, name)
-    body = {"provider": "discord", "subject": "1234", "reason": "r"}
-    first = await strict.admin("POST", "participants/ada/identities", **body)
-    assert first.json()["event"] == "IdentityLinked"
-    again = await strict.admin("POST", "participants/ada/identities", **body)
-    assert again.json()["event"] is None
-    other = await strict.admin("POST", "participants/grace/identities", **body)
-    assert code(other) == (409, "identity_taken")
-    assert b"1234" not in b"".join(one.body for one in strict.log.since(0))
-    ada = await token(strict, "ada")
-    (linked,) = (await strict.http.get("/v1/me", headers=ada)).json()["identities"]
-    answer = await strict.http.delete(f"/v1/me/identities/{linked['id']}", headers=ada)
-    assert answer.json()["event"] == "IdentityUnlinked"
-    other = await strict.admin("POST", "participants/grace/identities", **body)
-    assert other.json()["event"] == "IdentityLinked"
-
-
 async def test_every_cli_id_is_somebodys_where_that_is_wanted(postgres_dsn: str) -> None:
     async with opened(postgres_dsn, MemoryLog(), autolink="dev") as door:
         headers = {"X-Popcorn-Cli-Id": "c" * 32}
@@ -374,17 +195,3 @@ async def test_a_restarted_ingest_knows_all_tokens(postgres_dsn: str, real: Even
         answer = await two.http.get("/v1/me", headers=bearer(kept["token"]))
         assert (answer.status_code, answer.json()["name"]) == (200, "ada")
         assert (await two.http.get("/v1/me", headers=bearer(ended["token"]))).status_code == 401
-
-
-async def test_two_who_claim_one_secret_are_told_whose_it_is(strict: Door) -> None:
-    await token(strict, "ada")
-    await token(strict, "grace")
-    tokens, people = strict.commands.tokens, strict.commands.people
-    accounts = [await people.account(name) for name in ("ada", "grace")]
-    new = NewToken("cli", "popcorn-cli", ["submit"], None, secret="s" * 32)
-    tried = [tokens.issue(account, new, "operator:o") for account in accounts if account]
-    results = await asyncio.gather(*tried, return_exceptions=True)
-    assert sorted(type(one).__name__ for one in results) == ["Issued", "Refused"]
-    assert tokens.known("s" * 32) is not None
-    issued = [one for one in strict.log.since(0) if isinstance(one.fact, TokenIssued)]
-    assert issued

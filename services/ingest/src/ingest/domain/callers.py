@@ -8,10 +8,15 @@ from shared.events import SCOPES
 from shared.reader import Reader
 
 ADMIN = "admin"
-STAFF_SCOPES = frozenset(scope for scope in SCOPES if scope.startswith(ADMIN))
-PARTICIPANT_SCOPES = frozenset(SCOPES) - STAFF_SCOPES - {"author"}
+PARTICIPANT_SCOPES = frozenset(
+    (
+        *("submit", "submit:ranked", "profile", "read:own", "delete:own"),
+        *("join", "account", "webhooks"),
+    )
+)
 CREATOR_SCOPES = PARTICIPANT_SCOPES | {"author"}
 MODERATOR_SCOPES = CREATOR_SCOPES | {"admin:submissions", "admin:participants"}
+STAFF_SCOPES = frozenset(SCOPES) - CREATOR_SCOPES
 ALLOWED: Mapping[str, frozenset[str]] = {
     "participant": PARTICIPANT_SCOPES,
     "creator": CREATOR_SCOPES,

@@ -9,7 +9,7 @@ from ingest.service.tokens import NewToken, Tokens
 from shared.errors import Refused
 
 SCOPES = ("submit", "submit:ranked", "profile", "read:own", "delete:own", "join")
-LIFE = timedelta(days=90)
+LIFE_DAYS = 90
 LENGTH_MIN, LENGTH_MAX = 16, 128
 
 
@@ -44,5 +44,11 @@ class Linking:
     async def link(self, account: str, cli_id: str) -> None:
         """Let an id act for a participant. Errors: Refused `cli_id_taken`; Failed."""
         at = self.tokens.decisions.clock()
-        new = NewToken("cli", f"popcorn-cli {at:%Y-%m-%d}", SCOPES, at + LIFE, secret=cli_id)
+        new = NewToken(
+            "cli",
+            f"popcorn-cli {at:%Y-%m-%d}",
+            SCOPES,
+            at + timedelta(days=LIFE_DAYS),
+            secret=cli_id,
+        )
         await self.tokens.issue(account, new, f"account:{account}")

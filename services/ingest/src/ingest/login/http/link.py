@@ -1,6 +1,7 @@
 """Linking a CLI id: paste it, and answer a question."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -8,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from ingest.login.domain import CliLogin
 from ingest.login.http.web import Web
 from ingest.login.service.sessions import Session
-from ingest.service.linking import LIFE, SCOPES
+from ingest.service.linking import LIFE_DAYS, SCOPES
 from shared.errors import Refused
 from shared.http import STATUS
 
@@ -24,7 +25,7 @@ def link(router: APIRouter, web: Web) -> None:
 
 def question(login: CliLogin, acts_as: str, action: str, hidden: Hidden) -> dict[str, Any]:
     """What the page link_confirm.html shows of a CLI id, and sends back."""
-    ends = login.requested_at + LIFE
+    ends = login.requested_at + timedelta(days=LIFE_DAYS)
     return {
         "login": login,
         "acts_as": acts_as,
