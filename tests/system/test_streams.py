@@ -75,5 +75,9 @@ async def test_a_killed_ranker_costs_its_readers_nothing(platform: Running, ada:
     heard = await followed(platform, number, 20, kill)
     url = f"{platform.url}/v1/submissions/{number}/events"
     async with httpx.AsyncClient(headers=ADA | {"Accept": "application/json"}) as http:
-        whole = [one["id"] for one in (await http.get(url)).json()]
-    assert {tuple(one.places) for one in heard} == {tuple(whole)}
+
+        async def whole() -> tuple[int, ...]:
+            answer = await http.get(url)
+            return tuple(one["id"] for one in answer.json()) if answer.is_success else ()
+
+        assert {tuple(one.places) for one in heard} == {await eventually(whole, within_s=30)}
