@@ -13,6 +13,19 @@ from tests.cli.answers import ANSWER
 from tests.cli.standin import in_turn, standing
 
 WITHIN_S = 20.0
+LOADING = """
+import sys, time
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "warpboard.__main__":
+            print("loading", flush=True)
+            time.sleep(20)
+
+sys.meta_path.insert(0, Slow())
+from warpboard.entry import main
+main()
+"""
 
 
 @pytest.mark.parametrize(
@@ -45,3 +58,14 @@ async def test_a_signal_ends_a_wait(
     assert out == b""
     assert err.decode().splitlines()[-1] == line
     assert b"Traceback" not in err
+
+
+async def test_a_signal_while_it_still_loads_is_an_end_like_any_other() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", LOADING), stdout=PIPE, stderr=PIPE
+    )
+    assert process.stdout is not None
+    await asyncio.wait_for(process.stdout.readline(), WITHIN_S)
+    process.send_signal(signal.SIGINT)
+    out, err = await asyncio.wait_for(process.communicate(), WITHIN_S)
+    assert (process.returncode, out, err) == (130, b"", b"warpboard: interrupted\n")

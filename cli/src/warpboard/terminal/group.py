@@ -75,7 +75,7 @@ class Commands(click.Group):
         """
         try:
             code = super().invoke(ctx) or 0
-        except (Refused, Failed, Stopped, KeyboardInterrupt) as end:
+        except (Refused, Failed, Stopped, KeyboardInterrupt, click.Abort) as end:
             line, code = _ending(end)
             click.echo(f"warpboard: {one_line(line, LINE_LENGTH_MAX)}", err=True)
             if ctx.meta.get(JSON) and isinstance(end, (Refused, Failed)):

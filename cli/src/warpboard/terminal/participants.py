@@ -7,6 +7,7 @@ from typing import Any
 import click
 from click import Path as PathType
 
+from warpboard.domain.outcome import FAILED
 from warpboard.service import running, starting, submitting
 from warpboard.service.deeds import Deed, act
 from warpboard.terminal import options
@@ -130,7 +131,9 @@ def delete(desk: Desk, /, place: Place, number: int, *, is_sure: bool, as_json: 
     if not is_sure:
         if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
             raise click.UsageError("nobody can be asked here: --yes says that you are sure")
-        click.confirm(f"take submission {number} back for good?", abort=True, err=True)
+        if not click.confirm(f"take submission {number} back for good?", err=True):
+            desk.screen.note("nothing was done")
+            return FAILED
     deed = Deed("DELETE", ("submissions", number), {})
     return desk.ask(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
 
