@@ -1,7 +1,9 @@
 """Submissions: lists, each one whole, and what it waits for."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -33,6 +35,8 @@ from shared.states import STATES, state_deadline
 
 WAIT_S_MAX = 25.0
 LAG_S_MAX = 5.0
+# What moves without an event of its own is seen this late.
+LOOK_S = 1.0
 LINE = ("seq", "type", "at", "note", "actor")
 # Which state an event leads to.
 MOVES = {
@@ -112,8 +116,6 @@ class Submissions:
         """One's own submissions, newest first."""
         if who.account is None:
             raise Refused("missing_credential", "say who you are: this list is your own")
-        if query.tag:
-            raise Refused("invalid_request", "submissions keep no tags: ask without one", "tag")
         read = None if query.cursor is None else cursors.read(query.cursor, OwnCursor)
         seq = self.news.seq if read is None else read.as_of
         items = await self._listed(
@@ -124,6 +126,8 @@ class Submissions:
             before=(seq + 1) if read is None else read.number,
             limit=query.limit + 1,
         )
+        # No event keeps a tag yet: no submission has one.
+        items = [] if query.tag else items
         found, more = items[: query.limit], items[query.limit :]
         last = found[-1]["number"] if more else 0
         following = OwnCursor(made_at=time.time(), as_of=seq, number=last) if more else None
@@ -172,15 +176,28 @@ class Submissions:
         """A submission once it has news after a version, or a while is over."""
         lag_s = LAG_S_MAX if self.news.seq < number <= await self.last() else 0
         until = time.monotonic() + max(wait_s, lag_s)
-        found = await self._submission(seen, number)
+        seq, found = self.news.seq, await self._submission(seen, number)
         while not (_is_news(found, after) or self.news.is_over):
             if (left := until - time.monotonic()) <= 0:
                 break
             if found is None and self.news.seq >= number:
                 break  # It does not exist for them, and will not.
-            await self.news.wait(left)
-            found = await self._submission(seen, number)
+            await self._news(found, seq, min(left, LOOK_S))
+            seq, found = self.news.seq, await self._submission(seen, number)
         return found
+
+    async def _news(self, found: Row | None, seq: int, within_s: float) -> None:
+        """Wait until a submission may have moved, or the read models if it is not in them yet.
+
+        What was folded since it was read, from `seq` on, may be about it.
+        """
+        if found is None:
+            await self.news.wait(within_s)
+            return
+        with self.news.following(found["id"]) as moved, suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                if self.news.seq == seq:
+                    await moved.wait()
 
     async def _submission(self, seen: Seen, number: int) -> Row | None:
         at = now()
