@@ -51,7 +51,9 @@ def describe(app: FastAPI) -> None:
 def document(own: dict[str, Any]) -> dict[str, Any]:
     """The document of ingest's own routes, with the reads and the errors that all may answer."""
     text = (importlib.resources.files("ingest.http") / READS).read_text(encoding="utf-8")
-    paths = json.loads(text)["paths"] | own["paths"]
+    paths = json.loads(text)["paths"]
+    for path, said in own["paths"].items():
+        paths[path] = paths.get(path, {}) | said
     for said in paths.values():
         for operation in said.values():
             # FastAPI's own shape of 422 is none of ours.
