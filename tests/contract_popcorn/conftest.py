@@ -11,7 +11,7 @@ import pytest
 from shared.errors import Failed
 from shared.servers import nats, postgresql
 from tests.contract_popcorn.wire import Wire, bearer, cli_id
-from tests.system.people import add_problem
+from tests.system.people import LARGE, SMALL, add_problem
 from tests.system.running import QUICK, ROOT, Running
 
 REPOSITORY = "ada/kernels"
@@ -41,6 +41,10 @@ def _settings(home: Path) -> dict[str, str]:
     """Folders and a repository that problems may come from."""
     roots = home / "roots"
     shutil.copytree(ROOT / "problems", roots)
+    # As identity is elsewhere in these tests: quick to time.
+    shutil.copytree(roots / "identity", roots / "late")
+    task = roots / "late" / "task.yml"
+    task.write_bytes(task.read_bytes().replace(LARGE, SMALL))
     (roots / "broken").mkdir()
     (roots / "broken" / "task.yml").write_text("files: []\n")
     address = f"file://{made_repository(home / 'repository')}"

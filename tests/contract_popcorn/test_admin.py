@@ -1,6 +1,7 @@
 """The client's admin commands, and what tier 2 adds to them."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +212,50 @@ def test_problems_of_a_listed_repository_are_published(admin: Wire) -> None:
     strange = body | {"repository": "somebody/else"}
     refusal(admin.post_json("/admin/update-problems", strange), 400, "unknown_repository")
     refusal(admin.post_json("/admin/update-problems", body | {"branch": "-x"}), 400, "bad_branch")
+
+
+@pytest.fixture
+def over(admin: Wire) -> Iterator[str]:
+    """A leaderboard whose deadline has passed."""
+    told(admin.post_json("/admin/leaderboards", {"directory": "late"}))
+    path, slug = "/v1/admin/leaderboards/late-dev", "late-dev"
+    body = {"deadline_at": "2026-01-02T03:04:05Z", "reason": "it is over"}
+    assert sent(admin, "PUT", path, body).status == 200
+    yield slug
+    assert sent(admin, "PUT", path, body | {"deadline_at": None}).status == 200
+
+
+def test_after_the_deadline_an_operator_alone_submits_for_others(
+    admin: Wire, ada: Wire, over: str
+) -> None:
+    path = f"/submission/{over}/CPU/leaderboard"
+    detail = refusal(ada.post_file(path, HONEST), 403, "deadline_passed")
+    assert "2026-01-02T03:04:05" in detail
+    assert over not in [one["name"] for one in ada.get("/leaderboards").json()]
+    assert over in [one["name"] for one in ada.get("/leaderboards?state=ended").json()]
+    both = Wire(admin.base, f"{admin.credential}\r\n{ada.credential}")
+    answer = both.post_file(f"/admin{path}", HONEST)
+    assert answer.status == 202, answer.body
+    ends = ended(ada, answer.json()["details"]["id"])
+    assert ends["job"]["status"] == "failed"
+    assert "held for review" in ends["job"]["error"]
+    counted = both.post_file(f"/admin{path}?rank=true", HONEST + b"# again\n")
+    ends = ended(ada, counted.json()["details"]["id"])
+    assert ends["job"]["status"] == "succeeded", ends["job"]
+    refusal(ada.post_file(f"/admin{path}", HONEST), 401, "missing_credential")
+
+
+def test_a_held_submission_cannot_be_deleted(admin: Wire, ada: Wire) -> None:
+    number = submit(ada, "leaderboard")
+    ended(ada, number)
+    path, body = f"/v1/admin/submissions/{number}", {"reason": "look at it", "rule": "a rule"}
+    assert admin.post_json(f"{path}/hold", body).status == 200
+    refusal(ada.delete(f"/user/submissions/{number}"), 409, "under_review")
+    assert admin.post_json(f"{path}/release", body).status == 200
+    assert ada.delete(f"/user/submissions/{number}").status == 200
+
+
+def test_a_live_submission_is_cancelled_and_deleted_in_one(ada: Wire) -> None:
+    number = submit(ada, "leaderboard")
+    assert ada.delete(f"/user/submissions/{number}").json()["status"] == "ok"
+    refusal(ada.get(f"/user/submissions/{number}"), 404, "unknown_submission")

@@ -65,7 +65,7 @@ async def _run(settings: Settings, life: Life) -> None:
         behind = wiring.Behind(connections, outside, people, tokens, linking, Hasher())
         login(app, wiring.logins(settings, behind), gate)
         http.last(app, gate, ranker)
-        parts = Parts(commands, gate, Asking(ranker), blobs, settings.profiler_gpu)
+        parts = Parts(commands, gate, Asking(ranker), blobs, is_well, settings.profiler_gpu)
         popcorn(app, parts, Sources(settings.problem_folders, listed(settings.repositories)))
         host, port = settings.listen
         await until_first(

@@ -6,7 +6,7 @@ from ingest.popcorn.admin import admin
 from ingest.popcorn.admin_boards import admin_boards
 from ingest.popcorn.own import own
 from ingest.popcorn.parts import Parts
-from ingest.popcorn.paths import PlainPaths, RequestIds
+from ingest.popcorn.paths import PlainPaths
 from ingest.popcorn.profiler import profiler
 from ingest.popcorn.public import public
 from ingest.popcorn.publishing import Sources
@@ -16,7 +16,6 @@ from ingest.popcorn.submitting import streaming, submitting
 def popcorn(app: FastAPI, parts: Parts, sources: Sources) -> None:
     """Answer the client on an application; after all its other routes, for the last one is wide."""
     app.add_middleware(PlainPaths)
-    app.add_middleware(RequestIds)
     app.router.redirect_slashes = False
     for theme in (public, submitting, own, profiler, admin):
         app.include_router(theme(parts))

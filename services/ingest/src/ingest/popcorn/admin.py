@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import AwareDatetime, BaseModel, Field
 
-from ingest.domain import platform, quotas
+from ingest.domain import moderation, platform, quotas
 from ingest.popcorn.asking import STAFF, unknown_submission
 from ingest.popcorn.own import code_of, shown
 from ingest.popcorn.parts import NO_REASON, Parts, bounded, number_of
@@ -18,6 +18,7 @@ from shared.errors import Refused
 HOUR_S = 3600.0
 CATEGORIES = {"test": "test", "leaderboard": "ranked"}
 SUBMISSIONS_MAX = 1000
+RANKED, VOUCHED = "leaderboard", "vouched_for"
 
 
 class Ban(BaseModel):
@@ -99,12 +100,22 @@ def _submissions(router: APIRouter, parts: Parts) -> None:
         return {"status": "ok", "submission_id": found}
 
     @router.post("/submission/{leaderboard}/{gpu}/{mode}")
-    async def submit(leaderboard: str, gpu: str, mode: str, request: Request) -> JSONResponse:
-        """Submit as a participant after the deadline; an admin vouches for it."""
+    async def submit(
+        leaderboard: str, gpu: str, mode: str, request: Request, *, rank: bool = False
+    ) -> JSONResponse:
+        """Submit for a participant whatever the deadline; it is held unless it is to be ranked."""
         actor = await judges(request)
-        wish = Wish(leaderboard, gpu, mode)
-        taken = await take_in(parts, request, wish, actor)
+        taken = await take_in(parts, request, Wish(leaderboard, gpu, mode), actor)
+        if taken.mode == RANKED and not rank and not taken.receipt.is_replay:
+            await _hold(parts, taken.receipt.number, actor)
         return JSONResponse(await accepted(parts, taken), 202, limits(taken.receipt))
+
+
+async def _hold(parts: Parts, number: int, actor: str) -> None:
+    """Mark what an operator vouched for: it stands on no leaderboard until somebody releases it."""
+    command = moderation.Hold(VOUCHED, "sent in by an operator, not to be ranked")
+    await parts.asking.arrived(number)
+    await parts.ingest.moderators.judge(number, command, actor)
 
 
 def _many(router: APIRouter, parts: Parts) -> None:

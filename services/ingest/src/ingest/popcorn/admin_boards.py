@@ -1,5 +1,6 @@
 """The client's admin commands for leaderboards: made, updated, closed, archived; and invites."""
 
+from datetime import UTC
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
@@ -110,7 +111,8 @@ def _invites(router: APIRouter, parts: Parts) -> None:
         slugs = list(dict.fromkeys(one.lower() for one in named))
         if not slugs:
             raise Refused("bad_query", "name at least one leaderboard", "leaderboards")
-        wanted = Wanted(slugs, body.count, body.expires_at, NO_REASON)
+        until = body.expires_at.astimezone(UTC) if body.expires_at else None
+        wanted = Wanted(slugs, body.count, until, NO_REASON)
         codes = await parts.ingest.invites.issue(wanted, actor)
         return {"status": "ok", "leaderboards": slugs, "codes": codes}
 

@@ -59,6 +59,13 @@ class Asking:
             raise unknown_submission(number)
         raise Refused("not_yours", f"submission {number} is another participant's", "id")
 
+    async def arrived(self, number: int) -> None:
+        """Wait a moment until the read side knows a submission."""
+        for _ in range(round(FORGOTTEN_S_MAX / FORGOTTEN_S)):
+            if await self.submission(number, STAFF) is not None:
+                return
+            await asyncio.sleep(FORGOTTEN_S)
+
     async def forgotten(self, number: int) -> None:
         """Wait a moment until the read side knows that a submission was deleted."""
         for _ in range(round(FORGOTTEN_S_MAX / FORGOTTEN_S)):

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from ingest.domain.callers import Caller
-from ingest.popcorn.parts import Parts, bounded, number_of
+from ingest.popcorn.parts import Parts, bounded, number_of, patient
 from ingest.popcorn.results import runs
 from ingest.popcorn.seen import Listed, Shown
 from ingest.popcorn.standing import job, runner_queue, standing
@@ -34,7 +34,7 @@ def own(parts: Parts) -> APIRouter:
 
 
 def _reads(router: APIRouter, parts: Parts) -> None:
-    reads = parts.gate.participant("read:own")
+    reads = patient(parts.gate.participant("read:own"))
 
     @router.get("/submissions")
     async def submissions(request: Request) -> list[dict[str, Any]]:

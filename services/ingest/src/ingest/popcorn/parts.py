@@ -1,18 +1,21 @@
 """What every theme of the client's routes is made of."""
 
-from collections.abc import Callable
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from fastapi import Request
 
+from ingest.domain.callers import Caller
 from ingest.http.who import Gate
-from ingest.popcorn.asking import Asking
+from ingest.popcorn.asking import HELD_S_MAX, PAUSE_S, Asking
 from ingest.popcorn.seen import Problem
 from ingest.service import Ingest
 from shared.blobs import Blobs
 from shared.clock import now
-from shared.errors import Refused
+from shared.errors import Failed, Refused
 
 # The client asks for none.
 NO_REASON = "by the client's admin command"
@@ -26,6 +29,7 @@ class Parts:
     gate: Gate
     asking: Asking
     blobs: Blobs
+    is_well: Callable[[], Awaitable[str]]
     profiler_gpu: str = ""
     clock: Callable[[], datetime] = now
 
@@ -59,3 +63,19 @@ def number_of(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 16):
         raise Refused("unknown_submission", f"{text[:40]!r} is no submission's id", "id")
     return int(text)
+
+
+def patient(gate: Callable[[Request], Awaitable[Caller]]) -> Callable[[Request], Awaitable[Caller]]:
+    """A gate that is asked again while it cannot tell, for the client asks a poll only once."""
+
+    async def found(request: Request) -> Caller:
+        until = time.monotonic() + HELD_S_MAX
+        while True:
+            try:
+                return await gate(request)
+            except Failed:
+                if time.monotonic() > until:
+                    raise
+                await asyncio.sleep(PAUSE_S)
+
+    return found

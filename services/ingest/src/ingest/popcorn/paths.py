@@ -1,4 +1,4 @@
-"""Paths as the client sends them, made ours before they are routed; and a name for each answer.
+"""Paths as the client sends them, made ours before they are routed: no run of `/`, none at the end.
 
 The client joins its base address and a path without looking, and never follows a redirect well: a
 POST would come back as a GET.
@@ -6,11 +6,8 @@ POST would come back as a GET.
 
 import re
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shared.clock import new_id
-
-REQUEST_ID = b"x-request-id"
 _SLASHES = re.compile(r"/{2,}")
 
 
@@ -35,22 +32,3 @@ class PlainPaths:
         if scope["type"] == "http":
             scope = {**scope, "path": routed(scope["path"])}
         await self.app(scope, receive, send)
-
-
-class RequestIds:
-    """Gives every answer an X-Request-Id; a refusal has one of its own, which is in its body."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on. Source: the ASGI specification."""
-
-        async def named(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = message["headers"]
-                if not any(name.lower() == REQUEST_ID for name, _ in headers):
-                    message["headers"] = [*headers, (REQUEST_ID, new_id().encode())]
-            await send(message)
-
-        await self.app(scope, receive, named)

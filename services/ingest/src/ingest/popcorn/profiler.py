@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from ingest.domain.callers import Caller
 from ingest.popcorn import multipart
-from ingest.popcorn.parts import Parts
+from ingest.popcorn.parts import Parts, patient
 from ingest.popcorn.profiles import archive, archive_name, cases
 from ingest.popcorn.seen import Shown
 from ingest.popcorn.standing import runner_queue, standing
@@ -23,7 +23,8 @@ FAILED = {"timed_out": "timed_out"}
 def profiler(parts: Parts) -> APIRouter:
     """The routes; a job is its owner's alone."""
     router = APIRouter(include_in_schema=False)
-    profiles, reads = parts.gate.participant("profile"), parts.gate.participant("read:own")
+    profiles = parts.gate.participant("profile")
+    reads = patient(parts.gate.participant("read:own"))
 
     @router.post("/profile")
     async def profile(request: Request) -> dict[str, str]:

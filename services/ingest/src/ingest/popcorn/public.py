@@ -15,7 +15,7 @@ from ingest.popcorn.seen import Entry, Problem, Wait
 from ingest.popcorn.standing import runner_queue
 from ingest.popcorn.words import DESCRIPTION_LENGTH_MAX, GPU, instant, leaderboard_id, seconds
 from shared.blobs import Blobs, Missing
-from shared.errors import Refused
+from shared.errors import Failed, Refused
 
 STATES = ("active", "ended", "all")
 DESCRIPTIONS_MAX = 1000
@@ -52,7 +52,22 @@ def public(parts: Parts) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     _boards(router, parts)
     _rankings(router, parts)
+    _alive(router, parts)
     return router
+
+
+def _alive(router: APIRouter, parts: Parts) -> None:
+    @router.get("/healthz")
+    async def alive() -> dict[str, str]:
+        """Whether this process lives, whatever lies behind it."""
+        return {"status": "ok"}
+
+    @router.get("/readyz")
+    async def ready() -> dict[str, str]:
+        """Whether it may take traffic."""
+        if ill := await parts.is_well():
+            raise Failed(ill)
+        return {"status": "ok"}
 
 
 def _boards(router: APIRouter, parts: Parts) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ingest.domain.callers import Caller
 from ingest.popcorn.asking import Asking
@@ -38,37 +38,55 @@ def frame(event: str, data: dict[str, Any]) -> bytes:
     return f"event: {event}\ndata: {text}\n\n".encode("ascii")
 
 
-async def followed(parts: Parts, number: int, caller: Caller, base: str) -> AsyncIterator[bytes]:
+class Follower(NamedTuple):
+    """Who follows a submission, where they find us, and when this process is to end."""
+
+    caller: Caller
+    base: str
+    stopping: asyncio.Event
+
+
+async def followed(parts: Parts, number: int, follower: Follower) -> AsyncIterator[bytes]:
     """A submission until it is over, and what came of it; always ends in `result` or `error`."""
     try:
-        async for one in _followed(parts, number, caller, base):
+        async for one in _followed(parts, number, follower):
             yield one
     except (Refused, Failed) as error:
         status, code = (404, error.code) if isinstance(error, Refused) else (503, "unavailable")
         yield frame("error", _error(plain(str(error)), status, code))
 
 
-async def _followed(parts: Parts, number: int, caller: Caller, base: str) -> AsyncIterator[bytes]:
+async def _followed(parts: Parts, number: int, follower: Follower) -> AsyncIterator[bytes]:
     began = time.monotonic()
     seen: Shown | None = None
+    ended = asyncio.create_task(follower.stopping.wait())
     yield _status(began, f"Submission {number} is accepted")
-    while time.monotonic() - began < STREAM_S_MAX:
-        after = -1 if seen is None else seen.version
-        asked = asyncio.create_task(_asked(parts.asking, number, caller, after))
-        try:
-            # However long the read side is away, the client hears of us.
-            while not (await asyncio.wait({asked}, timeout=STATUS_S))[0]:
-                yield _status(began, _told(number, seen))
-            found = asked.result()
-        finally:
-            asked.cancel()
-        if found is not None and found.is_over:
-            yield await _ended(parts, found, base)
-            return
-        seen = found or seen
-        yield _status(began, _told(number, seen))
+    try:
+        while time.monotonic() - began < STREAM_S_MAX and not ended.done():
+            after = -1 if seen is None else seen.version
+            asked = asyncio.create_task(_asked(parts.asking, number, follower.caller, after))
+            try:
+                # However long the read side is away, the client hears of us.
+                while not (await _first(asked, ended)):
+                    yield _status(began, _told(number, seen))
+                found = asked.result() if asked.done() else None
+            finally:
+                asked.cancel()
+            if found is not None and found.is_over:
+                yield await _ended(parts, found, follower.base)
+                return
+            seen = found or seen
+            yield _status(began, _told(number, seen))
+    finally:
+        ended.cancel()
     what = f"submission {number} goes on: look at it later with submissions show {number}"
     yield frame("error", _error(what, 504, "stream_over"))
+
+
+async def _first(*tasks: "asyncio.Task[Any]") -> bool:
+    """Whether one of these is done within the time that the client may hear nothing."""
+    done, _ = await asyncio.wait(tasks, timeout=STATUS_S, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)
 
 
 async def _asked(asking: Asking, number: int, caller: Caller, after: int) -> Shown | None:

@@ -16,11 +16,12 @@ from ingest.popcorn import multipart
 from ingest.popcorn.parts import Parts
 from ingest.popcorn.seen import Wait
 from ingest.popcorn.standing import runner_queue
-from ingest.popcorn.stream import followed
+from ingest.popcorn.stream import Follower, followed
 from ingest.popcorn.words import MODES, instant
 from ingest.service.intake import Receipt, Upload
 from shared.clock import now
 from shared.errors import Failed, Refused
+from shared.http import STOPPING
 
 # Said bare: a charset behind it is nothing that the client was written for.
 EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
@@ -76,8 +77,9 @@ def streaming(parts: Parts) -> Route:
     async def stream(request: Request) -> StreamingResponse:
         wish = Wish(**request.path_params)
         taken = await take_in(parts, request, wish)
+        stopping = request.scope.get(STOPPING) or asyncio.Event()
         base = str(request.base_url).rstrip("/")
-        told = followed(parts, taken.receipt.number, taken.caller, base)
+        told = followed(parts, taken.receipt.number, Follower(taken.caller, base, stopping))
         return StreamingResponse(told, headers=EVENT_STREAM | limits(taken.receipt))
 
     return OfModes("/{leaderboard}/{gpu}/{mode}", stream, methods=["POST"])
