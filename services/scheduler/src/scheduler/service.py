@@ -29,8 +29,8 @@ SNAPSHOT = "scheduler"
 AT_ONCE_MAX = 256
 TELL_S = 1.0
 REPEAT_S = 10.0
-# After it said something it lets so long pass before it looks again: what is due by then goes in
-# one batch with one sync, which costs the server as much as twenty events.
+# After a lease it lets so long pass before it looks again: the leases due by then go in one batch,
+# which costs the server as much as twenty events.
 GATHER_S = 0.01
 FORECAST_BYTES_MAX = 60 * 1024
 
@@ -149,9 +149,8 @@ class Scheduler:
                 if waking.done():
                     waking.result()
                     waking = asyncio.create_task(self.agents.news())
-                if self.board.seq >= awaited and (said := await self._decide(feed)):
-                    awaited = max(awaited, said)
-                    await asyncio.sleep(GATHER_S)
+                if self.board.seq >= awaited:
+                    awaited = max(awaited, await self._decide(feed))
                 # Only now, so that it takes all that has come meanwhile.
                 if has_taken:
                     taking = asyncio.create_task(feed.take())
@@ -205,6 +204,8 @@ class Scheduler:
         if time.monotonic() - self.told_at >= TELL_S:
             self.told_at = time.monotonic()
             await self._tell(world)
+        if any(len(move) > 1 for move in moves):
+            await asyncio.sleep(GATHER_S)
         return max((seq for seqs in said for seq in seqs), default=0)
 
     async def _say(self, move: Move) -> int:
