@@ -19,7 +19,8 @@ def stats(app: FastAPI, reads: Reads) -> None:
         problem: Annotated[str | None, Query()] = None, *, is_last_day: bool = False
     ) -> dict[str, Any]:
         """The counts in all and by GPU type, and the last day's run time by participant."""
-        asked = {"problem": problem, "since": now() - timedelta(seconds=DAY_S) if is_last_day else None}
+        since = now() - timedelta(seconds=DAY_S) if is_last_day else None
+        asked = {"problem": problem, "since": since}
         (found,) = await reads.rows("stats", **asked)
         for row in await reads.rows("stats_by_gpu", **asked):
             gpu = row.pop("gpu")
