@@ -1,23 +1,31 @@
 """The gate: tokens work at once and not a moment longer, and each route asks for its scope."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
+from ingest.http.reads import reads
 from ingest.http.who import COOKIE, CSRF
+from ingest.ranker_http import Ranker
+from ingest.service.gate import AccessFeed
 from ingest.service.tokens import NewToken, csrf
 from shared.clock import now
+from shared.errors import Failed
 from shared.event_log import EventLog
 from shared.events import TokenRevoked
+from shared.http import install
 from shared.memory import MemoryLog
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
-from tests.ingest.door import ADA, Door, opened
+from tests.ingest.door import ADA, Door, nobodys_gate, opened
 from tests.ingest.holders import USUAL, bearer, code, made, role, submit, token
 
 pytestmark = pytest.mark.server
@@ -185,6 +193,34 @@ async def test_a_token_works_on_every_ingest_and_ends_on_all_within_a_second(
         began = time.monotonic()
         await eventually(lambda: answers(401), within_s=1)
         assert time.monotonic() - began < 1
+
+
+async def test_while_rights_are_not_known_a_token_is_not_judged() -> None:
+    app = FastAPI()
+    install(app)
+    reads(app, Ranker(httpx.AsyncClient()), nobodys_gate())
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
+        answer = await http.get("/v1/problems", headers=bearer("wb_" + "x" * 43))
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "starting" in answer.json()["detail"]
+
+
+async def test_once_the_log_is_silent_nobodys_rights_are_sure(own_nats: NatsServer) -> None:
+    nc = await connect(own_nats.url, "test")
+    await ensure(nc)
+    feed = AccessFeed(NatsLog(nc), silent_s_max=6)
+    following = asyncio.create_task(feed.run())
+    await eventually(lambda: not feed.ill())
+    own_nats.kill()
+    await eventually(lambda: "silent" in feed.ill(), within_s=20)
+    with pytest.raises(Failed):
+        feed.now()
+    own_nats.start()
+    await eventually(lambda: not feed.ill(), within_s=20)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    await nc.close()
 
 
 async def test_a_restarted_ingest_knows_all_tokens(postgres_dsn: str, real: EventLog) -> None:

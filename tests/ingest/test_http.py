@@ -119,6 +119,8 @@ async def test_a_repeat_with_its_key_is_the_same_submission(door: Door) -> None:
     first, second = [await door.submit(headers=headers) for _ in range(2)]
     assert first.json()["submissions"] == second.json()["submissions"]
     assert (first.json()["is_replay"], second.json()["is_replay"]) == (False, True)
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
     assert len(door.log.since(0)) == 2
 
 

@@ -58,9 +58,13 @@ async def test_without_a_limit_no_quota_is_taken(door: Door) -> None:
 
 async def test_an_empty_quota_says_when_to_ask_again(door: Door) -> None:
     await limit(door, 1)
-    assert (await door.submit()).status_code == 202
+    first = await door.submit()
+    assert (first.status_code, first.headers["ratelimit-remaining"]) == (202, "0")
     answer = await door.submit()
     assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
+    assert answer.headers["ratelimit-limit"] == "1"
+    assert answer.headers["ratelimit-remaining"] == "0"
+    assert 0 < int(answer.headers["ratelimit-reset"]) <= DAY_S
     assert 0 < int(answer.headers["retry-after"]) <= DAY_S
     assert "1 of 1 are used of copy.CPU.test" in answer.json()["detail"]
     assert len(door.log.since(0)) == 4

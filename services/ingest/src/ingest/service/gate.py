@@ -24,8 +24,14 @@ def digest(secret: str) -> str:
 class AccessFeed:
     """Who may do what, never long after the log says so."""
 
-    def __init__(self, log: Branches, clock: Callable[[], datetime] = now) -> None:
+    def __init__(
+        self,
+        log: Branches,
+        clock: Callable[[], datetime] = now,
+        silent_s_max: float = SILENT_S_MAX,
+    ) -> None:
         self._log = log
+        self._silent_s_max = silent_s_max
         self._clock = clock
         self._access = Access()
         self._branch: Branch | None = None
@@ -57,7 +63,7 @@ class AccessFeed:
         if self._branch is None or not self._is_ready:
             return "ingest is starting: it does not know yet who may do what"
         silent_s = self._branch.silent_s
-        if silent_s > SILENT_S_MAX:
+        if silent_s > self._silent_s_max:
             return f"the log has been silent for {silent_s:.0f} s: nobody's rights are sure"
         return ""
 
