@@ -70,6 +70,12 @@ def test_an_output_is_written_into_what_is_no_plain_file() -> None:
     assert Path("/dev/null").is_char_device()
 
 
+def test_an_output_into_no_folder_is_refused_and_makes_none(tmp_path: Path) -> None:
+    result, _ = asked(pages, "export", "--output", tmp_path / "missing" / "x.json")
+    assert result.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_submit_writes_its_answer_into_a_file(tmp_path: Path) -> None:
     kernel, file = tmp_path / "k.py", tmp_path / "verdict.json"
     kernel.write_text("x = 1\n")

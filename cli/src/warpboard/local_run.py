@@ -72,15 +72,22 @@ class LocalDisk:
         return (files("warpboard") / "templates" / name).read_text(encoding="utf-8")
 
     def write(self, file: Path, data: bytes) -> None:
-        """Write a file whole, or not at all. Errors: Refused."""
+        """Write a file whole, or not at all, where its folder is. Errors: Refused."""
         with _replacing(file) as part:
             part.write(data)
+
+    def lay_out(self, folder: Path, files: Mapping[str, bytes]) -> None:
+        """Write files into a folder, which is made if it is not there. Errors: Refused."""
+        for name, data in files.items():
+            _made((folder / name).parent)
+            self.write(folder / name, data)
 
     async def save(self, folder: Path, name: str, pieces: AsyncIterator[bytes]) -> Path:
         """Keep a download whole, or not at all; where it lies. Errors: Refused; of the pieces."""
         left = DOWNLOAD_BYTES_MAX
         if not PLAIN_NAME.match(name):
             raise Refused("bad_file", f"{name!r} is no plain name: it is not saved")
+        _made(folder)
         with _replacing(folder / name) as part:
             async for piece in pieces:
                 left -= len(piece)
@@ -88,6 +95,13 @@ class LocalDisk:
                     raise Refused("file_too_large", f"{name} is over {DOWNLOAD_BYTES_MAX:,} bytes")
                 part.write(piece)
         return folder / name
+
+
+def _made(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused("unwritable", f"{folder} cannot be made: {error}") from error
 
 
 @contextmanager
@@ -99,7 +113,6 @@ def _replacing(file: Path) -> Iterator[BinaryIO]:
     part = file.with_name(f".{file.name}.part")
     is_plain = file.is_file() or not file.exists()
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         with (part if is_plain else file).open("wb") as opened:
             yield opened
         if is_plain:

@@ -207,7 +207,11 @@ class Disk(Protocol):
         ...
 
     def write(self, file: Path, data: bytes) -> None:
-        """Write a file whole, or not at all. Errors: Refused."""
+        """Write a file whole, or not at all, where its folder is. Errors: Refused."""
+        ...
+
+    def lay_out(self, folder: Path, files: Mapping[str, bytes]) -> None:
+        """Write files into a folder, which is made if it is not there. Errors: Refused."""
         ...
 
     async def save(self, folder: Path, name: str, pieces: AsyncIterator[bytes]) -> Path:

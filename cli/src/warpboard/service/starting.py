@@ -76,5 +76,4 @@ def _write(disk: Disk, asked: Asked, files: Mapping[str, bytes]) -> None:
         names = ", ".join(there[:4])
         what = f"{asked.folder} has {names} already: --force overwrites them"
         raise Refused("exists", what, "--force")
-    for name, data in files.items():
-        disk.write(asked.folder / name, data)
+    disk.lay_out(asked.folder, files)
