@@ -81,9 +81,9 @@ class Office:
         (board,) = said.json["leaderboards"]
         return [one["participant"] for one in board["items"]]
 
-    def submission(self, number: int) -> Any:
-        """One submission whole."""
-        return self.say("show", number, "--json").json
+    def submission(self, number: int, who: str) -> Any:
+        """One submission whole, as its owner sees it."""
+        return self.say("show", number, "--json", "--as", who).json
 
     def publish(self, seed: int) -> None:
         """A version of the problem, which differs from others by the seed of a case."""

@@ -72,9 +72,9 @@ def test_a_cancelled_submission_gives_its_quota_back(office: Office) -> None:
     office.admin("quota", f"{SLUG}.{GPU}.test", "--participant", "dave", "--limit", 1)
     office.do("admin", "pool", "pause", GPU, "--reason", "times drift")
     number = office.waiting("dave")
-    until(lambda: "times drift" in office.do("show", number).out)
+    until(lambda: "times drift" in office.do("show", number, "--as", "dave").out)
     assert "SubmissionCancelRequested" in office.do("cancel", number, "--as", "dave").out
-    ended = until(lambda: (found := office.submission(number))["is_over"] and found)
+    ended = until(lambda: (found := office.submission(number, "dave"))["is_over"] and found)
     assert (ended["outcome"], ended["code"]) == ("cancelled", "cancelled")
     office.admin("pool", "resume", GPU)
     until(lambda: office.submit("dave").code == 0)
@@ -88,8 +88,8 @@ def test_the_next_best_stands_while_the_best_is_disqualified(
     until(lambda: office.board() == [second])
     moment = datetime.now(UTC).isoformat()
     assert "no caching" in office.do("admin", "moderation", "--all").out
-    shown = office.submission(ranked[best])["ranking"]
-    assert (shown["status"], shown["reason"]) == ("disqualified", WHY[1])
+    shown = office.submission(ranked[best], best)["ranking"]
+    assert (shown["status"], shown["reason"]) == ("removed", WHY[1])
     office.admin("restore", ranked[best])
     until(lambda: office.board() == [best, second])
     assert office.board("--as-of", moment) == [second]
@@ -105,7 +105,7 @@ def test_an_accepted_appeal_lifts_a_hold(office: Office, ranked: dict[str, int])
     until(lambda: "filed" in office.do("admin", "moderation").out)
     office.do("admin", "decide-appeal", number, "accept", *WHY)
     until(lambda: office.board() == [best, second])
-    assert f"appeal accepted: {WHY[1]}" in office.do("show", number).out
+    assert f"appeal accepted: {WHY[1]}" in office.do("show", number, "--as", best).out
 
 
 def test_who_is_banned_is_off_the_leaderboard_until_the_ban_ends(
@@ -126,11 +126,11 @@ def test_who_waits_for_a_held_agent_is_told_so(office: Office, act: str, standin
     office.do("agent", act, AGENT, "--reason", "its times drift")
     until(lambda: office.agent()["standing"] == standing)
     number = office.waiting("erin")
-    until(lambda: standing in (office.submission(number)["queue"]["why"] or ""))
+    until(lambda: standing in (office.submission(number, "erin")["queue"]["why"] or ""))
     until(lambda: standing in office.do("queue", "--gpu", GPU).out)
     assert f"agent {AGENT} is {standing}: its times drift" in office.do("status").out
     office.decide("agent", "release", AGENT)
-    assert office.do("show", number, "--wait").code == 0
+    assert office.do("show", number, "--wait", "--as", "erin").code == 0
 
 
 def test_a_pool_has_one_canary_that_has_passed(office: Office, ranked: dict[str, int]) -> None:
