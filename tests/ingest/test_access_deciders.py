@@ -8,7 +8,6 @@ from hypothesis import given as every
 from hypothesis import strategies as st
 
 from ingest.domain import accounts, invites, moderation, problems
-from shared.errors import Refused
 from shared.events import (
     AccountOpened,
     Fact,
@@ -167,17 +166,8 @@ def test_a_leaderboard_closes_at_its_last_deadline(history: list[Fact]) -> None:
         if isinstance(one, LeaderboardChanged) and one.has_deadline is not None
     ]
     is_open = not dates or not dates[-1].has_deadline
-    assert not is_refused(state, T0)
-    assert is_refused(state, LATER) == (not is_open)
-
-
-def is_refused(state: problems.Problem, at: datetime) -> bool:
-    """Whether a submission comes too late."""
-    try:
-        problems.check_open("copy", state, at)
-    except Refused:
-        return True
-    return False
+    assert problems.lateness("copy", state, T0) is None
+    assert (problems.lateness("copy", state, LATER) is None) == is_open
 
 
 def test_what_is_held_waits_for_its_withdrawal() -> None:

@@ -168,6 +168,18 @@ async def test_after_the_deadline_nothing_is_taken_in(door: Door) -> None:
     assert code(await door.admin("PUT", BOARD, reason="r")) == (422, "invalid_request")
 
 
+async def test_a_repeat_of_what_came_in_time_is_never_late(door: Door) -> None:
+    headers = ADA | {"Idempotency-Key": "k1"}
+    first = await door.submit(headers=headers)
+    ends_at = now().isoformat()
+    await door.admin("PUT", BOARD, deadline_at=ends_at, reason="r")
+    again = await door.submit(headers=headers)
+    assert again.status_code == 202
+    assert again.json()["submissions"] == first.json()["submissions"]
+    late = await door.submit(headers=ADA | {"Idempotency-Key": "k2"})
+    assert code(late) == (403, "deadline_passed")
+
+
 async def test_an_archived_leaderboard_takes_nothing_in(door: Door) -> None:
     await door.said(await door.admin("POST", f"{BOARD}/archive", reason="old"))
     assert code(await door.submit()) == (403, "deadline_passed")

@@ -152,10 +152,11 @@ def unknown(slug: str) -> Refused:
     return Refused("unknown_leaderboard", what, "problem")
 
 
-def check_open(slug: str, state: Problem, at: datetime) -> None:
-    """Refuse what comes too late. Errors: Refused `deadline_passed`, with the instant."""
+def lateness(slug: str, state: Problem, at: datetime) -> Refused | None:
+    """What is said of a submission that comes too late, with the instant; None if it does not."""
     if state.is_archived:
-        raise Refused("deadline_passed", f"{slug} is archived: it takes nothing in", "problem")
+        return Refused("deadline_passed", f"{slug} is archived: it takes nothing in", "problem")
     if state.deadline_at is not None and at >= state.deadline_at:
         what = f"the deadline of {slug} was {state.deadline_at.isoformat()}"
-        raise Refused("deadline_passed", what, "problem")
+        return Refused("deadline_passed", what, "problem")
+    return None

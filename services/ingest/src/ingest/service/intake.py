@@ -62,12 +62,16 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Batch:
-    """The submissions that one request makes, by id: all are taken in, or none."""
+    """The submissions that one request makes, by id: all are taken in, or none.
+
+    What comes `late` may still be the repeat of what came in time.
+    """
 
     account: str
     at: datetime
     has_key: bool
     facts: Mapping[str, SubmissionReceived]
+    late: Refused | None = None
 
     @property
     def buckets(self) -> dict[str, str]:
@@ -104,8 +108,10 @@ class Intake:
         check_scope(caller, SCOPE_OF_MODE[upload.mode])
         published = problems.known(slug, problem)
         self._feed.now().check_sees(caller, slug)
-        if not upload.vouched_by:
-            problems.check_open(slug, problem, at)
+        key = upload.idempotency_key
+        late = None if upload.vouched_by else problems.lateness(slug, problem, at)
+        if late is not None and key is None:
+            raise late
         for gpu in upload.gpus:
             submissions.choose_gpu(gpu, Directives(), published)
         text = submissions.file_text(upload.name, upload.source, published)
@@ -125,13 +131,12 @@ class Intake:
             via=upload.via,
             request_hash=_request_hash(slug, upload),
         )
-        key = upload.idempotency_key
         scope = f"{account}/{key}" if key else new_id()
         facts = {
             derived(scope, str(index)): submissions.receive(command, published, gpu)
             for index, gpu in enumerate(gpus)
         }
-        return await self._take_in(Batch(account, at, key is not None, facts))
+        return await self._take_in(Batch(account, at, key is not None, facts, late))
 
     async def check_open(self) -> None:
         """Refuse a submission while intake is paused. Errors: Refused; Failed."""
@@ -179,6 +184,8 @@ class Intake:
     async def _attempt(self, batch: Batch, found: Quotas) -> list[Receipt]:
         """Errors: Refused; Conflict, if somebody took of the quota meanwhile."""
         try:
+            if batch.late is not None:
+                raise batch.late
             taken = quotas.take(batch.buckets, found.own, found.everybody, batch.at)
             last = await self._append(batch, taken, found.version)
         except (Refused, Conflict):
