@@ -110,17 +110,6 @@ def _check_invites(admin: Wire, closed: str, first: str, second: str) -> None:
     refusal(admin.delete("/admin/invites/nothing"), 404, "unknown_invite")
 
 
-def test_ten_wrong_codes_an_hour_are_enough(platform: Running, nobody: Wire) -> None:
-    # They are counted for the address, too, which all of these tests share.
-    guesser = Wire(nobody.base, cli_id(token_of(platform, "guesser")))
-    answers = [guesser.post_json("/user/join", {"code": f"wrong-{n}"}) for n in range(11)]
-    statuses = [answer.status for answer in answers]
-    assert statuses == sorted(statuses)
-    assert set(statuses) <= {400, 429}
-    refusal(answers[-1], 429, "rate_limited")
-    assert int(answers[-1].headers["retry-after"]) > 60
-
-
 def test_point_08_a_ban_of_somebody_called_test_reaches_the_ban(
     admin: Wire, platform: Running, nobody: Wire
 ) -> None:

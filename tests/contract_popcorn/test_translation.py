@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ingest.popcorn import profiles, results
 from ingest.popcorn.seen import Shown
@@ -239,3 +241,56 @@ def test_the_queue_tells_the_jobs_ahead_and_nothing_once_it_runs() -> None:
     assert found is not None
     assert (found["queued_jobs"], found["runner"]) == (2, "pool (start in about 40 s)")
     assert runner_queue(seen(state="running", **GOING_ON).wait) is None
+
+
+VERDICTS = ["passed", "wrong_answer", "timed_out", "crashed", "compile_error", None]
+STATES = ["received", "queued", "assigned", "running", "ranking", "finished"]
+CASES = st.fixed_dictionaries(
+    {
+        "name": st.text(max_size=20),
+        "stage": st.sampled_from(["check", "hidden_check", "time", "profile", "odd"]),
+        "verdict": st.sampled_from(VERDICTS[:-1]),
+        "message": st.text(max_size=3000),
+        "time_us": st.none() | st.floats(),
+    }
+)
+ROWS = st.fixed_dictionaries(
+    {
+        "mode": st.sampled_from(["test", "benchmark", "profile", "ranked"]),
+        "state": st.sampled_from(STATES),
+        "attempt": st.integers(0, 3),
+        "outcome": st.sampled_from(["passed", "failed", "cancelled", "infra_failed", None]),
+        "verdict": st.sampled_from(VERDICTS),
+        "reason": st.none() | st.text(max_size=3000),
+        "is_eligible": st.booleans(),
+        "score_us": st.none() | st.floats(),
+        "stage": st.sampled_from(["build", "check", "hidden_check", "time", "profile", None]),
+        "cases": st.lists(CASES, max_size=6),
+        "ranking": st.none()
+        | st.fixed_dictionaries(
+            {
+                "status": st.sampled_from(["ranked", "held", "not_ranked", "removed", "pending"]),
+                "code": st.sampled_from(["ranked", "disqualified", "held", "withdrawn"]),
+                "reason": st.none() | st.text(max_size=50),
+            }
+        ),
+    }
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(ROWS)
+def test_whatever_a_row_says_the_client_can_read_it(row: dict[str, Any]) -> None:
+    found = seen(**row, is_over=row["state"] == "finished")
+    told = job(found)
+    is_terminal = told["status"] in ("succeeded", "failed", "timed_out", "hacked")
+    assert standing(found).is_done is is_terminal is found.is_over
+    assert (told["error"] is None) == (told["status"] in ("pending", "running", "succeeded"))
+    # NaN and infinities are no JSON: none may come through.
+    said = {"job": told, "runs": results.runs(found), "result": results.full_result(found)}
+    text = json.dumps(said | {"report": results.report(found)}, allow_nan=False)
+    assert all(run["score"] is None or run["score"] > 0 for run in said["runs"])
+    assert text
+    for run in said["runs"]:
+        assert ("result" in run) is not run["secret"]
+    assert told["error"] is None or 0 < len(told["error"]) <= 1500

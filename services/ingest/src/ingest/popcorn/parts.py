@@ -5,13 +5,13 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from fastapi import Request
 
 from ingest.domain.callers import Caller
 from ingest.http.who import Gate
 from ingest.popcorn.asking import HELD_S_MAX, PAUSE_S, Asking
-from ingest.popcorn.seen import Problem
 from ingest.service import Ingest
 from shared.blobs import Blobs
 from shared.clock import now
@@ -34,15 +34,19 @@ class Parts:
     clock: Callable[[], datetime] = now
 
 
-async def board(parts: Parts, request: Request, name: str) -> Problem:
+class Board(NamedTuple):
+    """A problem that may be asked about, and its GPU types in order."""
+
+    slug: str
+    gpus: list[str]
+
+
+async def board(parts: Parts, caller: Caller, name: str) -> Board:
     """A leaderboard by name. Errors: Refused, 404; of a closed one 401 or 403 for who is out."""
     slug = name.lower()
-    caller = await parts.gate.caller(request)
+    published = await parts.ingest.intake.published(slug)
     parts.gate.board(caller, slug)
-    found = await parts.asking.problem(slug, caller.reader)
-    if found is None:
-        raise Refused("unknown_leaderboard", f"there is no leaderboard {name!r}", "leaderboard")
-    return found
+    return Board(slug, published.gpus)
 
 
 def bounded(request: Request, name: str, default: int, bounds: tuple[int, int | None]) -> int:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from ingest.domain.callers import Caller
 from ingest.popcorn import multipart
-from ingest.popcorn.parts import Parts, patient
+from ingest.popcorn.parts import Parts, board, patient
 from ingest.popcorn.profiles import archive, archive_name, cases
 from ingest.popcorn.seen import Shown
 from ingest.popcorn.standing import runner_queue, standing
@@ -52,8 +52,7 @@ def profiler(parts: Parts) -> APIRouter:
         """What profilers saw of one case, as a zip."""
         number, _ = _job(job_id)
         seen = await parts.asking.owned(number, await reads(request))
-        found = cases(seen)
-        if not index.isdigit() or int(index) not in found:
+        if index not in map(str, cases(seen)):
             raise Refused("not_found", f"job {job_id} has no artefact {index[:20]!r}", "index")
         data = await _archive(parts, seen, int(index))
         name = archive_name(number, int(index))
@@ -66,13 +65,12 @@ def profiler(parts: Parts) -> APIRouter:
 async def _submit(parts: Parts, caller: Caller, sent: multipart.Upload) -> int:
     slug = sent.texts.get("leaderboard", "").lower()
     await parts.ingest.intake.check_open()
-    published = await parts.ingest.intake.published(slug)
-    parts.gate.board(caller, slug)
+    found = await board(parts, caller, slug)
     upload = Upload(
         caller=caller,
         problem=slug,
         mode="profile",
-        gpus=[parts.profiler_gpu or published.gpus[0]],
+        gpus=[parts.profiler_gpu or found.gpus[0]],
         name=sent.name,
         source=sent.data,
         via="popcorn",

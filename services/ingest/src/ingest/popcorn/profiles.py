@@ -85,7 +85,7 @@ def profile_result(
 
     `contents` are the files by name; a case in `links` is too large and goes by its address.
     """
-    found = full_result(seen)
+    found = full_result(seen) | {"runs": {}}
     stage = next((one for one in stages(seen) if one.ours == "profile"), None)
     if stage is None:
         return found

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import msgspec
 from fastapi import APIRouter, Request
 
-from ingest.popcorn.asking import Asking
 from ingest.popcorn.parts import Parts, board, bounded
 from ingest.popcorn.seen import Entry, Problem, Wait
 from ingest.popcorn.standing import runner_queue
@@ -91,7 +90,7 @@ def _boards(router: APIRouter, parts: Parts) -> None:
     @router.get("/gpus/{leaderboard}")
     async def gpus(leaderboard: str, request: Request) -> list[str]:
         """The GPU types of a leaderboard, in the order to show them in."""
-        return (await board(parts, request, leaderboard)).gpus
+        return (await board(parts, await parts.gate.caller(request), leaderboard)).gpus
 
     @router.get("/runner_queue/{gpu}")
     async def queue_of(gpu: str) -> dict[str, Any]:
@@ -128,8 +127,8 @@ def _rankings(router: APIRouter, parts: Parts) -> None:
         """The best of a leaderboard, best first."""
         limit = bounded(request, "limit", RANKING_MAX, (1, RANKING_MAX))
         offset = bounded(request, "offset", 0, (0, None))
-        slug, entries = await _entries(parts, request, (leaderboard, gpu))
-        return [_row(one, slug, gpu) for one in entries[offset : offset + limit]]
+        where, entries = await _entries(parts, request, (leaderboard, gpu))
+        return [_row(one, where) for one in entries[offset : offset + limit]]
 
     @router.get("/submission_count/{leaderboard}/{gpu}")
     async def count(
@@ -141,19 +140,20 @@ def _rankings(router: APIRouter, parts: Parts) -> None:
 
 
 async def _entries(
-    parts: Parts, request: Request, where: tuple[str, str]
-) -> tuple[str, list[Entry]]:
-    found = await board(parts, request, where[0])
-    gpu = next((one for one in found.gpus if one.lower() == where[1].lower()), None)
-    if gpu is None:
-        what = f"GPU type {where[1]!r} is not on this leaderboard: {', '.join(found.gpus)}"
-        raise Refused("unknown_gpu", what, "gpu")
-    asking: Asking = parts.asking
+    parts: Parts, request: Request, asked: tuple[str, str]
+) -> tuple[tuple[str, str], list[Entry]]:
+    """The leaderboard and GPU type that somebody means, and all of its rows."""
     caller = await parts.gate.caller(request)
-    return found.slug, await asking.leaderboard(found.slug, gpu, caller.reader)
+    found = await board(parts, caller, asked[0])
+    gpu = next((one for one in found.gpus if one.lower() == asked[1].lower()), None)
+    if gpu is None:
+        what = f"GPU type {asked[1]!r} is not on this leaderboard: {', '.join(found.gpus)}"
+        raise Refused("unknown_gpu", what, "gpu")
+    return (found.slug, gpu), await parts.asking.leaderboard(found.slug, gpu, caller.reader)
 
 
-def _row(entry: Entry, slug: str, gpu: str) -> dict[str, Any]:
+def _row(entry: Entry, where: tuple[str, str]) -> dict[str, Any]:
+    slug, gpu = where
     return {
         "submission_id": entry.number,
         "rank": entry.rank,

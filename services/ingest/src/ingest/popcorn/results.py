@@ -3,6 +3,7 @@
 A hidden run has nothing but whether it passed: no spec, no message, no output.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -105,7 +106,11 @@ def _timed(case: Case) -> dict[str, Any]:
     if case.time_us is None:
         return said
     known = {"mean_us": case.time_us} | dict(case.statistics)
-    times = {key: known[name] * NS_PER_US for key, name in TIMES.items() if name in known}
+    times = {
+        key: known[name] * NS_PER_US
+        for key, name in TIMES.items()
+        if name in known and math.isfinite(known[name])
+    }
     return said | {"runs": case.samples} | times
 
 
@@ -135,7 +140,7 @@ def evaluated(seen: Shown, stage: Stage, result: dict[str, Any]) -> dict[str, An
             "stdout": stdout,
             "stderr": "",
             "exit_code": 0 if stage.is_passed else 1,
-            "duration": seen.took_s or 0.0,
+            "duration": seen.took_s if seen.took_s and math.isfinite(seen.took_s) else 0.0,
             "result": result,
         },
         "profile": None,

@@ -31,7 +31,9 @@ def standing(seen: Shown) -> Standing:
     if not seen.is_over:
         return Standing("pending" if _is_pending(seen) else "running", more=_more(seen))
     status, error = _end(seen)
-    return Standing(status, True, None if error is None else plain(error))
+    if error is None:
+        return Standing(status, True)
+    return Standing(status, True, plain(error) or "no reason was given")
 
 
 def _is_pending(seen: Shown) -> bool:

@@ -13,7 +13,7 @@ from starlette.types import Scope
 from ingest.domain.callers import SCOPE_OF_MODE, Caller
 from ingest.http.submissions import idempotency_key
 from ingest.popcorn import multipart
-from ingest.popcorn.parts import Parts
+from ingest.popcorn.parts import Parts, board
 from ingest.popcorn.seen import Wait
 from ingest.popcorn.standing import runner_queue
 from ingest.popcorn.stream import Follower, followed
@@ -117,14 +117,11 @@ async def take_in(parts: Parts, request: Request, wish: Wish, vouched_by: str = 
 
 async def check_where(parts: Parts, caller: Caller, wish: Wish) -> None:
     """Refuse what cannot be submitted to at all, whatever the file. Errors: Refused; Failed."""
-    intake = parts.ingest.intake
-    await intake.check_open()
+    await parts.ingest.intake.check_open()
     if wish.mode.lower() not in MODES:
         known = ", ".join(MODES)
         raise Refused("unknown_mode", f"mode {wish.mode!r} is none of {known}", "mode")
-    slug = wish.leaderboard.lower()
-    await intake.published(slug)
-    parts.gate.board(caller, slug)
+    await board(parts, caller, wish.leaderboard)
 
 
 async def accepted(parts: Parts, taken: Taken) -> dict[str, Any]:

@@ -1,0 +1,21 @@
+"""Guessing at invites; the last file of the folder, for afterwards nobody here can join."""
+
+import pytest
+
+from tests.contract_popcorn.conftest import token_of
+from tests.contract_popcorn.polling import refusal
+from tests.contract_popcorn.wire import Wire, cli_id
+from tests.system.running import Running
+
+pytestmark = pytest.mark.server
+
+
+def test_ten_wrong_codes_an_hour_are_enough(platform: Running, nobody: Wire) -> None:
+    # They are counted for the address, too, which all of these tests share.
+    guesser = Wire(nobody.base, cli_id(token_of(platform, "guesser")))
+    answers = [guesser.post_json("/user/join", {"code": f"wrong-{n}"}) for n in range(11)]
+    statuses = [answer.status for answer in answers]
+    assert statuses == sorted(statuses)
+    assert set(statuses) <= {400, 429}
+    refusal(answers[-1], 429, "rate_limited")
+    assert int(answers[-1].headers["retry-after"]) > 60
