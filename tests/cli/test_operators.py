@@ -171,7 +171,7 @@ REJUDGE = {
 
 
 def test_a_rejudge_is_shown_with_what_changes_first() -> None:
-    result, (heard,) = asked(in_turn((200, REJUDGE)), "problem", "rejudge", "show", "r1")
+    result, (heard,) = operating("problem", "rejudge", "show", "r1", answer=REJUDGE)
     assert heard.path == "/v1/rejudges/r1"
     lines = result.stdout.splitlines()
     assert lines[0] == "preview: 1 of 2 submissions change"
@@ -197,3 +197,10 @@ def test_dead_letters_are_listed_and_shown() -> None:
     assert "warpboard deadletters redrive outbox 9" in shown.stdout
     missing, _ = operating("deadletters", "show", "outbox", 8, answer={"items": [LETTER]})
     assert missing.exit_code == 2
+
+
+@pytest.mark.parametrize("words", [("show", 12), ("list", "--all"), ("trace", 12), ("queue",)])
+def test_who_looks_as_an_operator_shows_the_token(words: tuple[object, ...]) -> None:
+    _, heard = operating(*words, answer={"items": []})
+    assert heard[0].headers["authorization"] == f"Bearer {TOKEN}"
+    assert heard[0].headers["warpboard-operator"] == "olga"

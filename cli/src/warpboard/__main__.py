@@ -89,7 +89,9 @@ class Wiring:
         return found_url(place.folder, Path.cwd())
 
     def api(self, place: Place) -> AbstractAsyncContextManager[HttpApi]:
-        """The API that a command's options name."""
+        """The API that a command's options name: as an operator, if they name one."""
+        if place.operator:
+            return self.office(place)
         url = self.url(place)
         return connected(url, self._caller(place, url))
 

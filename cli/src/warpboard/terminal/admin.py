@@ -12,7 +12,7 @@ from warpboard.terminal.desk import Desk, Place
 @click.command(name="moderation")
 @click.option("--all", "is_all", is_flag=True, help="And what is decided already.")
 @options.as_json
-@options.place
+@options.office
 @click.pass_obj
 def list_rulings(desk: Desk, /, place: Place, *, is_all: bool, as_json: bool) -> int:
     """List held submissions and open appeals, which wait for a decision.
@@ -21,7 +21,7 @@ def list_rulings(desk: Desk, /, place: Place, *, is_all: bool, as_json: bool) ->
     Example:
       warpboard admin moderation --all
     """
-    return desk.ask(
+    return desk.operate(
         place,
         lambda api: reviewing.moderation(api, desk.screen, is_all=is_all, as_json=as_json),
     )

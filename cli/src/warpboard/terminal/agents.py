@@ -73,7 +73,7 @@ def doctor(desk: Desk, *, as_json: bool) -> int:
 
 @agents.command(name="list")
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def list_agents(desk: Desk, /, place: Place, *, as_json: bool) -> int:
     """List the agents: alive or not, how they are held, and why.

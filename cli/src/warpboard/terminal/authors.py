@@ -21,7 +21,7 @@ def problems() -> None:
 @problems.command()
 @click.argument("problem", type=PROBLEM)
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def show(desk: Desk, /, place: Place, problem: str, *, as_json: bool) -> int:
     """Show a PROBLEM whole: what is to be computed, how it is checked and ranked.

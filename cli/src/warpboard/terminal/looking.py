@@ -20,7 +20,7 @@ LIMIT_MAX = 200
 @options.save
 @options.timeout
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def show(desk: Desk, /, place: Place, number: int, **asked: Any) -> int:
     """Show submission NUMBER whole: verdict, cases, history, what it printed.
@@ -40,7 +40,7 @@ def show(desk: Desk, /, place: Place, number: int, **asked: Any) -> int:
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only events after this one.")
 @options.timeout
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def logs(desk: Desk, /, place: Place, number: int, **asked: Any) -> int:
     """Show the events of submission NUMBER and what it printed; with --follow, as they come.
@@ -64,7 +64,7 @@ def logs(desk: Desk, /, place: Place, number: int, **asked: Any) -> int:
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="How many."
 )
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def list_submissions(desk: Desk, /, place: Place, **asked: Any) -> int:
     """List your newest submissions.
@@ -81,7 +81,7 @@ def list_submissions(desk: Desk, /, place: Place, **asked: Any) -> int:
 @click.argument("a", type=click.IntRange(min=1))
 @click.argument("b", type=click.IntRange(min=1))
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def diff(desk: Desk, /, place: Place, a: int, *, b: int, as_json: bool) -> int:
     """Compare submissions A and B: their sources, and the time of each case.
@@ -96,7 +96,7 @@ def diff(desk: Desk, /, place: Place, a: int, *, b: int, as_json: bool) -> int:
 @click.command()
 @options.number
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def trace(desk: Desk, /, place: Place, number: int, *, as_json: bool) -> int:
     """Show every event of submission NUMBER, its jobs and its runs: when, and by whom.

@@ -54,7 +54,7 @@ def down(desk: Desk, folder: Path | None, *, as_json: bool) -> int:
 @click.command()
 @click.argument("number", required=False, type=click.IntRange(min=1))
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def status(desk: Desk, /, place: Place, number: int | None, *, as_json: bool) -> int:
     """Show where submission NUMBER is, in a line; without one, how the platform is.

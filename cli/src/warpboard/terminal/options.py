@@ -62,12 +62,23 @@ def _placed(
     return made
 
 
+def _as(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--as", "who", metavar="NAME", help="Participant, whom a local platform believes."
+    )(function)
+
+
 def place(function: Callable[..., Any]) -> Callable[..., Any]:
     """Say which platform and who asks: --url, --folder and --as become one argument `place`."""
+    return _placed(function, _as)
+
+
+def seen(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same where an operator may be shown more than others, if --operator names one."""
     named = click.option(
-        "--as", "who", metavar="NAME", help="Participant, whom a local platform believes."
+        "--operator", metavar="NAME", help="Look as this operator, who is shown everything."
     )
-    return _placed(function, named)
+    return _placed(function, named, _as)
 
 
 def here(function: Callable[..., Any]) -> Callable[..., Any]:

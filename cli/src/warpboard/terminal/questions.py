@@ -14,7 +14,7 @@ from warpboard.terminal.desk import Desk, Place
 
 @click.command()
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def problems(desk: Desk, /, place: Place, *, as_json: bool) -> int:
     """List every problem in its newest version.
@@ -44,7 +44,7 @@ def problems(desk: Desk, /, place: Place, *, as_json: bool) -> int:
     help="Draw into a PNG file instead of here.",
 )
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def leaderboard(desk: Desk, /, place: Place, problem: str, **asked: Any) -> int:
     """Show the leaderboards of a PROBLEM, or that of one GPU type, best first.
@@ -72,7 +72,7 @@ def leaderboard(desk: Desk, /, place: Place, problem: str, **asked: Any) -> int:
 @click.command()
 @click.option("--gpu", metavar="TYPE", help="Only this GPU type.")
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def queue(desk: Desk, /, place: Place, gpu: str | None, *, as_json: bool) -> int:
     """Show who waits for each GPU type, for how long, and why.
@@ -127,7 +127,7 @@ def history(desk: Desk, /, place: Place, problem: str | None, *, as_json: bool) 
 @click.argument("problem", type=PROBLEM)
 @click.argument("gpu")
 @options.as_json
-@options.place
+@options.seen
 @click.pass_obj
 def records(desk: Desk, /, place: Place, problem: str, gpu: str, *, as_json: bool) -> int:
     """Show the records that were set on the leaderboard of a PROBLEM on a GPU type.

@@ -44,7 +44,7 @@ def start(desk: Desk, /, place: Place, *, as_json: bool, **said: Any) -> int:
 
 @rejudge.command(name="list")
 @options.as_json
-@options.place
+@options.office
 @click.pass_obj
 def list_rejudges(desk: Desk, /, place: Place, *, as_json: bool) -> int:
     """List the rejudges, newest first.
@@ -53,13 +53,13 @@ def list_rejudges(desk: Desk, /, place: Place, *, as_json: bool) -> int:
     Example:
       warpboard problem rejudge list
     """
-    return desk.ask(place, lambda api: reviewing.rejudges(api, desk.screen, as_json=as_json))
+    return desk.operate(place, lambda api: reviewing.rejudges(api, desk.screen, as_json=as_json))
 
 
 @rejudge.command(name="show")
 @click.argument("id_", metavar="ID")
 @options.as_json
-@options.place
+@options.office
 @click.pass_obj
 def show_rejudge(desk: Desk, /, place: Place, id_: str, *, as_json: bool) -> int:
     """Show rejudge ID with what it would change, submission by submission.
@@ -68,7 +68,9 @@ def show_rejudge(desk: Desk, /, place: Place, id_: str, *, as_json: bool) -> int
     Example:
       warpboard problem rejudge show 01HZX3
     """
-    return desk.ask(place, lambda api: reviewing.rejudge(api, desk.screen, id_, as_json=as_json))
+    return desk.operate(
+        place, lambda api: reviewing.rejudge(api, desk.screen, id_, as_json=as_json)
+    )
 
 
 ENDS = (
