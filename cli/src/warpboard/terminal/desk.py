@@ -51,6 +51,7 @@ class Desk:
     participant: Callable[[Place], str | None]
     operator: Callable[[Place], str]
     folder: Callable[[Path | None], Path]
+    serve: Callable[[Place], Coroutine[Any, Any, int]]
 
     def ask(self, place: Place, command: Callable[[Api], Coroutine[Any, Any, int]]) -> int:
         """Run a command that speaks with the platform; its exit code."""

@@ -32,6 +32,7 @@ from warpboard.terminal import (
     operators,
     participants,
     questions,
+    serving,
 )
 from warpboard.terminal.desk import Desk, Stopped
 from warpboard.terminal.options import JSON
@@ -146,6 +147,7 @@ def _parts() -> dict[str, Sequence[click.Command]]:
         "Yourself": account.COMMANDS,
         "Your submissions": (*participants.COMMANDS, *looking.COMMANDS),
         "Problems and leaderboards": questions.COMMANDS,
+        "Programs that write kernels": serving.COMMANDS,
         "Authors": (authors.problem(),),
         "Operators, with a token": made,
         "Operators, on the platform's machine": (*operators.COMMANDS, *books.COMMANDS),

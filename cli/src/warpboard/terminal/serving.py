@@ -23,7 +23,9 @@ def mcp(desk: Desk, /, place: Place, *, as_json: bool) -> int:
       warpboard mcp --json --url https://warpboard.example
     """
     if as_json:
-        said = {"--url": place.url, "--folder": place.folder, "--as": place.participant}
+        # A client starts its servers wherever it likes.
+        folder = place.folder.resolve() if place.folder else None
+        said = {"--url": place.url, "--folder": folder, "--as": place.participant}
         desk.screen.json(configuration({name: str(one) for name, one in said.items() if one}))
         return OK
     return run(desk.serve(place))
