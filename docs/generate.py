@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from ranker.http import application
+from ranker.http.acts import acts
 from ranker.http.audit import audit
 from shared.events import (
     CATALOGUE,
@@ -133,6 +134,7 @@ def reads() -> str:
     """The OpenAPI of the read side's public routes as it should be."""
     nothing = cast("Any", None)
     app = application(nothing, nothing, nothing, nothing, nothing)
+    acts(app, nothing, nothing)
     audit(app, nothing, None)
     paths = {path: said for path, said in app.openapi()["paths"].items() if path.startswith("/v1/")}
     for path, said in paths.items():

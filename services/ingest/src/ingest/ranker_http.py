@@ -17,7 +17,7 @@ from shared.reader import HEADER, Reader, encode
 READERS_MAX = 2000
 PASSED = ("accept", "if-none-match", "last-event-id")
 RETURNED = (
-    *("content-type", "etag", "cache-control", "retry-after", "x-accel-buffering"),
+    *("content-type", "etag", "cache-control", "retry-after", "x-accel-buffering", "x-request-id"),
     *("x-content-type-options", "warpboard-projection-lag"),
 )
 OF_FILES = (*RETURNED, "content-length", "content-disposition")

@@ -17,6 +17,7 @@ from ranker.archive.running import Archiving, Sealing
 from ranker.domain.seals import Rhythm
 from ranker.gc import Collection, collect
 from ranker.http import application
+from ranker.http.acts import acts
 from ranker.http.audit import audit
 from ranker.live import Live
 from ranker.metrics import RankerMetrics
@@ -110,6 +111,7 @@ async def _run(settings: Settings, life: Life) -> None:
         app = application(reader, news, live, log.last, blobs)
         app.state.past = ArchivedPast(shelf, reader)
         app.state.histories.bodies = shelf
+        acts(app, shelf, news)
         audit(app, shelf, public_key(sealing.key) if sealing else None)
         await until_first(
             serve(

@@ -20,6 +20,19 @@ NAME = "archive"
 TYPES = ("int8", "text", "text", "timestamptz", "bytea", "bytea")
 SEALS_MAX = 1000
 THEN_MAX = 500_000
+# So far back one page of what people did looks, and where.
+STRETCH_MAX = 20_000
+SPOKEN = (
+    "audit",
+    "moderation",
+    "agent",
+    "pool",
+    "account",
+    "quota",
+    "problem",
+    "rejudge",
+    "invite",
+)
 
 
 class Archive:
@@ -110,6 +123,15 @@ class Shelf:
     async def some(self, seqs: Sequence[int]) -> list[Recorded]:
         """Those of some events, at most 1000, that are archived, in order. Errors: Failed."""
         return [_recorded(*row) for row in await self._rows("some", {"seqs": list(seqs)})]
+
+    async def spoken(self, before: int) -> tuple[int, list[Recorded]]:
+        """What people may have said before a sequence, newest first, and back to which one.
+
+        Errors: Failed.
+        """
+        start = max(0, before - STRETCH_MAX)
+        values = {"start": start, "before": before, "aggregates": list(SPOKEN)}
+        return start + 1, [_recorded(*row) for row in await self._rows("spoken", values)]
 
     async def then(self, problem: str, gpu: str, at: datetime) -> tuple[int, list[Recorded]]:
         """The last sequence at an instant, and all that mattered to a leaderboard. Errors: Failed.

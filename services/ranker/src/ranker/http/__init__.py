@@ -9,7 +9,7 @@ from ranker.http.boards import Boards
 from ranker.http.comparing import comparing
 from ranker.http.events import Histories
 from ranker.http.files import files
-from ranker.http.people import people, rejudges
+from ranker.http.people import internal, people, rejudges
 from ranker.http.problems import problems
 from ranker.http.stats import stats
 from ranker.http.submissions import Submissions
@@ -55,6 +55,7 @@ def application(
     Boards(reader, news, app).install()
     people(app, reader, news)
     rejudges(app, reader, blobs, news)
+    internal(app, reader, news)
     waiting(app, reader, news, live)
     stats(app, reader)
     return app

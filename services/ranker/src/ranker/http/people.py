@@ -6,6 +6,7 @@ import msgspec
 from fastapi import FastAPI, Query
 
 from ranker.http.access import Asker, Seen, unknown
+from ranker.http.acts import check_staff
 from ranker.http.answers import Limit, NumberInPath, Version
 from ranker.http.boards import named, personal
 from ranker.service import News, Reads
@@ -45,7 +46,7 @@ def people(app: FastAPI, reader: Reads, news: News) -> None:
 
 
 def rejudges(app: FastAPI, reader: Reads, blobs: Blobs, news: News) -> None:
-    """The reads of rejudges, which are staff's, and what ingest asks for itself."""
+    """The reads of rejudges, which are staff's."""
 
     @app.get("/v1/rejudges")
     async def every(who: Asker, limit: Limit = 50) -> dict[str, Any]:
@@ -61,6 +62,22 @@ def rejudges(app: FastAPI, reader: Reads, blobs: Blobs, news: News) -> None:
             raise Refused("unknown_rejudge", f"there is no rejudge {id!r}", "id")
         preview = await _preview(blobs, rows[0]["diff"])
         return rows[0] | {"preview": preview, "as_of": news.seq}
+
+    @app.get("/v1/admin/rejudges")
+    async def all_of_them(who: Asker, limit: Limit = 50) -> dict[str, Any]:
+        """The same for operators, and a refusal for others."""
+        check_staff(who)
+        return await every(who, limit)
+
+    @app.get("/v1/admin/rejudges/{id}")
+    async def any_one(who: Asker, id: str) -> Row:  # noqa: A002  (the path's public name)
+        """The same for operators, and a refusal for others."""
+        check_staff(who)
+        return await one(who, id)
+
+
+def internal(app: FastAPI, reader: Reads, news: News) -> None:
+    """What ingest asks for itself, which no client reaches."""
 
     @app.get("/internal/submissions/{number}")
     async def submission(number: NumberInPath) -> Row:

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from ranker.http.access import Asker, Seen
+from ranker.http.acts import check_staff
 from ranker.http.boards import standing
 from ranker.service import Alive, News, Reads
 from shared.clock import now
@@ -30,6 +31,12 @@ def waiting(app: FastAPI, reader: Reads, news: News, live: Alive) -> None:
         rows = await reader.rows("agents")
         items = [row | _offered(row, alive.get(row["id"])) for row in rows]
         return {"items": items, "as_of": news.seq}
+
+    @app.get("/v1/admin/agents")
+    async def agents_for_operators(who: Asker) -> dict[str, Any]:
+        """The same for operators, and a refusal for others."""
+        check_staff(who)
+        return await agents()
 
     @app.get("/v1/queue")
     async def queue(who: Asker) -> dict[str, Any]:

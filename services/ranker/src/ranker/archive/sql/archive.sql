@@ -47,6 +47,14 @@ where seq = any(%(seqs)s::bigint[])
 order by seq
 limit 1000;
 
+-- name: spoken
+-- What people may have said in a stretch of the log, newest first.
+select seq, subject, id, body from archive.event_archive
+where seq > %(start)s and seq < %(before)s
+  and split_part(subject, '.', 2) = any(%(aggregates)s::text[])
+order by seq desc
+limit 20000;
+
 -- name: newest_then
 -- The last event that had happened by an instant.
 select coalesce(max(seq), 0) from archive.event_archive where at <= %(at)s;
