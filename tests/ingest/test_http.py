@@ -109,6 +109,12 @@ async def test_a_request_without_a_file_names_the_field(door: Door) -> None:
     assert isinstance(answer.json()["detail"], str)
 
 
+async def test_a_field_that_is_none_is_refused(door: Door) -> None:
+    answer = await door.ask({"tag": "v2"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert answer.json()["errors"][0]["field"] == "tag"
+
+
 async def test_a_body_over_the_limit_is_cut_off(door: Door) -> None:
     answer = await door.submit(b"#" * (REQUEST_BYTES_MAX + 1))
     assert (answer.status_code, answer.json()["code"]) == (413, "request_too_large")

@@ -26,6 +26,7 @@ from shared.clock import now
 from shared.errors import Refused
 from shared.http import SAID
 
+FIELDS = frozenset(("file", "problem", "mode", "gpu"))
 KEY = re.compile(r"[!-~]{1,255}\Z")
 
 
@@ -49,11 +50,16 @@ class Wish(NamedTuple):
     gpus: list[str]
 
 
-def _wish(
+async def _wish(
+    request: Request,
     problem: Annotated[str, Form()],
     mode: Annotated[str, Form()] = "ranked",
     gpu: Annotated[list[str] | None, Form()] = None,
 ) -> Wish:
+    strange = sorted(set(await request.form()) - FIELDS)
+    if strange:
+        what = f"{strange[0]} is no field here: {', '.join(sorted(FIELDS))} are"
+        raise Refused("invalid_request", what, strange[0])
     return Wish(problem, mode, [one for one in gpu or [] if one])
 
 
@@ -92,11 +98,11 @@ def _submit(app: FastAPI, ingest: Ingest, gate: Gate) -> None:
 
     @app.post("/v1/submissions", status_code=202)
     async def submit(
+        caller: Annotated[Caller, Depends(gate.participant())],
         file: Annotated[UploadFile, File()],
         wish: Annotated[Wish, Depends(_wish)],
         request: Request,
         response: Response,
-        caller: Annotated[Caller, Depends(gate.participant())],
     ) -> dict[str, Any]:
         """Take one source file in; the answer comes after it is in the log."""
         upload = Upload(
