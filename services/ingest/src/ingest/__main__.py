@@ -5,6 +5,7 @@ import sys
 
 from ingest import http, ranker_http
 from ingest.http.limits import Rates
+from ingest.http.webhooks import webhooks
 from ingest.http.who import Gate, Keys
 from ingest.login import oauth_http, wiring
 from ingest.login.argon import Hasher
@@ -14,12 +15,13 @@ from ingest.popcorn.asking import Asking
 from ingest.popcorn.parts import Parts
 from ingest.popcorn.publishing import Sources
 from ingest.popcorn.repositories import listed
-from ingest.postgres import PostgresPeople
+from ingest.postgres import PostgresPeople, PostgresWebhooks
 from ingest.ranker_http import Ranker
 from ingest.service import ingest
 from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
 from ingest.service.ports import Ports
+from ingest.service.webhooks import Webhooks
 from ingest.settings import Settings, load
 from shared import lifecycle
 from shared.http import serve
@@ -64,6 +66,9 @@ async def _run(settings: Settings, life: Life) -> None:
         people, tokens = commands.people, commands.tokens
         behind = wiring.Behind(connections, outside, people, tokens, linking, Hasher())
         login(app, wiring.logins(settings, behind), gate)
+        told = PostgresWebhooks(connections)
+        hooks = Webhooks(commands.boards.decisions, feed, told, settings.names_believed)
+        app.include_router(webhooks(hooks, gate))
         http.last(app, gate, ranker)
         parts = Parts(commands, gate, Asking(ranker), blobs, is_well, settings.profiler_gpu)
         popcorn(app, parts, Sources(settings.problem_folders, listed(settings.repositories)))

@@ -9,6 +9,7 @@ from psycopg import OperationalError
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from ingest.service.ports import Identity, TokenRow
+from ingest.service.webhooks import Delivery, Row, Wish
 from shared.clock import new_id
 from shared.errors import Failed
 from shared.postgres import statements
@@ -114,3 +115,50 @@ def _kept(cache: dict[str, str], key: str, value: str) -> str:
         del cache[next(iter(cache))]
     cache[key] = value
     return value
+
+
+@dataclass(frozen=True)
+class PostgresWebhooks:
+    """Webhooks in the tables of the schema accounts, which ranker reads too."""
+
+    pool: AsyncConnectionPool
+
+    async def add(self, account: str, id_: str, wish: Wish, most: int) -> bool:
+        """Keep one that is not in the log yet; see the port. Errors: Failed."""
+        values = {"id": id_, "account": account, "most": most, "url": wish.url}
+        lists = {"kinds": list(wish.kinds), "problems": list(wish.problems)}
+        steps = ("one_at_a_time", "clear_webhooks", "add_webhook")
+        return bool(await self._ask(*steps, secret=wish.secret, **values, **lists))
+
+    async def keep(self, id_: str, seq: int) -> None:
+        """It is in the log. Errors: Failed."""
+        await self._ask("keep_webhook", id=id_, seq=seq)
+
+    async def forget(self, id_: str) -> None:
+        """Keep nothing of one. Errors: Failed."""
+        await self._ask("forget_webhook", id=id_)
+
+    async def listed(self, account: str) -> Sequence[Row]:
+        """Those of an account. Errors: Failed."""
+        return [Row(*row) for row in await self._ask("webhooks", account=account)]
+
+    async def test(self, id_: str, event: str) -> None:
+        """Have it told that this is a test. Errors: Failed."""
+        await self._ask("test_webhook", id=id_, event=event)
+
+    async def deliveries(self, id_: str, before: int, limit: int) -> Sequence[Delivery]:
+        """What it was told. Errors: Failed."""
+        rows = await self._ask("deliveries", id=id_, before=before, limit=limit)
+        return [Delivery(*row) for row in rows]
+
+    async def _ask(self, *names: str, **values: object) -> list[tuple[Any, ...]]:
+        """The rows of the last of these statements, all in one transaction."""
+        *first, last = (statements("ingest", "webhooks.sql")[name].encode() for name in names)
+        try:
+            async with self.pool.connection() as connection, connection.transaction():
+                for statement in first:
+                    await connection.execute(statement, values)
+                cursor = await connection.execute(last, values)
+                return await cursor.fetchall() if cursor.description else []
+        except (OperationalError, PoolTimeout) as error:
+            raise Failed(f"the webhooks cannot be read: {error}") from error

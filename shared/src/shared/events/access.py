@@ -27,6 +27,18 @@ SCOPES = (
 ROLES = ("participant", "creator", "moderator", "admin")
 VISIBILITIES = ("public", "closed")
 TOKEN_KINDS = ("api", "cli", "device", "web")
+# What an address may be told of; not the types of our events, which are our own matter.
+WEBHOOK_KINDS = (
+    "submission.ended",
+    "submission.ranked",
+    "submission.held",
+    "entry.overtaken",
+    "problem.opened",
+    "problem.deadline_moved",
+    "problem.closed",
+    "problem.version_published",
+    "rejudge.applied",
+)
 
 
 class AccountOpened(Fact, frozen=True, kw_only=True):
