@@ -70,6 +70,12 @@ def test_every_command_is_known_here() -> None:
     assert sorted(COMMANDS) == sorted([*ASKED, *HERE, *PLATFORMS])
 
 
+@pytest.mark.parametrize("group", ["", "admin", "agent", "problem", "problem rejudge", "token"])
+def test_a_group_says_in_whole_sentences_what_is_in_it(group: str) -> None:
+    result = CliRunner().invoke(commands(desk), [*group.split(), "--help"])
+    assert "..." not in result.stdout.replace("[ARGS]...", "")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_an_example_and_json(command: str) -> None:
     result = CliRunner().invoke(commands(desk), [*command.split(), "--help"])

@@ -107,7 +107,7 @@ def whoami(desk: Desk, /, place: Place, *, as_json: bool) -> int:
     return desk.ask(place, lambda api: identity.whoami(api, desk.screen, url, as_json=as_json))
 
 
-@click.group()
+@click.group(cls=options.Group)
 def token() -> None:
     """Make, list and revoke your tokens."""
 

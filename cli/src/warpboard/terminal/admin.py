@@ -29,14 +29,14 @@ def list_rulings(desk: Desk, /, place: Place, *, is_all: bool, as_json: bool) ->
 
 def admin() -> click.Group:
     """The group, from the shapes of its commands."""
-    group = click.Group(
+    group = options.Group(
         "admin",
         help="What operators decide: each is an event with your name and your reason.\n\n"
         "The token is that of the platform's --folder, or WARPBOARD_OPERATOR_TOKEN.",
     )
     groups = {"admin": group}
     for name, about in (machines.GROUPS | people.GROUPS).items():
-        groups[f"admin {name}"] = click.Group(name, help=about)
+        groups[f"admin {name}"] = options.Group(name, help=about)
         group.add_command(groups[f"admin {name}"])
     for shape in (*machines.SHAPES, *moderation.SHAPES, *people.SHAPES):
         groups[shape.words.rpartition(" ")[0]].add_command(command(shape))
@@ -47,7 +47,7 @@ def admin() -> click.Group:
     return group
 
 
-@click.group()
+@click.group(cls=options.Group)
 def letters() -> None:
     """Look at events that consumers gave up, and hand them out again."""
 
@@ -102,6 +102,6 @@ REDRIVE = Shape(
 
 def deadletters() -> click.Group:
     """The group of events that were given up."""
-    group = click.Group("deadletters", dict(letters.commands), help=letters.help)
+    group = options.Group("deadletters", dict(letters.commands), help=letters.help)
     group.add_command(command(REDRIVE))
     return group

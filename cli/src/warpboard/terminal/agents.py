@@ -53,7 +53,7 @@ SHAPES = (
 )
 
 
-@click.group()
+@click.group(cls=options.Group)
 def agents() -> None:
     """Look at agents, hold one back, let it work; try this machine as one."""
 
@@ -87,7 +87,7 @@ def list_agents(desk: Desk, /, place: Place, *, as_json: bool) -> int:
 
 def agent() -> click.Group:
     """The group of agents."""
-    group = click.Group("agent", dict(agents.commands), help=agents.help)
+    group = options.Group("agent", dict(agents.commands), help=agents.help)
     for shape in SHAPES:
         group.add_command(command(shape))
     return group

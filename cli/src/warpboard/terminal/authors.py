@@ -13,7 +13,7 @@ from warpboard.terminal.rejudges import rejudges
 FOLDERS = click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=options.FOLDER)
 
 
-@click.group()
+@click.group(cls=options.Group)
 def problems() -> None:
     """Look at problems, check and publish them, judge submissions to them again."""
 
@@ -71,6 +71,6 @@ def publish(
 
 def problem() -> click.Group:
     """The group of problems."""
-    group = click.Group("problem", dict(problems.commands), help=problems.help)
+    group = options.Group("problem", dict(problems.commands), help=problems.help)
     group.add_command(rejudges())
     return group

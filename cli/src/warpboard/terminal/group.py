@@ -35,7 +35,7 @@ from warpboard.terminal import (
     serving,
 )
 from warpboard.terminal.desk import Desk, Stopped
-from warpboard.terminal.options import JSON
+from warpboard.terminal.options import JSON, SENTENCE
 
 LINE_LENGTH_MAX = 2000
 QUOTA_EXCEEDED = "quota_exceeded"
@@ -67,7 +67,9 @@ class Commands(click.Group):
         """List each part under its own heading."""
         for heading, part in self.parts.items():
             with formatter.section(heading):
-                formatter.write_dl([(str(one.name), one.get_short_help_str(80)) for one in part])
+                formatter.write_dl(
+                    [(str(one.name), one.get_short_help_str(SENTENCE)) for one in part]
+                )
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command and end the process as it ended: an expected end is one line on stderr.

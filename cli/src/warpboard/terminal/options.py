@@ -16,9 +16,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 JSON = "warpboard.json"
 MODES = ("test", "benchmark", "profile", "ranked")
+SENTENCE = 160
 LEVELS = ("none", "weak", "medium", "strong")
 FILE = PathType(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER = PathType(exists=True, file_okay=False, path_type=Path)
+
+
+class Group(click.Group):
+    """A group that lists what each of its commands does in a whole sentence."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands."""
+        del ctx
+        rows = [(name, one.get_short_help_str(SENTENCE)) for name, one in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 class Instant(click.ParamType[str]):

@@ -11,7 +11,7 @@ from warpboard.terminal.deeds import Shape, command
 from warpboard.terminal.desk import Desk, Place
 
 
-@click.group()
+@click.group(cls=options.Group)
 def rejudge() -> None:
     """Run submissions again under another version of their problem; see it before it counts."""
 
@@ -93,7 +93,7 @@ ENDS = (
 
 def rejudges() -> click.Group:
     """The group of rejudges."""
-    group = click.Group("rejudge", dict(rejudge.commands), help=rejudge.help)
+    group = options.Group("rejudge", dict(rejudge.commands), help=rejudge.help)
     for shape in ENDS:
         group.add_command(command(shape))
     return group
