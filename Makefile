@@ -3,7 +3,7 @@ SHELL := /bin/bash -euo pipefail
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PYTHON ?= python3
 PARTS := shared harness[torch] services/ingest services/scheduler services/gpu-agent \
-         services/ranker cli[plots,up]
+         services/ranker cli[mcp,plots,up]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker warpboard
 
 .PHONY: help install format check docs test-fast test up demo bench chaos ci clean

@@ -161,8 +161,8 @@ HERE: dict[str, tuple[str, ...]] = {
     "audit": ("m", "CPU", "--file", "FILE"),
     "gc": ("--folder", "NEW"),
 }
-# These start servers or whole platforms; tests/cli/test_books.py and tests/system do that.
-PLATFORMS = ("up", "demo", "backup", "restore")
+# These start servers or whole platforms; tests/cli/test_books.py, test_mcp.py and tests/system do.
+PLATFORMS = ("up", "demo", "backup", "restore", "mcp")
 
 
 def say(heard: Heard) -> tuple[int, Any]:

@@ -136,6 +136,16 @@ class Wiring:
         name = None if token else participant or self._local(url)
         return connected(url, Caller(name, token))
 
+    async def serve(self, place: Place) -> int:
+        """Serve tools to a program that writes kernels. Errors: Refused without the SDK."""
+        try:
+            # It takes as long to load as all the rest, and no other command needs it.
+            from warpboard.mcp.serving import serve
+        except ModuleNotFoundError as error:
+            what = f"this needs {error.name}: pip install 'warpboard-cli[mcp]'"
+            raise Refused("no_mcp", what) from error
+        return await serve(lambda: self.api(place), LocalDisk(), LocalHarness())
+
 
 def desk() -> Desk:
     """What the commands have at hand on this machine. Errors: Refused."""
@@ -157,6 +167,7 @@ def desk() -> Desk:
         participant=wiring.participant,
         operator=wiring.operator,
         folder=lambda folder: found_folder(folder, Path.cwd()),
+        serve=wiring.serve,
     )
 
 

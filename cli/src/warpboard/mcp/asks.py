@@ -13,6 +13,7 @@ RUN_S_MAX = 50
 Slug = Annotated[str, Meta(min_length=1, max_length=95, description="The problem's slug.")]
 Number = Annotated[int, Meta(ge=1, le=2**53 - 1, description="The submission's number.")]
 Gpu = Annotated[str, Meta(min_length=1, max_length=32, description="A GPU type, such as H200.")]
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Chars = Annotated[
     int, Meta(ge=100, le=TEXT_CHARS_MAX, description="At most so many characters of text.")
 ]
@@ -31,6 +32,7 @@ Path = Annotated[
     str | None,
     Meta(description="A kernel file (.py, .cpp, .cu) on the machine this server runs on."),
 ]
+Gpus = Annotated[list[Gpu], Meta(max_length=16)]
 Language = Annotated[
     Literal["python", "cpp", "cuda"],
     Meta(description="Of source; a path's ending says it by itself."),
@@ -49,6 +51,9 @@ class ReadTask(Ask, frozen=True, kw_only=True):
     """Which problem's task."""
 
     problem: Slug
+    gpus: Annotated[
+        Gpus, Meta(description="Those that the starter is to be for; none means all.")
+    ] = []
     language: Annotated[
         str | None, Meta(description="Of the starter file, such as Python or CUDA.")
     ] = None
@@ -63,11 +68,8 @@ class Submit(Ask, frozen=True, kw_only=True):
     language: Language = "python"
     mode: Mode = "test"
     gpus: Annotated[
-        list[Gpu],
-        Meta(
-            max_length=16,
-            description="One submission each; none means those that the file's directives name.",
-        ),
+        Gpus,
+        Meta(description="One submission each; none means all that the file's directives name."),
     ] = []
 
 
@@ -105,8 +107,7 @@ class ReadProfile(Ask, frozen=True, kw_only=True):
 
     number: Number
     file: Annotated[
-        str | None,
-        Meta(max_length=100, description="A name from files; none is the first report in text."),
+        Name | None, Meta(description="A name from files; none is the first report in text.")
     ] = None
     chars_max: Chars = TEXT_CHARS
 
@@ -131,9 +132,7 @@ class MySubmissions(Ask, frozen=True, kw_only=True):
 
     problem: Annotated[Slug | None, Meta(description="None means all problems.")] = None
     limit: Annotated[int, Meta(ge=1, le=100, description="How many, newest first.")] = 20
-    cursor: Annotated[
-        str | None, Meta(max_length=256, description="next_cursor of the page before.")
-    ] = None
+    cursor: Annotated[Name | None, Meta(description="next_cursor of the page before.")] = None
 
 
 class Cancel(Ask, frozen=True, kw_only=True):

@@ -1,6 +1,5 @@
 """Tools and pages about problems: which there are, and all that one must know of one."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from warpboard.domain import starters
@@ -46,10 +45,11 @@ def _listed(found: Problem) -> tells.Listed:
 async def read_task(hands: Hands, asked: asks.ReadTask) -> tells.Task:
     """A problem's statement, files, starter, rules and limits. Errors: Refused; Failed."""
     found = await problem(hands.api, asked.problem)
+    types = starters.gpus(found, asked.gpus)
     template = starters.template_name(found, asked.language)
     given, cut = await files(hands.api, found)
     text = given.pop(template, "") if template else ""
-    name, source = starters.starter(found, found.gpus, template, text)
+    name, source = starters.starter(found, types, template, text)
     statement, long = bounds.head(_statement(found, given), bounds.FILE_CHARS_MAX)
     cut += [f"statement: {long}"] if long else []
     kept = {one: text for one, text in given.items() if one not in found.templates.values()}
@@ -108,7 +108,7 @@ def _rules(found: Problem) -> dict[str, str]:
     return {name: bounds.brief(text) for name, text in said.items() if text}
 
 
-def _cases(found: Problem, kind: str) -> list[Mapping[str, Any]]:
+def _cases(found: Problem, kind: str) -> list[dict[str, Any]]:
     """The arguments of the public cases; the platform draws the seeds."""
     cases = found.rules.cases.get(kind, []) if found.rules else []
     return [dict(one.get("args", {})) for one in cases[:CASES_MAX]]

@@ -13,16 +13,15 @@ from warpboard.domain.progress import news
 from warpboard.mcp import asks, tells
 from warpboard.mcp.hands import Hands, kernel
 from warpboard.service.patience import persist
-from warpboard.service.ports import Unavailable, Wish
+from warpboard.service.ports import Told, Unavailable, Wish
 
 REPEAT_S_MAX = 6.0
-ANSWER_S_MAX = 15.0
 PAUSE_S = 0.5
 EVENTS_MAX = 100
 
 
 async def submit(hands: Hands, asked: asks.Submit) -> tells.Submitted:
-    """A kernel taken in, once, however often the request had to be sent. Errors: Refused; Failed."""
+    """A kernel taken in, once, however often it had to be sent. Errors: Refused; Failed."""
     name, source = kernel(hands, asked.source, asked.path, asked.language)
     wish = Wish(name, source, asked.problem, asked.mode, tuple(asked.gpus))
     key = new_id()
@@ -49,33 +48,34 @@ class Heard:
 
     place: int
     events: list[tells.Event] = field(default_factory=list)
-    left_out: int = 0
     is_end: bool = False
+    at: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further event is kept."""
+        return len(self.events) >= EVENTS_MAX
 
     def take(self, place: int, event: Answer) -> None:
-        """One event of the history, kept if it is new and there is room."""
-        if place <= self.place:
+        """One event of the history, if it is new; where there is no room, the next call gets it."""
+        if place <= self.place or self.is_full:
             return
         self.place = place
-        if len(self.events) >= EVENTS_MAX:
-            self.left_out += 1
-            return
         kind, line = str(event.get("type", "")), streams.line(event, UTC)
         self.events.append(tells.Event(place=place, type=kind, line=line))
 
 
 async def follow(hands: Hands, asked: asks.Follow) -> tells.Followed:
-    """What happened since a place, after waiting for the end for a while. Errors: Refused; Failed."""
+    """What happened since a place, after a bounded wait for the end. Errors: Refused; Failed."""
     heard = Heard(asked.after)
     if asked.wait_s > 0:
         with suppress(TimeoutError):
             async with asyncio.timeout(asked.wait_s):
                 await _listen(hands, asked, heard)
-    async with asyncio.timeout(ANSWER_S_MAX):
-        if not heard.events:
-            for one in await hands.api.history(asked.number):
-                heard.take(int(one.get("id", 0)), one)
-        found = read(await hands.api.get("submissions", asked.number), Submission)
+    if not heard.events:
+        for one in await hands.api.history(asked.number):
+            heard.take(int(one.get("id", 0)), one)
+    found = read(await hands.api.get("submissions", asked.number), Submission)
     return tells.Followed(
         number=asked.number,
         state=found.state,
@@ -86,7 +86,7 @@ async def follow(hands: Hands, asked: asks.Follow) -> tells.Followed:
         next=_next(found, heard.place),
         verdict=found.verdict,
         outcome=found.outcome,
-        cut=[f"{heard.left_out} later events"] if heard.left_out else [],
+        cut=[f"events after place {heard.place}: call again"] if heard.is_full else [],
     )
 
 
@@ -97,23 +97,36 @@ def _next(found: Submission, place: int) -> str:
 
 
 async def _listen(hands: Hands, asked: asks.Follow, heard: Heard) -> None:
-    """Until the end, over connections that are cut; whoever waits hears what is new."""
+    """Until the end, over connections that are cut; whoever waits hears what is new.
+
+    Errors: Refused; Failed; Unavailable when the platform is silent for too long.
+    """
     began = time.monotonic()
     while not heard.is_end:
         try:
             async for told in hands.api.events(asked.number, heard.place):
-                if told.kind == streams.END:
-                    heard.is_end = True
-                    break
-                said = streams.notice(told.kind, told.data)
-                if said is None and told.place is not None:
-                    heard.take(told.place, told.data)
-                sentence = said.whole if said else streams.line(told.data, UTC)
-                await hands.told(time.monotonic() - began, asked.wait_s, sentence)
+                heard.at = time.monotonic()
+                if sentence := _said(told, heard):
+                    await hands.told(heard.at - began, asked.wait_s, sentence)
         except Unavailable as trouble:
+            if time.monotonic() - heard.at > REPEAT_S_MAX:
+                raise
             await hands.told(time.monotonic() - began, asked.wait_s, str(trouble))
         if not heard.is_end:
             await asyncio.sleep(PAUSE_S)
+
+
+def _said(told: Told, heard: Heard) -> str:
+    """A piece of the stream taken in, as a sentence; "" for one that says nothing."""
+    if told.kind == streams.END:
+        heard.is_end = True
+        return ""
+    if passing := streams.notice(told.kind, told.data):
+        return passing.whole
+    if told.place is None:
+        return ""
+    heard.take(told.place, told.data)
+    return streams.line(told.data, UTC)
 
 
 async def cancel(hands: Hands, asked: asks.Cancel) -> tells.Cancelled:
