@@ -61,7 +61,7 @@ class HttpApi:
         return await self._ask(method, _under_v1(path), json=said)
 
     async def join(self, code: str) -> Answer:
-        """The leaderboards that an invitation opens. Errors: as get."""
+        """The leaderboards that an invite opens. Errors: as get."""
         return await self._ask("POST", "/user/join", json={"code": code})
 
     async def history(self, number: int) -> list[Answer]:

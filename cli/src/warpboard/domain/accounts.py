@@ -107,13 +107,13 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Joined(msgspec.Struct, frozen=True, kw_only=True):
-    """The leaderboards that an invitation opened."""
+    """The leaderboards that an invite opened."""
 
     leaderboards: list[str]
 
 
 class Invite(msgspec.Struct, frozen=True, kw_only=True):
-    """An invitation to closed leaderboards, and who took it."""
+    """An invite to closed leaderboards, and who took it."""
 
     code: str
     name: str | None = None
@@ -123,13 +123,13 @@ class Invite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Invites(msgspec.Struct, frozen=True, kw_only=True):
-    """The invitations to one leaderboard."""
+    """The invites to one leaderboard."""
 
     items: list[Invite]
 
 
 class Codes(msgspec.Struct, frozen=True, kw_only=True):
-    """Invitations that were just made."""
+    """Invites that were just made."""
 
     leaderboards: list[str]
     codes: list[str]
@@ -191,7 +191,7 @@ def tokens(found: Sequence[Token], zone: tzinfo | None = None) -> Table:
 
 
 def invites(leaderboard: str, found: Sequence[Invite], zone: tzinfo | None = None) -> Table:
-    """The invitations to a leaderboard, and who took them."""
+    """The invites to a leaderboard, and who took them."""
     rows = [
         (
             one.code,
@@ -203,4 +203,4 @@ def invites(leaderboard: str, found: Sequence[Invite], zone: tzinfo | None = Non
         for one in found
     ]
     columns = ("code", "participant", "claimed", "created", "expires")
-    return Table(f"invitations to {leaderboard}", columns, rows)
+    return Table(f"invites to {leaderboard}", columns, rows)

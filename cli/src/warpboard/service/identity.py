@@ -1,4 +1,4 @@
-"""Who one is at a platform: logging in and out, tokens, invitations."""
+"""Who one is at a platform: logging in and out, tokens, invites."""
 
 import asyncio
 import time
@@ -167,7 +167,7 @@ async def create(api: Api, screen: Screen, said: Answer, path: Sequence[str], as
 
 
 async def join(api: Api, screen: Screen, code: str, *, as_json: bool) -> int:
-    """Take up an invitation. Errors: Refused for a code that opens nothing."""
+    """Take up an invite. Errors: Refused for a code that opens nothing."""
     answer = await api.join(code)
     opened = read(answer, Joined).leaderboards
     if as_json:
@@ -178,14 +178,14 @@ async def join(api: Api, screen: Screen, code: str, *, as_json: bool) -> int:
 
 
 async def invites(api: Api, screen: Screen, leaderboard: str, *, as_json: bool) -> int:
-    """The invitations to a leaderboard, and who took them."""
+    """The invites to a leaderboard, and who took them."""
     answer = await api.get("admin", "leaderboards", leaderboard, "invites")
     found = read(answer, accounts.Invites).items
     return show(screen, answer, accounts.invites(leaderboard, found), as_json=as_json)
 
 
 async def invite(api: Api, screen: Screen, said: Answer, *, as_json: bool) -> int:
-    """Make invitations; their codes are lines of the answer, to be handed out."""
+    """Make invites; their codes are lines of the answer, to be handed out."""
     answer = await api.act("POST", "admin", "invites", said=said)
     made = read(answer, accounts.Codes)
     for code in () if as_json else made.codes:
@@ -193,6 +193,6 @@ async def invite(api: Api, screen: Screen, said: Answer, *, as_json: bool) -> in
     if as_json:
         screen.json(answer)
     else:
-        count = count_text(len(made.codes), "invitation")
+        count = count_text(len(made.codes), "invite")
         screen.note(f"{count} to {', '.join(made.leaderboards)}; each opens once")
     return OK

@@ -53,7 +53,7 @@ class Api(Protocol):
         ...
 
     async def join(self, code: str) -> Answer:
-        """The leaderboards that an invitation opens. Errors: as get."""
+        """The leaderboards that an invite opens. Errors: as get."""
         ...
 
     async def history(self, number: int) -> list[Answer]:

@@ -177,7 +177,7 @@ def revoke_token(desk: Desk, /, place: Place, number: int, *, as_json: bool) -> 
 @options.place
 @click.pass_obj
 def join(desk: Desk, /, place: Place, code: str, *, as_json: bool) -> int:
-    """Take up the invitation CODE to closed leaderboards; `-` reads it from stdin.
+    """Take up the invite CODE to closed leaderboards; `-` reads it from stdin.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Operators' commands for who may do what: roles, tokens, leaderboards, invitations."""
+"""Operators' commands for who may do what: roles, tokens, leaderboards, invites."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ GROUPS = {
     "role": "Say who may publish, moderate and operate.",
     "token": "Make tokens for participants.",
     "leaderboard": "Open and close a problem's leaderboards, move their deadline.",
-    "invite": "Hand out invitations to closed leaderboards.",
+    "invite": "Hand out invites to closed leaderboards.",
 }
 
 NAME = click.argument("name", metavar="PARTICIPANT")
@@ -91,7 +91,7 @@ SHAPES = (
     Shape(
         "admin invite revoke",
         "admin/invites/{code}",
-        "Let an invitation open nothing any more.",
+        "Let an invite open nothing any more.",
         '3p8uCz0wq1mVYk2nqkq1Jw --reason "it was posted"',
         (click.argument("code"), options.reason),
         method="DELETE",
@@ -193,7 +193,7 @@ def change_leaderboard(desk: Desk, /, place: Place, slug: str, **asked: Any) -> 
 @options.office
 @click.pass_obj
 def create_invites(desk: Desk, /, place: Place, *, as_json: bool, **said: Any) -> int:
-    """Make invitations to closed leaderboards, each for one participant; codes are lines.
+    """Make invites to closed leaderboards, each for one participant; codes are lines.
 
     \b
     Example:
@@ -210,7 +210,7 @@ def create_invites(desk: Desk, /, place: Place, *, as_json: bool, **said: Any) -
 @options.office
 @click.pass_obj
 def list_invites(desk: Desk, /, place: Place, leaderboard: str, *, as_json: bool) -> int:
-    """List the invitations to a problem's leaderboards, and who took them.
+    """List the invites to a problem's leaderboards, and who took them.
 
     \b
     Example:
