@@ -4,7 +4,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from warpboard.domain.oversight import Queues
 from warpboard.domain.problems import Published
 from warpboard.domain.units import count_text, seconds_text
 from warpboard.service.machine import Books, Machine, Platform, Replaying
-from warpboard.service.operating import announce
+from warpboard.service.operating import announce, begun
 from warpboard.service.ports import Api, Connect, Disk, Screen, Wish
 from warpboard.service.publishing import added, publish
 from warpboard.service.waiting import until_over
@@ -52,8 +52,10 @@ class Demo:
         solutions = self.disk.solutions(self.problems)
         examples = demo.plan(solutions)
         ended: list[int] = []
+        starting = ExitStack()
 
         async def work(platform: Platform) -> None:
+            starting.close()
             await announce(self.connect, self.screen, platform, self.demand)
             self.screen.say(f"started ({seconds_text(time.monotonic() - began)})")
             ended.append(await self._work(platform.url, solutions, examples))
@@ -62,7 +64,9 @@ class Demo:
                 await asyncio.Event().wait()
 
         began = time.monotonic()
-        number = await self.machine.supervise(self.folder, self.demand, work)
+        with starting:
+            starting.enter_context(begun(self.screen, "starting"))
+            number = await self.machine.supervise(self.folder, self.demand, work)
         if not ended:
             self.screen.note("warpboard: interrupted; everything is stopped")
             return INTERRUPTED if number == signal.SIGINT else TERMINATED

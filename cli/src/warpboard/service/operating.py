@@ -3,7 +3,8 @@
 import asyncio
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,10 @@ async def up(
 ) -> int:
     """Run the platform until a signal; the exit code. Errors: Refused; Failed."""
     folder, told = wanted.folder, Aside(screen) if as_json else screen
+    starting = ExitStack()
 
     async def work(platform: Platform) -> None:
+        starting.close()
         await announce(connect, told, platform, wanted.demand)
         told.say(f"operators show the token in {folder / TOKEN}; warpboard admin finds it there")
         told.say("Ctrl-C stops it")
@@ -47,9 +50,19 @@ async def up(
             screen.json({"url": platform.url, "folder": str(folder), "processes": rows})
         await asyncio.Event().wait()
 
-    number = await machine.supervise(folder, wanted.demand, work)
+    with starting:
+        starting.enter_context(begun(screen, "starting"))
+        number = await machine.supervise(folder, wanted.demand, work)
     screen.note("warpboard: stopped")
     return INTERRUPTED if number == signal.SIGINT else OK
+
+
+@contextmanager
+def begun(screen: Screen, what: str) -> Iterator[None]:
+    """Show that something of the platform goes on."""
+    with screen.live(["platform"]) as live:
+        live.show("platform", News(what))
+        yield
 
 
 def doctor(harness: Harness, screen: Screen, *, as_json: bool) -> int:
@@ -71,8 +84,9 @@ def demand(harness: Harness, level_min: str | None) -> Demand:
 
 async def announce(connect: Connect, screen: Screen, platform: Platform, wanted: Demand) -> None:
     """Say what runs where, and what to know before submitting."""
-    async with connect(platform.url) as api:
-        agents = await _agents(api)
+    with begun(screen, "waiting for an agent"):
+        async with connect(platform.url) as api:
+            agents = await _agents(api)
     screen.table(processes(platform.rows))
     screen.say(f"Warpboard is up: {platform.url}")
     for fact in facts(agents.items):
@@ -116,8 +130,7 @@ def plain(row: Row) -> dict[str, Any]:
 
 def down(machine: Machine, screen: Screen, folder: Path, *, as_json: bool) -> int:
     """Stop a folder's platform. Errors: Failed."""
-    with screen.live(["platform"]) as live:
-        live.show("platform", News("stopping"))
+    with begun(screen, "stopping"):
         was_up = machine.down(folder)
     if as_json:
         screen.json({"folder": str(folder), "was_up": was_up})
