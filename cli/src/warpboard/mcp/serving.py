@@ -1,10 +1,12 @@
 """The server itself: the protocol by its official SDK, every tool behind it."""
 
+import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, cast
 
+import anyio
 import msgspec
 from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
@@ -27,6 +29,8 @@ ABOUT = (
     "submit, follow and read_result until the verdict is passed, benchmark, compare, and submit "
     "with mode ranked what is better. The prompt optimise tells the loop."
 )
+# What the SDK's streams say to each other once a side of the connection is not there any more.
+GONE = (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError)
 Context = ServerRequestContext[Any, Any]
 Page = types.PaginatedRequestParams | None
 
@@ -157,6 +161,19 @@ async def _nobody(done: float, total: float, sentence: str) -> None:
     """Nobody waits for a word."""
 
 
+def _check_gone(group: BaseExceptionGroup[BaseException]) -> None:
+    """A client that reads no more has gone, like one that writes no more; a signal ends us too.
+
+    Errors: CancelledError; whatever else is in the group.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+    _, others = group.split(GONE)
+    if others is not None:
+        raise others
+
+
 async def serve(
     opening: Callable[[], AbstractAsyncContextManager[Api]], disk: Disk, harness: Harness
 ) -> int:
@@ -176,11 +193,12 @@ async def serve(
         on_get_prompt=answering.get_prompt,
     )
     lines_in, lines_out = claimed()
-    requests = Requests()
+    requests = Requests({one.name for one in answering.tools.values() if one.is_slow})
     lines, writer = Lines(lines_in, requests), Writer(lines_out, requests)
-    # A client that reads no more has gone, like one that writes no more.
-    with suppress(BrokenPipeError):
+    try:
         # The SDK wants files, of which it uses nothing else than these two have.
         async with stdio_server(cast("Any", lines), cast("Any", writer)) as (come, go):
             await server.run(come, go, server.create_initialization_options())
+    except BaseExceptionGroup as group:
+        _check_gone(group)
     return OK

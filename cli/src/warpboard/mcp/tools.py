@@ -12,13 +12,14 @@ from warpboard.mcp.hands import Hands
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool; `is_reading` if it changes nothing on the platform."""
+    """One tool; `is_reading` if it changes nothing on the platform, `is_slow` if it waits."""
 
     run: Callable[[Hands, Any], Awaitable[msgspec.Struct]]
     ask: type[asks.Ask]
     tell: type[tells.Tell]
     about: str
     is_reading: bool = True
+    is_slow: bool = False
 
     @property
     def name(self) -> str:
@@ -65,6 +66,7 @@ def _trying() -> tuple[Tool, ...]:
             tells.Followed,
             "Wait for a submission to end, at most wait_s seconds, and get what happened to it "
             "since `after`; call it again with next_after until is_over.",
+            is_slow=True,
         ),
         Tool(
             trying.cancel,
@@ -79,6 +81,7 @@ def _trying() -> tuple[Tool, ...]:
             tells.Ran,
             "Run a kernel on this machine's CPU in the platform's own harness: no quota, no "
             "queue, but no GPU and no score that counts.",
+            is_slow=True,
         ),
     )
 

@@ -9,7 +9,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any, Self
 
@@ -21,7 +21,13 @@ LINE_BYTES_MAX = 8 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 WAITING_MAX = 64
 # Who pipes requests in and closes at once still gets the answers that come soon.
-DRAIN_S = 1.5
+DRAIN_S = 1.0
+
+
+class Params(msgspec.Struct, frozen=True):
+    """Which tool a request calls, if it calls one."""
+
+    name: str | None = None
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -29,6 +35,7 @@ class Frame(msgspec.Struct, frozen=True):
 
     id: int | str | None = None
     method: str | None = None
+    params: Params | None = None
 
 
 def claimed() -> tuple[int, int]:
@@ -152,9 +159,10 @@ def _settle(done: "asyncio.Future[None]", trouble: OSError | None) -> None:
 
 
 class Requests:
-    """Which requests wait for their answers."""
+    """Which requests wait for their answers, but for tools that take long by their nature."""
 
-    def __init__(self) -> None:
+    def __init__(self, slow: Collection[str] = ()) -> None:
+        self._slow = slow
         self._open: set[int | str] = set()
         self._none = asyncio.Event()
         self._none.set()
@@ -162,7 +170,8 @@ class Requests:
     def came(self, line: bytes) -> None:
         """A line of the client's."""
         frame = _frame(line)
-        if frame.id is not None and frame.method is not None:
+        name = frame.params.name if frame.params else None
+        if frame.id is not None and frame.method is not None and name not in self._slow:
             self._open.add(frame.id)
             self._none.clear()
 
