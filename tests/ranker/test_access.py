@@ -131,6 +131,9 @@ async def test_a_source_is_everybodys_after_the_deadline_and_never_before(reads:
         assert await status(reads, path, as_(None)) == expected
     (entry,) = await items(reads, "leaderboards/identity/CPU", as_(None))
     assert entry["source_visible"] is True
+    await say(reads.log, subjects.moderation("s1"), events.SubmissionWithdrawn(reason="mine"))
+    await settled(reads)
+    assert await status(reads, path, as_(None)) == 403
 
 
 async def test_a_hidden_case_says_its_verdict_and_nothing_else(reads: Reads) -> None:

@@ -2,8 +2,8 @@
 
 A closed leaderboard, and all that is of it, exists for its members and for staff alone. Of others'
 submissions a ranked one shows a summary, and what is not ranked does not exist. A source is its
-owner's, and everybody's once the leaderboard's deadline is over. Hidden cases say their verdict to
-nobody more, and the key of a run's seeds is shown to nobody at all.
+owner's, and once the leaderboard's deadline is over everybody's, if it was not withdrawn. Hidden
+cases say their verdict and no more, and the key of a run's seeds is shown to nobody at all.
 """
 
 from collections.abc import Mapping
@@ -80,9 +80,8 @@ class Seen:
     def sees_source(self, row: Mapping[str, Any], at: datetime) -> bool:
         """Whether they may read a submission's source, which they see."""
         over_at = row["board_deadline_at"]
-        return self.owns(row) or (
-            row["mode"] == RANKED and over_at is not None and bool(over_at <= at)
-        )
+        is_over = over_at is not None and over_at <= at
+        return self.owns(row) or (row["mode"] == RANKED and is_over and not row["is_withdrawn"])
 
     async def submission(self, number: int) -> Row:
         """A submission that exists for them, whole. Errors: Refused; Failed."""

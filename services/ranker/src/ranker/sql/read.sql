@@ -95,6 +95,7 @@ select submission.id, submission.number, submission.account, participant.name as
        submission.received_at, submission.deadline_at,
        coalesce(leaderboard.visibility, 'public') as visibility,
        leaderboard.deadline_at as board_deadline_at,
+       coalesce(moderation.is_withdrawn, false) as is_withdrawn,
        submission.state, submission.state_at as state_since, submission.lease_until_at,
        submission.agent, submission.attempt, submission.outcome,
        submission.verdict, submission.code, submission.reason, submission.is_eligible,
