@@ -37,7 +37,7 @@ EXAMPLES: dict[str, object] = {
     "b": 1215,
     "participant": "ada",
     "limit": 20,
-    "wait_s": 25,
+    "wait_s": 2,
     "state": "active",
 }
 TEXT: dict[str, Any] = {"schema": {"type": "string"}}

@@ -1,5 +1,7 @@
 """The public door: every bad request gets one clear answer, every good one is in the log."""
 
+import re
+
 import httpx
 import pytest
 from fastapi import FastAPI
@@ -225,3 +227,32 @@ async def test_a_file_name_with_half_a_character_is_no_bug(door: Door) -> None:
 async def test_an_odd_path_is_passed_on_as_it_is(door: Door, path: str) -> None:
     answer = await door.http.get(f"/v1/{path}")
     assert answer.status_code == 404
+
+
+async def test_the_page_docs_needs_no_other_server(door: Door) -> None:
+    page = await door.http.get("/docs")
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    parts = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(parts) == 4
+    for part in parts:
+        assert part.startswith("/")
+        assert (await door.http.get(part)).status_code == 200, part
+
+
+async def test_every_body_of_the_document_has_an_example(door: Door) -> None:
+    told = (await door.http.get("/v1/openapi.json")).json()
+    bodies = [
+        (path, content)
+        for path, said in told["paths"].items()
+        for one in said.values()
+        for media, content in one.get("requestBody", {}).get("content", {}).items()
+        if media == "application/json"
+    ]
+    assert len(bodies) > 25
+    assert all(content["example"] for _, content in bodies)
+
+
+async def test_a_wrong_method_is_told_which_there_are(door: Door) -> None:
+    answer = await door.http.put("/v1/tokens")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, POST"

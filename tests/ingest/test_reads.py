@@ -110,6 +110,15 @@ async def test_a_stream_is_told_at_once_and_its_place_is_passed_on(
     assert behind.heard[0].headers["last-event-id"] == "3"
 
 
+async def test_what_is_no_read_is_not_passed_on(door: Door, behind: Behind) -> None:
+    async with httpx.AsyncClient(base_url=door[0]) as http:
+        for path in ("/v1/nothing", "/v1/%2e%2e/internal/stats", "/v1/problems/..%2f..%2finternal"):
+            assert (await http.get(path)).status_code == 404, path
+        wrong = await http.post("/v1/problems/identity")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
+    assert not behind.heard
+
+
 async def test_who_goes_away_is_let_go_behind_too(door: Door, behind: Behind) -> None:
     async with httpx.AsyncClient() as http:
         await listen(http, f"{door[0]}/v1/submissions/7/events", Heard(), len(EVENT))
@@ -134,8 +143,12 @@ async def test_the_document_tells_of_every_read_and_the_shape_of_errors(door: Do
     assert {"/v1/problems", "/v1/submissions/{number}/events", "/v1/compare"} <= set(paths)
     assert "/v1/{path}" not in paths
     operations = [operation for said in paths.values() for operation in said.values()]
-    assert all("422" not in one["responses"] for one in operations)
-    assert all(one["responses"]["default"]["content"] for one in operations)
+    refused = {"400", "401", "403", "404", "422", "429", "503"}
+    assert all(refused <= set(one["responses"]) for one in operations)
+    shapes = [
+        one["responses"]["422"]["content"]["application/json"]["schema"] for one in operations
+    ]
+    assert {str(one) for one in shapes} == {"{'$ref': '#/components/schemas/Error'}"}
     assert len({one["operationId"] for one in operations}) == len(operations)
     number = paths["/v1/submissions/{number}"]["get"]["parameters"][0]
     assert (number["name"], number["example"]) == ("number", 1207)

@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.clock import new_id
@@ -85,6 +86,7 @@ STATUS = {
 AGAIN_S = {429: "60", 503: "1"}
 # What a route leaves in `request.state`, to be said as headers should it be refused.
 SAID = "said"
+METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 
 
@@ -212,9 +214,12 @@ def install(app: FastAPI) -> None:
         return _answer(503, "unavailable", str(error))
 
     @app.exception_handler(HTTPException)
-    async def http(_request: Request, error: HTTPException) -> JSONResponse:
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
         code = CODES.get(error.status_code, "invalid_request")
-        return _answer(error.status_code, code, str(error.detail))
+        answer = _answer(error.status_code, code, str(error.detail))
+        if error.status_code == 405:
+            answer.headers["Allow"] = ", ".join(_allowed(request))
+        return answer
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
@@ -230,6 +235,16 @@ def install(app: FastAPI) -> None:
         answer = _answer(500, "bug", "something broke here; the request id leads to the log line")
         log.error("request %s broke", answer.headers["x-request-id"], exc_info=error)
         return answer
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods that a path has, whichever of its routes has them."""
+    routes = request.app.router.routes
+    return [
+        method
+        for method in METHODS
+        if any(one.matches({**request.scope, "method": method})[0] == Match.FULL for one in routes)
+    ]
 
 
 class Server(uvicorn.Server):

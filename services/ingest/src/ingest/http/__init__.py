@@ -14,6 +14,7 @@ from ingest.http.people import people
 from ingest.http.platform import platform
 from ingest.http.problems import problems
 from ingest.http.reads import reads
+from ingest.http.reference import reference
 from ingest.http.rejudges import rejudges
 from ingest.http.submissions import submissions
 from ingest.http.who import Gate
@@ -31,7 +32,7 @@ def application(
 
     Where names are believed everybody is on this machine, and nobody asks too often.
     """
-    app = FastAPI(title="Warpboard", docs_url="/docs", openapi_url="/v1/openapi.json")
+    app = FastAPI(title="Warpboard", docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     app.add_middleware(BodyLimit, bytes_max=REQUEST_BYTES_MAX)
     if rates is not None and not gate.are_names_believed:
         app.add_middleware(RateLimits, gate=gate, rates=rates)
@@ -41,12 +42,13 @@ def application(
     problems(app, ingest.authors, gate)
     for theme in (accounts, boards, people, machines, moderation, rejudges, platform):
         app.include_router(theme(ingest, gate))
+    reference(app)
     _health(app, is_well)
     return app
 
 
 def last(app: FastAPI, gate: Gate, reader: Reads) -> None:
-    """Let ranker answer every GET under /v1 that is nobody else's."""
+    """Let ranker answer the reads, and the document tell of every route."""
     reads(app, reader, gate)
 
 

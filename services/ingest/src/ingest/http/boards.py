@@ -4,7 +4,7 @@ from datetime import UTC
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Request
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from ingest.domain import problems as rules
 from ingest.domain.callers import Caller
@@ -13,6 +13,7 @@ from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.invites import CODE_LENGTH_MAX, INVITES_MAX, Invited, Wanted
 from shared.errors import Refused
+from shared.instants import Instant
 
 LEADERBOARDS_MAX = 100
 
@@ -27,7 +28,7 @@ class Change(Body):
     """
 
     visibility: Literal["public", "closed"] | None = None
-    deadline_at: AwareDatetime | None = None
+    deadline_at: Instant | None = None
     reason: Text
 
     def command(self) -> rules.Change:
@@ -46,7 +47,7 @@ class InviteWish(Body):
 
     leaderboards: Annotated[list[Slug], Field(min_length=1, max_length=LEADERBOARDS_MAX)]
     count: Annotated[int, Field(ge=1, le=INVITES_MAX)] = 1
-    expires_at: AwareDatetime | None = None
+    expires_at: Instant | None = None
     reason: Text
 
 

@@ -2,12 +2,15 @@
 
 import importlib.resources
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fastapi import FastAPI
 
+from ingest.http.examples import give_examples
+
 READS = "reads.json"
-BEARER = "bearer"
+JSON = "application/json"
 ERROR = {
     "type": "object",
     "required": ["detail", "code", "request_id"],
@@ -30,10 +33,52 @@ ERROR = {
         "request_id": "01a1fe70-a804-7827-b3a0-39e1f99403c8",
     },
 }
-REFUSED = {
-    "description": "It was refused, or something is away: the body says what and why.",
-    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+# Why a request may be refused, by status; `errors` of the body says which field is to blame.
+REASONS = {
+    "400": "What is asked for cannot be: the code says which value, and the detail how to mend it.",
+    "401": "A credential is missing, unknown, expired or revoked.",
+    "403": "Who asks may not: a scope is missing, or it is somebody else's.",
+    "404": "There is no such thing, or not for who asks.",
+    "409": "Not as things stand.",
+    "410": "It was good once: begin anew.",
+    "413": "It is too large; the detail names the limit.",
+    "415": "Archives are not taken.",
+    "422": "The request is not as this document says, or contradicts itself.",
+    "429": "Too often, or a quota is used up.",
+    "503": "Something is away, or an operator stopped it: ask again.",
 }
+OF_READS = ("400", "401", "403", "404", "410", "422", "429", "503")
+HEADERS: Mapping[str, Mapping[str, Any]] = {
+    "401": {"WWW-Authenticate": {"schema": {"type": "string"}, "example": "Bearer"}},
+    "429": {"Retry-After": {"schema": {"type": "integer", "minimum": 1}, "example": 2}},
+    "503": {"Retry-After": {"schema": {"type": "integer", "minimum": 1}, "example": 1}},
+}
+REQUEST_ID: Mapping[str, Mapping[str, Any]] = {"X-Request-Id": {"schema": {"type": "string"}}}
+SCHEMES = {
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token with the scope that the route needs; `warpboard login` makes one.",
+    },
+    "cliId": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-Popcorn-Cli-Id",
+        "description": "A token of a participant as popcorn-cli sends it; never an operator's.",
+    },
+    "login": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "warpboard_session",
+        "description": "The web page's login; on anything but GET with the header X-CSRF-Token.",
+    },
+}
+OPEN = (
+    *("GET /health", "GET /auth/init", "GET /v1/intake"),
+    *("POST /v1/auth/device", "POST /v1/auth/device/token"),
+)
+# Reads that are nobody's without a credential.
+GUARDED_READS = ("/v1/me/", "/v1/admin/")
 
 
 def describe(app: FastAPI) -> None:
@@ -48,23 +93,53 @@ def describe(app: FastAPI) -> None:
     app.openapi = whole  # type: ignore[method-assign]
 
 
+def read_paths() -> dict[str, dict[str, Any]]:
+    """The paths of the reads, and what the document says of each; `make docs` writes the file."""
+    text = (importlib.resources.files("ingest.http") / READS).read_text(encoding="utf-8")
+    paths: dict[str, dict[str, Any]] = json.loads(text)["paths"]
+    return paths
+
+
 def document(own: dict[str, Any]) -> dict[str, Any]:
     """The document of ingest's own routes, with the reads and the errors that all may answer."""
-    text = (importlib.resources.files("ingest.http") / READS).read_text(encoding="utf-8")
-    paths = json.loads(text)["paths"]
+    paths, known = read_paths(), read_paths()
     for path, said in own["paths"].items():
         paths[path] = paths.get(path, {}) | said
-    for said in paths.values():
-        for operation in said.values():
-            # FastAPI's own shape of 422 is none of ours.
-            operation["responses"].pop("422", None)
-            operation["responses"]["default"] = REFUSED
+    for route, operation in _operations(paths):
+        method, _, path = route.partition(" ")
+        is_read = method.lower() in known.get(path, {})
+        # FastAPI's own shape of 422 is none of ours.
+        operation["responses"].pop("422", None)
+        operation["responses"] |= _refusals(OF_READS if is_read else tuple(REASONS))
+        is_open = route in OPEN or (is_read and not path.startswith(GUARDED_READS))
+        operation["security"] = [{}, *_credentials()] if is_open else _credentials()
     components = own.get("components", {})
     schemas = dict(components.get("schemas", {})) | {"Error": ERROR}
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    schemes = {BEARER: {"type": "http", "scheme": "bearer"}}
-    shared = components | {"schemas": schemas, "securitySchemes": schemes}
-    # Most reads need no token; what needs one answers 401 without.
-    security: list[dict[str, Any]] = [{}, {BEARER: []}]
-    return own | {"paths": paths, "components": shared, "security": security}
+    shared = components | {"schemas": schemas, "securitySchemes": SCHEMES}
+    found = own | {"paths": dict(sorted(paths.items())), "components": shared}
+    give_examples(found)
+    return found
+
+
+def _operations(paths: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, said in paths.items():
+        for method, operation in said.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def _credentials() -> list[dict[str, list[str]]]:
+    return [{name: []} for name in SCHEMES]
+
+
+def _refusals(statuses: tuple[str, ...]) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Error"}
+    return {
+        status: {
+            "description": REASONS[status],
+            "headers": {**REQUEST_ID, **HEADERS.get(status, {})},
+            "content": {JSON: {"schema": schema}},
+        }
+        for status in statuses
+    }

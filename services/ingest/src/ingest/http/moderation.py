@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from ingest.domain import moderation as rules
 from ingest.domain import quotas
@@ -13,6 +13,7 @@ from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.moderators import Moderators
 from shared.errors import Refused
+from shared.instants import Instant
 
 BUCKET_LENGTH_MAX = 200
 
@@ -35,7 +36,7 @@ class BanWhy(Body):
     """Why a participant is kept out, and until when; for ever if it is not said."""
 
     reason: Text
-    until_at: AwareDatetime | None = None
+    until_at: Instant | None = None
 
 
 class QuotaLimit(Body):

@@ -13,6 +13,7 @@ from ingest.service import Ingest
 from ingest.service.ports import account_of
 
 SUBJECT_LENGTH_MAX = 200
+KNOWN: dict[int | str, dict[str, Any]] = {200: {"description": "They had an account."}}
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Role = Literal["creator", "moderator", "admin"]
@@ -60,7 +61,9 @@ def people(ingest: Ingest, gate: Gate) -> APIRouter:
 def _participants(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     operator = gate.operator("admin:participants")
 
-    @router.post("/participants", status_code=201)
+    @router.post(
+        "/participants", status_code=201, responses={200: {"description": "They are known."}}
+    )
     async def open_account(
         body: Newcomer, response: Response, actor: Annotated[str, Depends(operator)]
     ) -> dict[str, Any]:

@@ -9,15 +9,16 @@ from ingest.service.authors import Authors
 from shared.errors import Refused
 
 FILES_MAX = 256
+SAME: dict[int | str, dict[str, Any]] = {200: {"description": "That version is there already."}}
 
 
 def problems(app: FastAPI, authors: Authors, gate: Gate) -> None:
     """The routes of authors."""
 
-    @app.post("/v1/problems", status_code=201)
+    @app.post("/v1/problems", status_code=201, responses=SAME)
     async def publish(
         files: Annotated[list[UploadFile], File()],
-        slug: Annotated[str, Form()],
+        slug: Annotated[str, Form(min_length=1)],
         response: Response,
         request: Request,
         visibility: Annotated[Literal["public", "closed"] | None, Form()] = None,

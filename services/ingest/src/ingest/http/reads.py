@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from ingest.http.document import describe
+from ingest.http.document import describe, read_paths
 from ingest.http.who import Gate
 from ingest.service.ports import Reads
 from shared.errors import Failed, Refused
@@ -82,14 +82,14 @@ async def _until_gone(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, Non
 
 
 def reads(app: FastAPI, reader: Reads, gate: Gate) -> None:
-    """Every GET under /v1 that is nobody else's; reads.json says in the document what there is."""
+    """Every read that is ranker's: reads.json says what there is."""
     describe(app)
     slots, streams = asyncio.Semaphore(DOWNLOADS_MAX), Streams(reader)
 
     @app.get("/v1/submissions/{number}/files/{name}", include_in_schema=False)
     async def download(number: int, name: str, request: Request) -> Response:
         """A file of a submission's newest run: its log, its samples, an artefact."""
-        path = f"/v1/submissions/{number}/files/{_passable(name)}"
+        path = _passable(f"/v1/submissions/{number}/files/{name}")
         return PassedOn(reader, path, (await gate.caller(request)).reader, slots)
 
     @app.get("/v1/submissions/{number}/events", include_in_schema=False)
@@ -102,12 +102,15 @@ def reads(app: FastAPI, reader: Reads, gate: Gate) -> None:
             return Response(answer.body, answer.status, answer.headers)
         return Followed(streams, request, path, who)
 
-    @app.get("/v1/{path:path}", include_in_schema=False)
-    async def read(path: str, request: Request) -> Response:
-        """Every read: answered by ranker."""
-        who, url = (await gate.caller(request)).reader, f"/v1/{_passable(path)}"
+    async def read(request: Request) -> Response:
+        """Every other read: answered by ranker."""
+        who, url = (await gate.caller(request)).reader, _passable(request.scope["path"])
         answer = await reader.read(url, request.url.query, request.headers, who)
         return Response(answer.body, answer.status, answer.headers)
+
+    # One route each, so that what is no read is told so here: 404, or 405 with what there is.
+    for path in sorted(read_paths()):
+        app.add_api_route(path, read, methods=["GET"], include_in_schema=False)
 
 
 def _passable(path: str) -> str:

@@ -52,7 +52,7 @@ class Wish(NamedTuple):
 
 async def _wish(
     request: Request,
-    problem: Annotated[str, Form()],
+    problem: Annotated[str, Form(min_length=1)],
     mode: Annotated[str, Form()] = "ranked",
     gpu: Annotated[list[str] | None, Form()] = None,
 ) -> Wish:

@@ -18,6 +18,7 @@ from ranker.service import Board, News, Reads
 from ranker.service.top import RANKED_MAX, Placed, top
 from shared.clock import now
 from shared.errors import Refused
+from shared.instants import SaidInstant
 
 Row = dict[str, Any]
 
@@ -32,8 +33,8 @@ class RecordsQuery(Asking):
 class BoardQuery(RecordsQuery):
     """Which page of a leaderboard, as of when; `at` is another word for `as_of`."""
 
-    as_of: datetime | None = None
-    at: datetime | None = None
+    as_of: SaidInstant | None = None
+    at: SaidInstant | None = None
     cursor: Annotated[str, Field(max_length=CURSOR_CHARS_MAX)] | None = None
 
 

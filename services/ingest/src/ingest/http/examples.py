@@ -1,0 +1,87 @@
+"""Examples for the OpenAPI document: what each field of a request may say, by its name."""
+
+from typing import Any
+
+REASON = "the kernel returns a result that it kept from another call"
+# One name means one thing here (docs/glossary.md), so one example serves wherever it stands.
+FIELDS: dict[str, Any] = {
+    "bucket": "identity.H100.ranked",
+    "cli_id": "Zk3v0hQ2mJx9bR7cT5nW1yLqPa8sDfGe",
+    "client_id": "warpboard on a laptop",
+    "code": "inv_Zk3v0hQ2mJx9bR7cT5nW1yLqPa8s",
+    "command": "psql",
+    "confirm": False,
+    "count": 1,
+    "deadline_at": "2027-01-31T12:00:00Z",
+    "deny": False,
+    "device_code": "Zk3v0hQ2mJx9bR7cT5nW1yLqPa8sDfGe",
+    "every_s": 3600,
+    "expires_at": "2027-01-31T12:00:00Z",
+    "expires_in_days": 90,
+    "file": "def custom_kernel(data):\n    return data\n",
+    "files": ["lang: py\n"],
+    "from_version": 1,
+    "gpu": "H100",
+    "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
+    "is_accepted": True,
+    "leaderboards": ["identity"],
+    "limit": 20,
+    "mode": "ranked",
+    "name": "laptop",
+    "owner": "lab",
+    "participant": "ada",
+    "problem": "identity",
+    "problems": ["identity"],
+    "provider": "github",
+    "ratio_max": 1.05,
+    "reason": REASON,
+    "role": "creator",
+    "rule": "results are computed anew in every call",
+    "scope": "submit read:own",
+    "scopes": ["submit", "read:own"],
+    "select": "best",
+    "seq": 1207,
+    "sign_key": "MCowBQYDK2VwAyEAZk3v0hQ2mJx9bR7cT5nW1yLqPa8=",
+    "slug": "identity",
+    "subject": "4242",
+    "submission": 1207,
+    "target": "the database of the read models",
+    "text": "the result is computed anew: see line 12",
+    "to_version": 2,
+    "until_at": "2027-01-31T12:00:00Z",
+    "user_code": "BCDF-GHJK",
+    "visibility": "closed",
+    "window_s": 3600,
+}
+JSON = "application/json"
+
+
+def give_examples(document: dict[str, Any]) -> None:
+    """Put an example to each field of each request's body, and to the body as a whole."""
+    for said in document["paths"].values():
+        for operation in said.values():
+            for media, content in operation.get("requestBody", {}).get("content", {}).items():
+                schema = _found(document, content["schema"])
+                whole = {name: _example(name, one) for name, one in schema["properties"].items()}
+                for name, one in schema["properties"].items():
+                    one["example"] = whole[name]
+                if media == JSON:
+                    content["example"] = whole
+
+
+def _found(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema itself, wherever it stands."""
+    name = schema.get("$ref", schema.get("allOf", [{}])[0].get("$ref", ""))
+    if not name and "anyOf" in schema:
+        return _found(document, schema["anyOf"][0])
+    if not name:
+        return schema
+    found: dict[str, Any] = document["components"]["schemas"][name.rpartition("/")[2]]
+    return found
+
+
+def _example(name: str, schema: dict[str, Any]) -> Any:
+    kinds = [schema, *schema.get("anyOf", [])]
+    is_list = any(kind.get("type") == "array" for kind in kinds)
+    value = FIELDS[name]
+    return [value] if is_list and not isinstance(value, list) else value
