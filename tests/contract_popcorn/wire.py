@@ -149,7 +149,7 @@ class Open:
 
     def chunks(self, size: int) -> Iterator[bytes]:
         """The answer in pieces of an odd size, each decoded by itself as the client does."""
-        while piece := self._answer.read(size):
+        while piece := self._answer.read1(size):
             yield piece
 
 
