@@ -66,6 +66,8 @@ def local_services(place: Place) -> Sequence[Service]:
     postgres = {"POSTGRES_DSN": place.postgres_dsn}
     seal_key = str(place.folder / "seal.key")
     ranker = {**postgres, "LISTEN": place.at("ranker"), "SEAL_KEY": seal_key}
+    # Webhooks of one's own machine may lead to it.
+    ranker["WEBHOOKS_LOCAL"] = "true"
     ranker_url = f"http://{place.at('ranker')}"
     ingest = {
         **postgres,

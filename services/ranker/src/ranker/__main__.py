@@ -16,6 +16,7 @@ from ranker.archive.postgres import Shelf
 from ranker.archive.running import Archiving, Sealing
 from ranker.domain.seals import Rhythm
 from ranker.gc import Collection, collect
+from ranker.hooks.running import Seen, webhooks
 from ranker.http import application
 from ranker.http.acts import acts
 from ranker.http.audit import audit
@@ -121,6 +122,7 @@ async def _run(settings: Settings, life: Life) -> None:
             _watch(life, news),
             archiving.keep(),
             announce(settings.announce_url, dsn, bus),
+            webhooks(Seen(log, reader, news, dsn, SCHEMA), is_local=settings.webhooks_local),
             archiving.seal(sealing),
             live.watch_agents(bus),
             live.watch_progress(bus),

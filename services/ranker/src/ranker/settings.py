@@ -17,6 +17,7 @@ class Settings:
     """Where everything is, which times are ranked, and how often the log is sealed.
 
     `announce_url` is told of records, podiums and seals; `replicas` is 3 on a cluster.
+    `webhooks_local` lets webhooks lead to this very machine, where nobody else is.
     The key of the seals is drawn into its file at the first start; without a file none are made.
     """
 
@@ -31,6 +32,7 @@ class Settings:
     seal_s: float = 86_400.0
     announce_url: str | None = None
     replicas: int = 1
+    webhooks_local: bool = False
 
     def wanted(self) -> Demand:
         """What is ranked. Errors: Refused."""
@@ -48,9 +50,21 @@ def checked_url(url: str | None) -> None:
         raise Refused("bad_settings", reason, "announce_url")
 
 
+def checked_local(settings: Settings) -> None:
+    """That strangers cannot have requests sent into this machine. Errors: Refused."""
+    host = settings.listen.host
+    if settings.webhooks_local and host not in LOOPBACK:
+        reason = (
+            "WARPBOARD_RANKER_WEBHOOKS_LOCAL is for one's own machine, but WARPBOARD_RANKER_LISTEN "
+            f"is {host}: listen on 127.0.0.1, or let webhooks be on the public internet"
+        )
+        raise Refused("bad_settings", reason, "webhooks_local")
+
+
 def load() -> Settings:
     """The settings, or Refused with all that is wrong with them."""
     settings = read(Settings, "WARPBOARD_RANKER", os.environ)
     settings.wanted()
     checked_url(settings.announce_url)
+    checked_local(settings)
     return settings

@@ -1,0 +1,1 @@
+"""Webhooks: what participants want told to addresses of their own, told safely."""
