@@ -1,11 +1,13 @@
 """Two submissions beside each other: what changed in the source, and what that did to each case."""
 
-import difflib
+import asyncio
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
 
 from ranker.domain.contrast import contrast, of_scores
+from ranker.domain.difference import unified
 from ranker.http.access import Asker, Seen, safe_case
 from ranker.http.answers import NUMBER_MAX, answered
 from ranker.http.sources import source_text
@@ -57,6 +59,10 @@ async def _diff(seen: Seen, blobs: Blobs, one: Row, other: Row) -> str | None:
     before, after = (text.splitlines() for text in texts)
     if max(len(before), len(after)) > LINES_MAX:
         return None
-    name, changed = (f"submission {row['number']}" for row in (one, other))
-    lines = difflib.unified_diff(before, after, name, changed, lineterm="")
-    return "\n".join(line for line, _ in zip(lines, range(DIFF_LINES_MAX), strict=False))
+    names = (f"submission {one['number']}", f"submission {other['number']}")
+    # Beside the loop, on which everybody else's reads wait.
+    return await asyncio.to_thread(_text, before, after, names)
+
+
+def _text(before: list[str], after: list[str], names: tuple[str, str]) -> str:
+    return "\n".join(islice(unified(before, after, names), DIFF_LINES_MAX))
