@@ -101,12 +101,12 @@ async def test_a_participant_sees_who_asked_before_linking(
 async def test_a_linked_id_acts_for_its_participant(
     doorway: Doorway, program: httpx.AsyncClient
 ) -> None:
-    ada, cli_id = await doorway.token(ADA), await given_id(program)
+    expected = ["submit", "submit:ranked", "profile", "read:own", "delete:own", "join"]
+    ada, cli_id = await doorway.token(ADA, "account", *expected), await given_id(program)
     link = {"cli_id": cli_id, "confirm": True}
     answer = await program.post("/v1/auth/link", json=link, headers=ada)
     assert answer.status_code == 200, answer.text
     linked = answer.json()
-    expected = ["submit", "submit:ranked", "profile", "read:own", "delete:own", "join"]
     assert (linked["status"], linked["scopes"], linked["user_name"]) == ("ok", expected, ADA)
     token = doorway.logins.tokens.known(cli_id)
     assert token is not None
@@ -158,6 +158,18 @@ async def test_linking_needs_the_scope_of_ones_account(
     limited = await doorway.token(ADA, "account", problems=("copy",))
     answer = await program.post("/v1/auth/link", json=body, headers=limited)
     assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
+
+
+async def test_a_linked_id_may_no_more_than_who_linked_it(
+    doorway: Doorway, program: httpx.AsyncClient
+) -> None:
+    body = {"cli_id": await given_id(program), "confirm": True}
+    nothing = await doorway.token(ADA, "account", "webhooks")
+    answer = await program.post("/v1/auth/link", json=body, headers=nothing)
+    assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
+    little = await doorway.token(ADA, "account", "read:own")
+    answer = await program.post("/v1/auth/link", json=body, headers=little)
+    assert (answer.status_code, answer.json()["scopes"]) == (200, ["read:own"])
 
 
 async def test_a_device_is_let_in_by_its_code(doorway: Doorway, program: httpx.AsyncClient) -> None:

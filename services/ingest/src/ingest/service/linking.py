@@ -1,6 +1,6 @@
 """What an unknown CLI id means: it waits to be linked, it is linked at once, or it is nobody's."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -41,13 +41,13 @@ class Linking:
             )
             raise Refused("cli_id_not_linked", what)
 
-    async def link(self, account: str, cli_id: str) -> None:
+    async def link(self, account: str, cli_id: str, scopes: Sequence[str] = SCOPES) -> None:
         """Let an id act for a participant. Errors: Refused `cli_id_taken`; Failed."""
         at = self.tokens.decisions.clock()
         new = NewToken(
             "cli",
             f"popcorn-cli {at:%Y-%m-%d}",
-            SCOPES,
+            scopes,
             at + timedelta(days=LIFE_DAYS),
             secret=cli_id,
         )

@@ -17,6 +17,7 @@ from ingest.login.domain import (
 from ingest.login.http import bodies
 from ingest.login.http.web import whence
 from ingest.login.service import Logins
+from ingest.service.linking import SCOPES
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.http import STATUS
@@ -68,7 +69,12 @@ def _cli_ids(router: APIRouter, logins: Logins, gate: Gate) -> None:
                 provider=found.provider,
                 expires_at=found.expires_at,
             )
-        token = await logins.cli_ids.link(body.cli_id, caller.id)
+        # Nobody gives an id what they do not hold themselves.
+        held = [one for one in SCOPES if caller.may(one)]
+        if not held:
+            what = f"your token has none of the scopes that a client needs: {', '.join(SCOPES)}"
+            raise Refused("scope_missing", what, "cli_id")
+        token = await logins.cli_ids.link(body.cli_id, caller.id, held)
         return bodies.Linked(
             token_id=token.number,
             user_id=caller.id,

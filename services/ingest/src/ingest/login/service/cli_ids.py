@@ -1,6 +1,6 @@
 """CLI ids: given out to anybody, worth something once a participant links theirs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from ingest.login.domain import CLI_ID, CliLogin, check_cli, ends_at, network_of
 from ingest.login.ports import CliLogins
 from ingest.login.service.secret import drawn
 from ingest.service.gate import digest
-from ingest.service.linking import Linking
+from ingest.service.linking import SCOPES, Linking
 from ingest.service.tokens import Tokens
 from shared.errors import Failed
 
@@ -49,7 +49,7 @@ class CliIds:
         is_live = self.tokens.known(cli_id) is not None
         return check_cli(found, account, is_live, self.clock())
 
-    async def link(self, cli_id: str, account: str) -> Token:
+    async def link(self, cli_id: str, account: str, scopes: Sequence[str] = SCOPES) -> Token:
         """Let a CLI id act for a participant; a second time changes nothing.
 
         Errors: Refused; Failed.
@@ -59,7 +59,7 @@ class CliIds:
             # Somebody else was faster, or the time ran out in between: say which.
             await self.preview(cli_id, account)
         if self.tokens.known(cli_id) is None:
-            await self.linking.link(account, cli_id)
+            await self.linking.link(account, cli_id, scopes)
         token = self.tokens.known(cli_id)
         if token is None or token.account != account:
             raise Failed("the link is not known everywhere yet: try again")
