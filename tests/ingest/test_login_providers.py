@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from ingest.http.who import COOKIE
-from tests.ingest.logins import BASE, SETTINGS, Doorway, opened
+from tests.ingest.logins import BASE, SETTINGS, Doorway, opened, send
 from tests.ingest.oauth_provider import CLIENT_ID, CLIENT_SECRET, Person, Provider, provider_server
 
 pytestmark = pytest.mark.server
@@ -98,6 +98,19 @@ async def test_who_is_logged_in_links_another_identity(
         page = (await browser.get("/account")).text
     assert "discord" in page
     assert len(doorway.said("AccountOpened")) == 1
+
+
+async def test_who_comes_after_somebody_logged_out_does_not_become_them(
+    doorway: Doorway, provider: Provider
+) -> None:
+    async with doorway.browser() as browser:
+        await came(browser, provider, "github")
+        back = await went(browser, provider, "discord")
+        assert (await send(browser, "/logout", "/logout")).status_code == 303
+        answer = await browser.get(back)
+        assert answer.status_code == 403
+        assert (await browser.get("/account")).status_code == 303
+    assert len(doorway.said("IdentityLinked")) == 1
 
 
 async def test_a_program_is_told_where_a_person_links_an_identity(

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 from ingest.http.who import COOKIE
 from ingest.login.domain import PASSWORD_LENGTH_MIN, local_path
 from ingest.login.http.web import STATE_COOKIE, Web, leave, whence
+from ingest.login.service.journeys import Back
 from shared.errors import Refused
 from shared.http import STATUS
 
@@ -92,8 +93,9 @@ def _by_provider(router: APIRouter, web: Web) -> None:
         if error or not code:
             raise Refused("login_refused", "the login was turned down there: begin again")
         cookie = request.cookies.get(STATE_COOKIE, "")
-        came = await web.logins.journeys.arrive(provider, code, state, cookie)
         session = await web.session(request)
+        here = session.caller.account if session else None
+        came = await web.logins.journeys.arrive(provider, code, Back(state, cookie), here)
         if session and session.caller.account == came.account:
             return web.go(came.next_path)
         return web.log_in(came.next_path, await web.logins.sessions.open(came.account))

@@ -23,6 +23,13 @@ class Departure(NamedTuple):
     cookie: str
 
 
+class Back(NamedTuple):
+    """What a browser brings back: the state from the provider, and our own cookie."""
+
+    state: str
+    cookie: str
+
+
 class Return(NamedTuple):
     """Who came back, and to which page."""
 
@@ -58,13 +65,16 @@ class Journeys:
         redirect = self._redirect(name)
         return Departure(provider.address(redirect, state, challenge(verifier)), cookie)
 
-    async def arrive(self, name: str, code: str, state: str, cookie: str) -> Return:
-        """Who came back, as a participant. Errors: Refused; Failed."""
+    async def arrive(self, name: str, code: str, back: Back, here: str | None) -> Return:
+        """Who came back, as a participant; `here` is who is logged in. Errors: Refused; Failed."""
         provider = self.provider(name)
-        kept = await self._taken(state, LOGIN, name)
-        if not hmac.compare_digest(kept.bound_to, digest(cookie)):
+        kept = await self._taken(back.state, LOGIN, name)
+        if not hmac.compare_digest(kept.bound_to, digest(back.cookie)):
             # Somebody's link to the end of their own login would log this browser in as them.
             raise Refused("login_refused", "this login was begun in another browser: begin again")
+        if kept.account not in (None, here):
+            # Whoever logged out meanwhile left; who came after them must not become them.
+            raise Refused("login_refused", "who began this is logged out: log in and begin again")
         stranger = await provider.stranger(code, self._redirect(name), kept.verifier)
         if kept.account is None:
             account = await self.arrivals.by_stranger(name, stranger)
