@@ -11,8 +11,9 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from ingest.http import application, last
+from ingest.http.webhooks import webhooks
 from ingest.http.who import Gate, Keys
-from ingest.postgres import PostgresPeople
+from ingest.postgres import PostgresPeople, PostgresWebhooks
 from ingest.ranker_http import Ranker
 from ingest.service import Ingest, ingest
 from ingest.service.decisions import Decisions
@@ -21,6 +22,7 @@ from ingest.service.linking import Linking
 from ingest.service.people import People
 from ingest.service.ports import Ports
 from ingest.service.tokens import Tokens
+from ingest.service.webhooks import Webhooks
 from shared import subjects
 from shared.clock import new_id, now
 from shared.event_log import Branches, EventLog, New
@@ -201,6 +203,8 @@ async def opened(
         keys = Keys(token, are_names_believed)
         gate = Gate(feed, commands.people, commands.tokens, linking, keys)
         app = application(commands, gate, is_well)
+        told, decisions = PostgresWebhooks(people), commands.boards.decisions
+        app.include_router(webhooks(Webhooks(decisions, feed, told, are_names_believed), gate))
         last(app, gate, ranker)
         following = asyncio.create_task(feed.run())
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)

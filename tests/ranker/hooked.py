@@ -142,7 +142,8 @@ class Hooked:
 
     async def is_past(self, seq: int) -> bool:
         """Whether the log was looked through up to an event."""
-        return (await self.ask("select seq from accounts.webhook_place"))[0][0] >= seq
+        found = await self.ask("select seq from accounts.webhook_place")
+        return int(found[0][0]) >= seq
 
     async def finish(self, *lives: Life) -> None:
         """Let submissions be taken in, run and measured."""

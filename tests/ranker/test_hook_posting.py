@@ -3,7 +3,6 @@
 import asyncio
 import re
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
@@ -15,18 +14,12 @@ from ranker.hooks.posting import Post, body_of
 from ranker.settings import Settings, checked_local
 from shared.errors import Refused
 from shared.settings import Listen
-from tests.ranker.receiver import DRIP, HANG, Receiver, receiving
+from tests.ranker.receiver import DRIP, HANG, Receiver
 
 FORBIDDEN = [
     *("127.0.0.1", "10.0.0.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "::1", "fe80::1"),
     *("::ffff:127.0.0.1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "fd00:ec2::254"),
 ]
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as found:
-        yield found
 
 
 def letter(url: str) -> Letter:

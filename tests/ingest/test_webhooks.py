@@ -1,0 +1,165 @@
+"""Participants' webhooks: theirs alone, at most twenty, to nowhere inside."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from ingest.domain import webhooks as rules
+from ingest.http.webhooks import Kind
+from shared import subjects
+from shared.events import WEBHOOK_KINDS, WebhookAdded, WebhookRemoved
+from shared.testing import given
+from tests.ingest.door import ADA, Door
+from tests.ingest.holders import code, token
+
+SCOPES = ("webhooks", "read:own")
+HOOK = {"url": "https://hooks.example.org/in", "events": ["submission.ended"]}
+ADDED = WebhookAdded(account="a1", problems=[], kinds=["submission.ended"])
+
+
+async def add(door: Door, who: dict[str, str], **more: Any) -> httpx.Response:
+    return await door.http.post("/v1/webhooks", json=HOOK | more, headers=who)
+
+
+def test_a_webhook_is_added_and_removed_once() -> None:
+    add_, remove = rules.Add("a1", [], ["submission.ended"]), rules.Remove("a1", "r")
+    given(rules.webhooks).when(add_).then(ADDED)
+    given(rules.webhooks, ADDED).when(remove).then(WebhookRemoved(reason="r"))
+    given(rules.webhooks, ADDED, WebhookRemoved(reason="r")).when(remove).then()
+    given(rules.webhooks, ADDED).when(rules.Remove("a2", "r")).then_refused("unknown_webhook")
+    given(rules.webhooks).when(remove).then_refused("unknown_webhook")
+
+
+def test_the_routes_know_every_kind() -> None:
+    assert Kind.__args__ == WEBHOOK_KINDS  # type: ignore[attr-defined]
+
+
+@pytest.mark.server
+async def test_a_webhook_is_shown_with_its_secret_once(strict: Door) -> None:
+    ada = await token(strict, "ada", *SCOPES)
+    answer = await add(strict, ada, problems=["Copy"])
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    assert made["secret"].startswith("wbhook_")
+    assert (made["events"], made["problems"], made["state"]) == (
+        ["submission.ended"],
+        ["copy"],
+        "on",
+    )
+    listed = await strict.http.get("/v1/webhooks", headers=ada)
+    one = await strict.http.get(f"/v1/webhooks/{made['id']}", headers=ada)
+    assert listed.json() == {"items": [one.json()]}
+    assert made["secret"] not in listed.text
+    (said,) = await strict.log.history(subjects.webhook(made["id"]))
+    assert isinstance(said.fact, WebhookAdded)
+    assert (said.fact.problems, said.fact.kinds) == (["copy"], ["submission.ended"])
+    assert "hooks.example.org" not in str(said.body)
+
+
+@pytest.mark.server
+async def test_a_webhook_is_its_owners_alone(strict: Door) -> None:
+    ada, eve = [await token(strict, name, *SCOPES) for name in ("ada", "eve")]
+    path = f"/v1/webhooks/{(await add(strict, ada)).json()['id']}"
+    for method, route in (
+        ("GET", path),
+        ("DELETE", path),
+        ("POST", f"{path}/test"),
+        ("GET", f"{path}/deliveries"),
+    ):
+        answer = await strict.http.request(method, route, headers=eve)
+        assert code(answer) == (404, "unknown_webhook")
+        assert code(await strict.http.request(method, route))[0] == 401
+        bare = await token(strict, "ada", "submit")
+        assert code(await strict.http.request(method, route, headers=bare))[1] == "scope_missing"
+    assert (await strict.http.get("/v1/webhooks", headers=eve)).json() == {"items": []}
+
+
+@pytest.mark.server
+async def test_a_removed_webhook_is_gone_for_ever(strict: Door) -> None:
+    ada = await token(strict, "ada", *SCOPES)
+    id_ = (await add(strict, ada)).json()["id"]
+    answer = await strict.http.delete(f"/v1/webhooks/{id_}", headers=ada)
+    assert answer.json()["event"] == "WebhookRemoved"
+    assert code(await strict.http.get(f"/v1/webhooks/{id_}", headers=ada))[0] == 404
+    assert code(await strict.http.delete(f"/v1/webhooks/{id_}", headers=ada))[0] == 404
+
+
+@pytest.mark.server
+async def test_twenty_are_the_most_even_at_once(strict: Door) -> None:
+    ada = await token(strict, "ada", *SCOPES)
+    answers = await asyncio.gather(*(add(strict, ada) for _ in range(25)))
+    assert sorted(one.status_code for one in answers) == [201] * 20 + [409] * 5
+    refused = next(one for one in answers if one.status_code == 409)
+    assert code(refused) == (409, "too_many_webhooks")
+    first = next(one for one in answers if one.status_code == 201).json()["id"]
+    await strict.http.delete(f"/v1/webhooks/{first}", headers=ada)
+    assert (await add(strict, ada)).status_code == 201
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"url": "http://hooks.example.org/in"}, "invalid_url"),
+        ({"url": "https://127.0.0.1/in"}, "invalid_url"),
+        ({"url": "https://2130706433/"}, "invalid_url"),
+        ({"url": "https://[::ffff:10.0.0.1]/"}, "invalid_url"),
+        ({"url": "http://localhost:9/"}, "invalid_url"),
+        ({"events": []}, "invalid_request"),
+        ({"events": ["submission.begun"]}, "invalid_request"),
+        ({"secret": "short"}, "invalid_request"),
+        ({"colour": "red"}, "invalid_request"),
+        ({"problems": ["nowhere"]}, "unknown_leaderboard"),
+    ],
+)
+async def test_an_odd_webhook_is_refused(strict: Door, more: dict[str, Any], said: str) -> None:
+    ada = await token(strict, "ada", *SCOPES)
+    answer = await add(strict, ada, **more)
+    assert code(answer) == (404 if said == "unknown_leaderboard" else 422, said)
+    assert not (await strict.http.get("/v1/webhooks", headers=ada)).json()["items"]
+
+
+@pytest.mark.server
+async def test_a_closed_board_and_a_narrow_token_bind_webhooks_too(strict: Door) -> None:
+    body = {"visibility": "closed", "reason": "r"}
+    answer = await strict.admin("PUT", "leaderboards/copy", **body)
+    assert answer.status_code == 200, answer.text
+    ada = await token(strict, "ada", *SCOPES)
+    assert code(await add(strict, ada, problems=["copy"])) == (403, "no_access")
+    narrow = await token(strict, "ann", *SCOPES, problems=["copy"])
+    assert code(await add(strict, narrow)) == (403, "scope_missing")
+    assert (await add(strict, narrow, problems=["copy"])).status_code == 201
+
+
+@pytest.mark.server
+async def test_tests_are_told_by_ranker_and_listed_in_pages(strict: Door) -> None:
+    ada = await token(strict, "ada", *SCOPES)
+    path = f"/v1/webhooks/{(await add(strict, ada)).json()['id']}"
+    sent = [await strict.http.post(f"{path}/test", headers=ada) for _ in range(3)]
+    assert [one.status_code for one in sent] == [202] * 3
+    first = (await strict.http.get(f"{path}/deliveries?limit=2", headers=ada)).json()
+    assert [one["type"] for one in first["items"]] == ["test", "test"]
+    assert first["items"][0]["state"] == "pending"
+    query = f"limit=2&cursor={first['next_cursor']}"
+    last = (await strict.http.get(f"{path}/deliveries?{query}", headers=ada)).json()
+    assert last["next_cursor"] is None
+    ids = [one["event_id"] for one in (*first["items"], *last["items"])]
+    assert ids == [one.json()["event_id"] for one in reversed(sent)]
+    assert code(await strict.http.get(f"{path}/deliveries?cursor=x", headers=ada))[0] == 422
+
+
+@pytest.mark.server
+async def test_too_many_tests_are_refused(strict: Door) -> None:
+    ada = await token(strict, "ada", *SCOPES)
+    path = f"/v1/webhooks/{(await add(strict, ada)).json()['id']}/test"
+    answers = [await strict.http.post(path, headers=ada) for _ in range(31)]
+    assert code(answers[-1]) == (429, "rate_limited")
+
+
+@pytest.mark.server
+async def test_where_names_are_believed_they_may_lead_to_this_machine(door: Door) -> None:
+    assert (await door.http.get("/v1/webhooks", headers=ADA)).status_code == 200
+    assert (await add(door, ADA, url="http://127.0.0.1:9/in")).status_code == 201
+    assert code(await add(door, ADA, url="http://10.0.0.1/in"))[1] == "invalid_url"
