@@ -194,9 +194,11 @@ def test_a_leaderboard_with_submissions_is_archived_by_force_alone(admin: Wire, 
 def test_problems_of_a_listed_repository_are_published(admin: Wire) -> None:
     body = {"repository": REPOSITORY, "branch": "main", "force": False}
     found = told(admin.post_json("/admin/update-problems", body))
-    assert found["created"] == ["from-a-set"]
+    # Another test here may have published it before.
+    done = [*found["created"], *(one["name"] for one in found["skipped"])]
+    assert sorted(done) == ["from-a-set", "held-back"]
+    assert "held-back" not in found["created"]
     assert [one["name"] for one in found["errors"]] == ["not-there"]
-    assert [one["name"] for one in found["skipped"]] == ["held-back"]
     again = told(admin.post_json("/admin/update-problems", body | {"problem_set": "good"}))
     assert (again["created"], again["errors"]) == ([], [])
     assert again["skipped"] == [{"name": "from-a-set", "reason": "no changes"}]

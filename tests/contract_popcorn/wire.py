@@ -13,7 +13,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 BOUNDARY = "e31b4c5aed45d3f0-3ede991f45da5e99-2e783453f642958b-b5d976a217c1c558"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class Invites:
         access = self.feed.now()
         for slug in wanted.problems:
             access.leaderboard(slug)
-        codes = {new_id(): secrets.token_urlsafe(CODE_BYTES) for _ in range(wanted.how_many)}
+        codes = {new_id(): fresh() for _ in range(wanted.how_many)}
         await self.rows.add_invites(codes)
         made, seq = list(codes.items()), None
         for start in range(0, len(made), BATCH_MAX):
