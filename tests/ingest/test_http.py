@@ -112,9 +112,9 @@ async def test_a_request_without_a_file_names_the_field(door: Door) -> None:
 
 
 async def test_a_field_that_is_none_is_refused(door: Door) -> None:
-    answer = await door.ask({"tag": "v2"})
+    answer = await door.ask({"pool": "CPU"})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
-    assert answer.json()["errors"][0]["field"] == "tag"
+    assert answer.json()["errors"][0]["field"] == "pool"
 
 
 async def test_a_body_over_the_limit_is_cut_off(door: Door) -> None:

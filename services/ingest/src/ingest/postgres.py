@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import OperationalError
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from ingest.service.ports import Identity, TokenRow
+from ingest.service.ports import Identity, Note, TokenRow
 from ingest.service.webhooks import Delivery, Row, Wish
 from shared.clock import new_id
 from shared.errors import Failed
@@ -89,6 +89,15 @@ class PostgresPeople:
         """The codes of invites, by invite. Errors: Failed."""
         rows = await self._ask("codes", invites=list(invites))
         return {str(invite): str(code) for invite, code in rows}
+
+    async def begin_notes(self, account: str, submissions: Sequence[str], note: Note) -> None:
+        """Keep the first note of each, and none where there is one. Errors: Failed."""
+        wanted = {"account": account, "submissions": list(submissions)}
+        await self._ask("begin_notes", **wanted, **note._asdict())
+
+    async def say_note(self, account: str, submission: str, note: Note) -> None:
+        """Keep this one instead. Errors: Failed."""
+        await self._ask("say_note", account=account, submission=submission, **note._asdict())
 
     async def is_well(self) -> bool:
         """Whether the database answers."""

@@ -9,11 +9,14 @@ from ingest.service.decisions import Made
 
 TEXT_LENGTH_MAX = 500
 APPEAL_LENGTH_MAX = 10_000
+NOTE_LENGTH_MAX = 500
 
 # For it goes into the log for ever, and onto people's screens: nothing that steers a terminal,
 # breaks a line or turns the direction of reading.
 PRINTABLE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 Text = Annotated[str, Field(min_length=1, max_length=TEXT_LENGTH_MAX, pattern=f"^{PRINTABLE}+$")]
+NoteText = Annotated[str, Field(max_length=NOTE_LENGTH_MAX, pattern=f"^{PRINTABLE}*$")]
+Tag = Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9_.-]{0,31})?$")]
 Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 IdInPath = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 NameInPath = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]

@@ -15,18 +15,21 @@ from ingest.http.bodies import (
     PRINTABLE,
     TEXT_LENGTH_MAX,
     Body,
+    NoteText,
     NumberInPath,
+    Tag,
     shown,
 )
 from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.intake import Receipt, Upload
 from ingest.service.participants import Participants
+from ingest.service.ports import Note
 from shared.clock import now
 from shared.errors import Refused
 from shared.http import SAID
 
-FIELDS = frozenset(("file", "problem", "mode", "gpu"))
+FIELDS = frozenset(("file", "problem", "mode", "gpu", "note", "tag"))
 KEY = re.compile(r"[!-~]{1,255}\Z")
 
 
@@ -42,16 +45,29 @@ class Plea(Body):
     text: Annotated[str, Field(min_length=1, max_length=APPEAL_LENGTH_MAX)]
 
 
+class Remark(Body):
+    """What a participant says of a submission for themselves; nothing said is nothing kept."""
+
+    note: NoteText = ""
+    tag: Tag = ""
+
+
 class Wish(NamedTuple):
     """What a file is submitted for."""
 
     problem: str
     mode: str
     gpus: list[str]
+    note: Note
+
+
+def _note(note: Annotated[NoteText, Form()] = "", tag: Annotated[Tag, Form()] = "") -> Note:
+    return Note(note or None, tag or None)
 
 
 async def _wish(
     request: Request,
+    note: Annotated[Note, Depends(_note)],
     problem: Annotated[str, Form(min_length=1)],
     mode: Annotated[str, Form()] = "ranked",
     gpu: Annotated[list[str] | None, Form()] = None,
@@ -60,7 +76,7 @@ async def _wish(
     if strange:
         what = f"{strange[0]} is no field here: {', '.join(sorted(FIELDS))} are"
         raise Refused("invalid_request", what, strange[0])
-    return Wish(problem, mode, [one for one in gpu or [] if one])
+    return Wish(problem, mode, [one for one in gpu or [] if one], note)
 
 
 def idempotency_key(request: Request) -> str | None:
@@ -114,6 +130,7 @@ def _submit(app: FastAPI, ingest: Ingest, gate: Gate) -> None:
             source=await file.read(),
             via="http",
             idempotency_key=idempotency_key(request),
+            note=wish.note,
         )
         receipts = await submitted(ingest, upload, request)
         response.headers.update(limits(receipts))
@@ -163,6 +180,17 @@ def _others(app: FastAPI, participants: Participants, gate: Gate) -> None:
     ) -> dict[str, Any]:
         """Ask to look again at what was decided about one's own submission."""
         return shown(await participants.appeal(number, who, body.text))
+
+    @app.put("/v1/submissions/{number}/note")
+    async def note(
+        number: NumberInPath,
+        body: Remark,
+        who: Annotated[Caller, Depends(gate.participant("submit"))],
+    ) -> dict[str, Any]:
+        """Note something on one's own submission, for oneself, instead of what was noted."""
+        said = Note(body.note or None, body.tag or None)
+        await participants.say(number, who, said)
+        return {"number": number} | said._asdict()
 
     @app.get("/v1/quota")
     async def quota(

@@ -18,7 +18,7 @@ from ingest.domain.quotas import Balance, Quota
 from ingest.service.decisions import DECISIONS_MAX, pause
 from ingest.service.gate import AccessFeed
 from ingest.service.histories import Histories
-from ingest.service.ports import Ports
+from ingest.service.ports import Note, Ports
 from shared import subjects
 from shared.clock import new_id
 from shared.errors import Failed, Refused
@@ -45,6 +45,7 @@ class Upload(NamedTuple):
     via: str
     idempotency_key: str | None
     vouched_by: str = ""
+    note: Note = Note()
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,13 @@ class Intake:
             derived(scope, str(index)): submissions.receive(command, published, gpu)
             for index, gpu in enumerate(gpus)
         }
-        return await self._take_in(Batch(account, at, key is not None, facts, late))
+        receipts = await self._take_in(Batch(account, at, key is not None, facts, late))
+        if upload.note != Note():
+            # After the log, which alone says that they are there: who is told that this failed
+            # asks again under the same key.
+            taken = [receipt.id for receipt in receipts]
+            await self._ports.people.begin_notes(account, taken, upload.note)
+        return receipts
 
     async def check_open(self) -> None:
         """Refuse a submission while intake is paused. Errors: Refused; Failed."""
@@ -283,5 +290,7 @@ def _receipt(
 def _request_hash(slug: str, upload: Upload) -> str:
     """What two requests under one Idempotency-Key must have in common."""
     digest = hashlib.sha256(upload.source).hexdigest()
-    said = "\n".join((slug, upload.mode, *sorted(upload.gpus), upload.name, digest))
+    noted = upload.note if upload.note != Note() else ()
+    named = [slug, upload.mode, *sorted(upload.gpus), upload.name, digest]
+    said = "\n".join([*named, *(one or "" for one in noted)])
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()

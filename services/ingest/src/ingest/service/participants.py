@@ -10,7 +10,7 @@ from ingest.service.decisions import By, Decisions, Made
 from ingest.service.gate import AccessFeed
 from ingest.service.intake import Intake
 from ingest.service.numbered import Numbered, by_number, own_by_number
-from ingest.service.ports import Ports
+from ingest.service.ports import Note, Ports
 from shared import subjects
 from shared.errors import Refused
 from shared.problems.directives import Directives
@@ -49,6 +49,11 @@ class Participants:
         blob = await self.ports.blobs.put(text.encode(), "text/plain")
         by = By(f"account:{found.account}", found.id)
         return await moderate(self.decisions, found, moderation.Appeal(blob), by)
+
+    async def say(self, number: int, caller: Caller, note: Note) -> None:
+        """Note something on one's own submission, for oneself. Errors: Refused; Failed."""
+        found = await self._own(number, caller)
+        await self.ports.people.say_note(found.account, found.id, note)
 
     async def balances(self, caller: Caller, problem: str, gpu: str | None) -> list[Balance]:
         """What is left of every quota, or of those of one leaderboard. Errors: Refused; Failed."""

@@ -99,7 +99,26 @@ class InviteRows(Protocol):
         ...
 
 
-class Register(People, Identities, TokenRows, InviteRows, Protocol):
+class Note(NamedTuple):
+    """What participants say of a submission for themselves."""
+
+    note: str | None = None
+    tag: str | None = None
+
+
+class Notes(Protocol):
+    """Notes on submissions, for who made them. All may raise Failed."""
+
+    async def begin_notes(self, account: str, submissions: Sequence[str], note: Note) -> None:
+        """Keep the first note of each, and none where there is one."""
+        ...
+
+    async def say_note(self, account: str, submission: str, note: Note) -> None:
+        """Keep this one instead."""
+        ...
+
+
+class Register(People, Identities, TokenRows, InviteRows, Notes, Protocol):
     """All that is kept of people beside the log."""
 
 

@@ -69,3 +69,17 @@ from unnest(%(invites)s::text [], %(codes)s::text []) as said (invite, code);
 -- name: codes
 -- The codes of these invites.
 select invite, code from accounts.invite where invite = any(%(invites)s) limit 10000;
+
+-- name: begin_notes
+-- What is said of submissions as they come; a request that comes twice changes nothing.
+insert into accounts.submission_note (submission, account, note, tag)
+select said.submission, %(account)s, %(note)s, %(tag)s
+from unnest(%(submissions)s::text []) as said (submission)
+on conflict (submission) do nothing;
+
+-- name: say_note
+-- What is said of a submission from now on.
+insert into accounts.submission_note (submission, account, note, tag)
+values (%(submission)s, %(account)s, %(note)s, %(tag)s)
+on conflict (submission) do update
+set note = excluded.note, tag = excluded.tag, said_at = now();

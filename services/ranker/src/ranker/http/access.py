@@ -37,7 +37,7 @@ RANKING = (
     *("problem_version", "decided_at"),
 )
 # What of a leaderboard's rows would say more of a submission than its summary.
-PRIVATE = ("name", "reason")
+PRIVATE = ("name", "reason", "note", "tag")
 
 
 def who(request: Request) -> Who:

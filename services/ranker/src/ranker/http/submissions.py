@@ -123,11 +123,10 @@ class Submissions:
             problem=query.problem,
             account=who.account,
             state=query.state,
+            tag=query.tag,
             before=(seq + 1) if read is None else read.number,
             limit=query.limit + 1,
         )
-        # No event keeps a tag yet: no submission has one.
-        items = [] if query.tag else items
         found, more = items[: query.limit], items[query.limit :]
         last = found[-1]["number"] if more else 0
         following = OwnCursor(made_at=time.time(), as_of=seq, number=last) if more else None
@@ -165,7 +164,7 @@ class Submissions:
         return answered(request, cases)
 
     async def _listed(self, seen: Seen, **wanted: object) -> list[Row]:
-        every = ("problem", "participant", "account", "state", "mode", "before", "limit")
+        every = ("problem", "participant", "account", "state", "mode", "tag", "before", "limit")
         asked = {name: wanted.get(name) for name in every}
         if isinstance(asked["problem"], str):
             asked["problem"] = asked["problem"].lower()

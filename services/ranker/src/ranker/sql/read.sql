@@ -111,7 +111,7 @@ select submission.id, submission.number, submission.account, participant.name as
        coalesce(run.environment, '{}') as environment,
        coalesce(run.log_head, '') as log_head, coalesce(run.log_tail, '') as log_tail,
        coalesce(run.files, '[]') as files, coalesce(run.usage, '{}') as usage,
-       run.key_commit,
+       run.key_commit, submission_note.note, submission_note.tag,
        json_build_object(
            'is_held', coalesce(moderation.is_held, false),
            'is_disqualified', coalesce(moderation.is_disqualified, false),
@@ -127,6 +127,7 @@ from submission
 left join accounts.participant on participant.account = submission.account
 left join leaderboard on leaderboard.slug = submission.problem
 left join run on run.id = submission.run
+left join accounts.submission_note on submission_note.submission = submission.id
 left join moderation on moderation.submission = submission.id
 left join ban on ban.account = submission.account
      and (ban.until_at is null or ban.until_at > %(at)s)
@@ -174,9 +175,11 @@ select submission.number, submission.id, submission.account, participant.name as
        submission.received_at, submission.state, submission.state_at as state_since,
        submission.deadline_at, submission.lease_until_at, submission.outcome, submission.verdict,
        submission.code, submission.is_eligible, result.score_us,
-       coalesce(moderation.is_withdrawn, false) as is_withdrawn
+       coalesce(moderation.is_withdrawn, false) as is_withdrawn,
+       submission_note.note, submission_note.tag
 from submission
 left join accounts.participant on participant.account = submission.account
+left join accounts.submission_note on submission_note.submission = submission.id
 left join leaderboard on leaderboard.slug = submission.problem
 left join moderation on moderation.submission = submission.id
 left join result on result.submission = submission.id
@@ -187,6 +190,7 @@ where (%(problem)s::text is null or submission.problem = %(problem)s)
   ))
   and (%(account)s::text is null or submission.account = %(account)s)
   and (%(mode)s::text is null or submission.mode = %(mode)s)
+  and (%(tag)s::text is null or submission_note.tag = %(tag)s)
   and (%(state)s::text is null or submission.state = %(state)s
        or (%(state)s = 'open' and submission.state <> 'finished')
        or submission.outcome = %(state)s)

@@ -1,0 +1,91 @@
+"""What participants say of their submissions for themselves: kept beside the log."""
+
+import pytest
+
+from shared.postgres import connect
+from tests.ingest.door import ADA, KERNEL, KERNEL_FILE, Door
+from tests.ingest.holders import code
+
+pytestmark = pytest.mark.server
+KEYED = ADA | {"Idempotency-Key": "k1"}
+GRACE = {"Warpboard-Participant": "grace"}
+
+
+async def notes(dsn: str) -> list[tuple[str | None, str | None]]:
+    async with await connect(dsn, "accounts") as connection:
+        cursor = await connection.execute(
+            b"select note, tag from submission_note order by said_at, submission"
+        )
+        return [(note, tag) for note, tag in await cursor.fetchall()]
+
+
+async def test_a_note_is_kept_and_in_no_event(door: Door, postgres_dsn: str) -> None:
+    answer = await door.submit(note="tiles of 64 x 64", tag="tiles")
+    assert answer.status_code == 202, answer.text
+    assert await notes(postgres_dsn) == [("tiles of 64 x 64", "tiles")]
+    assert "tiles" not in str(door.log.since(0))
+
+
+async def test_every_submission_of_a_request_has_its_note(door: Door, postgres_dsn: str) -> None:
+    fields: dict[str, str | list[str]] = {"gpu": ["CPU", "H100"], "tag": "both"}
+    assert (await door.ask(fields)).status_code == 202
+    assert await notes(postgres_dsn) == [(None, "both")] * 2
+
+
+async def test_a_repeat_keeps_what_was_said_since(door: Door, postgres_dsn: str) -> None:
+    first = await door.submit(headers=KEYED, note="one")
+    path = first.json()["submissions"][0]["links"]["self"] + "/note"
+    answer = await door.http.put(path, json={"note": "two", "tag": "v2"}, headers=ADA)
+    assert answer.json()["note"] == "two"
+    again = await door.submit(headers=KEYED, note="one")
+    assert again.json()["is_replay"] is True
+    assert await notes(postgres_dsn) == [("two", "v2")]
+
+
+async def test_a_key_with_another_note_is_refused(door: Door) -> None:
+    await door.submit(headers=KEYED, note="one")
+    answer = await door.submit(headers=KEYED, note="two")
+    assert code(answer) == (422, "idempotency_key_reused")
+
+
+async def test_a_note_can_be_taken_back(door: Door, postgres_dsn: str) -> None:
+    number = await door.number(note="one", tag="v1")
+    answer = await door.http.put(f"/v1/submissions/{number}/note", json={}, headers=ADA)
+    assert answer.json() == {"number": number, "note": None, "tag": None}
+    assert await notes(postgres_dsn) == [(None, None)]
+
+
+async def test_nobody_notes_on_anothers(door: Door, postgres_dsn: str) -> None:
+    number = await door.number()
+    body = {"note": "mine"}
+    answer = await door.http.put(f"/v1/submissions/{number}/note", json=body, headers=GRACE)
+    assert code(answer) == (403, "not_yours")
+    assert await notes(postgres_dsn) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("note", "x" * 501),
+        ("note", "two\nlines"),
+        ("note", "\x1b[31mred"),
+        ("note", "\u202egnippilf"),
+        ("tag", "Upper"),
+        ("tag", "-first"),
+        ("tag", "x" * 33),
+        ("tag", "two words"),
+    ],
+)
+async def test_what_is_no_note_is_refused_by_name(door: Door, field: str, value: str) -> None:
+    sent = await door.http.post(
+        "/v1/submissions",
+        data={"problem": "copy", "mode": "test", "gpu": "CPU", field: value},
+        files=KERNEL_FILE,
+        headers=ADA,
+    )
+    number = await door.number(source=KERNEL)  # type: ignore[arg-type]
+    path = f"/v1/submissions/{number}/note"
+    said = await door.http.put(path, json={field: value}, headers=ADA)
+    for answer in (sent, said):
+        assert code(answer) == (422, "invalid_request")
+        assert [one["field"] for one in answer.json()["errors"]] == [field]
