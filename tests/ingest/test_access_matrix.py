@@ -100,7 +100,9 @@ async def outcome(door: Door, route: str, headers: Mapping[str, str], number: in
 
 def table() -> dict[str, Sequence[str]]:
     """The table of the page: what each caller gets of each route."""
-    rows = re.findall(r"^\| `([A-Z]+ /[^`]*)` \|(.*)\|$", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([A-Z]+ /[^`]*)` \|(.*)\|$", PAGE.read_text().partition("\n## ")[0], re.MULTILINE
+    )
     return {route: [cell.strip() for cell in cells.split("|")] for route, cells in rows}
 
 

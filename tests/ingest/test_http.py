@@ -1,6 +1,8 @@
 """The public door: every bad request gets one clear answer, every good one is in the log."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import httpx
 import pytest
@@ -242,14 +244,22 @@ async def test_the_page_docs_needs_no_other_server(door: Door) -> None:
 async def test_every_body_of_the_document_has_an_example(door: Door) -> None:
     told = (await door.http.get("/v1/openapi.json")).json()
     bodies = [
-        (path, content)
+        (path, content, _fields(told, content["schema"]))
         for path, said in told["paths"].items()
         for one in said.values()
         for media, content in one.get("requestBody", {}).get("content", {}).items()
         if media == "application/json"
     ]
     assert len(bodies) > 25
-    assert all(content["example"] for _, content in bodies)
+    for path, content, fields in bodies:
+        assert content["example"], path
+        assert set(fields) == set(content["example"]), f"{path}: name them in ingest.http.examples"
+
+
+def _fields(told: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = schema.get("$ref", str(schema.get("anyOf", [{}])[0].get("$ref", ""))).rpartition("/")[2]
+    found: Mapping[str, Any] = told["components"]["schemas"][name] if name else schema
+    return found.get("properties", {})  # type: ignore[no-any-return]
 
 
 async def test_a_wrong_method_is_told_which_there_are(door: Door) -> None:

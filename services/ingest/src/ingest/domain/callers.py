@@ -94,9 +94,10 @@ class Caller:
 
     @property
     def reader(self) -> Reader:
-        """Who reads, as ranker is told."""
+        """Who reads, as ranker is told; without the scope for one's own one reads as anybody."""
         boards = self.boards & self.problems if self.problems else self.boards
-        return Reader(account=self.account, is_staff=self.is_staff, boards=sorted(boards))
+        account = self.account if self.may("read:own") else None
+        return Reader(account=account, is_staff=self.is_staff, boards=sorted(boards))
 
     def may(self, scope: str) -> bool:
         """Whether they may do what needs this scope."""

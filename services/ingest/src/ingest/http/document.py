@@ -84,11 +84,12 @@ GUARDED_READS = ("/v1/me/", "/v1/admin/")
 def describe(app: FastAPI) -> None:
     """Let an application's document tell of every route of the public API."""
     plain = app.openapi
+    known: list[dict[str, Any]] = []
 
     def whole() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = document(plain())
-        return app.openapi_schema
+        if not known:
+            known.append(document(plain()))
+        return known[0]
 
     app.openapi = whole  # type: ignore[method-assign]
 

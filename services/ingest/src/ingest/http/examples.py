@@ -16,6 +16,7 @@ FIELDS: dict[str, Any] = {
     "deny": False,
     "device_code": "Zk3v0hQ2mJx9bR7cT5nW1yLqPa8sDfGe",
     "events": ["submission.ended", "submission.ranked"],
+    "events": ["submission.ended"],
     "every_s": 3600,
     "expires_at": "2027-01-31T12:00:00Z",
     "expires_in_days": 90,
@@ -43,6 +44,7 @@ FIELDS: dict[str, Any] = {
     "scopes": ["submit", "read:own"],
     "secret": "a-secret-of-16-characters-or-more",
     "select": "best",
+    "secret": "a secret that you keep, at least 32 characters",
     "seq": 1207,
     "sign_key": "MCowBQYDK2VwAyEAZk3v0hQ2mJx9bR7cT5nW1yLqPa8=",
     "slug": "identity",
@@ -54,6 +56,7 @@ FIELDS: dict[str, Any] = {
     "to_version": 2,
     "until_at": "2027-01-31T12:00:00Z",
     "url": "https://hooks.example.org/warpboard",
+    "url": "https://example.org/warpboard",
     "user_code": "BCDF-GHJK",
     "visibility": "closed",
     "window_s": 3600,
@@ -67,9 +70,11 @@ def give_examples(document: dict[str, Any]) -> None:
         for operation in said.values():
             for media, content in operation.get("requestBody", {}).get("content", {}).items():
                 schema = _found(document, content["schema"])
-                whole = {name: _example(name, one) for name, one in schema["properties"].items()}
-                for name, one in schema["properties"].items():
-                    one["example"] = whole[name]
+                fields = schema.get("properties", {})
+                known = [name for name in fields if name in FIELDS]
+                whole = {name: _example(name, fields[name]) for name in known}
+                for name, value in whole.items():
+                    fields[name]["example"] = value
                 if media == JSON:
                     content["example"] = whole
 

@@ -19,6 +19,9 @@ from shared.reader import Reader
 DOWNLOADS_MAX = 16
 STREAMS_MAX = 1000
 DOTS = (".", "..")
+OWN, STAFFS = "/v1/me/", "/v1/admin/"
+FILES = "/v1/submissions/{number}/files/{name}"
+HISTORY = "/v1/submissions/{number}/events"
 EVENTS, JSON = "text/event-stream", "application/json"
 
 
@@ -86,13 +89,13 @@ def reads(app: FastAPI, reader: Reads, gate: Gate) -> None:
     describe(app)
     slots, streams = asyncio.Semaphore(DOWNLOADS_MAX), Streams(reader)
 
-    @app.get("/v1/submissions/{number}/files/{name}", include_in_schema=False)
+    @app.get(FILES, include_in_schema=False)
     async def download(number: int, name: str, request: Request) -> Response:
         """A file of a submission's newest run: its log, its samples, an artefact."""
         path = _passable(f"/v1/submissions/{number}/files/{name}")
         return PassedOn(reader, path, (await gate.caller(request)).reader, slots)
 
-    @app.get("/v1/submissions/{number}/events", include_in_schema=False)
+    @app.get(HISTORY, include_in_schema=False)
     async def events(number: int, request: Request) -> Response:
         """The history of a submission, live as server-sent events, or as a JSON array."""
         who, path = (await gate.caller(request)).reader, f"/v1/submissions/{number}/events"
@@ -102,14 +105,20 @@ def reads(app: FastAPI, reader: Reads, gate: Gate) -> None:
             return Response(answer.body, answer.status, answer.headers)
         return Followed(streams, request, path, who)
 
+    mine = gate.participant("read:own")
+
     async def read(request: Request) -> Response:
         """Every other read: answered by ranker."""
-        who, url = (await gate.caller(request)).reader, _passable(request.scope["path"])
+        url = _passable(request.scope["path"])
+        caller = await (mine if url.startswith(OWN) else gate.caller)(request)
+        if url.startswith(STAFFS) and caller.account and not caller.is_staff:
+            raise Refused("scope_missing", "this is for operators: it needs a scope of admin")
+        who = caller.reader
         answer = await reader.read(url, request.url.query, request.headers, who)
         return Response(answer.body, answer.status, answer.headers)
 
     # One route each, so that what is no read is told so here: 404, or 405 with what there is.
-    for path in sorted(read_paths()):
+    for path in sorted(set(read_paths()) - {FILES, HISTORY}):
         app.add_api_route(path, read, methods=["GET"], include_in_schema=False)
 
 

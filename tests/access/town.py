@@ -1,0 +1,146 @@
+"""A platform with everybody in it: each kind of caller, a leaderboard for all and a closed one."""
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from shared.clock import new_id, now
+from shared.event_log import New
+from shared.events import TokenIssued
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.wire import Stamp, seal
+from tests.system.people import HONEST, Person
+from tests.system.running import QUICK, ROOT, Running
+
+SMALL, LARGE = b"65536", b"4194304"
+# What ada alone may read of her kernels.
+MARK = "# ada alone knows this line"
+OPEN, CLOSED = "identity", "club"
+PARTICIPANT = ("submit", "submit:ranked", "profile", "read:own", "delete:own", "join", "account")
+AUTHOR = (*PARTICIPANT, "author")
+SCOPES: Mapping[str, tuple[str, ...]] = {
+    "ada": PARTICIPANT,
+    "member": PARTICIPANT,
+    "stranger": PARTICIPANT,
+    "author": AUTHOR,
+    "creator": AUTHOR,
+    "moderator": (*AUTHOR, "admin:submissions", "admin:participants"),
+    "admin": (*AUTHOR, "admin"),
+    "banned": PARTICIPANT,
+    "narrow": ("join",),
+}
+ROLES = {"author": "creator", "creator": "creator", "moderator": "moderator", "admin": "admin"}
+
+
+@dataclass
+class Town:
+    """Where it is, how each caller shows who they are, and what they have done."""
+
+    running: Running
+    operator: Mapping[str, str]
+    tokens: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    # By what they are: ranked and test on the open leaderboard, closed on the closed one.
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        """The public address."""
+        return self.running.url
+
+    def admin(self, method: str, path: str, **body: Any) -> dict[str, Any]:
+        """What an operator does."""
+        url = f"{self.url}/v1/admin/{path}"
+        answer = httpx.request(method, url, json=body, headers=self.operator, timeout=30)
+        assert answer.is_success, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def token(self, name: str, scopes: tuple[str, ...], **more: Any) -> Mapping[str, str]:
+        """The header of a fresh token of somebody."""
+        body = {"participant": name, "name": "t", "scopes": scopes, "reason": "a test"} | more
+        return {"Authorization": f"Bearer {self.admin('POST', 'tokens', **body)['token']}"}
+
+
+@contextmanager
+def founded(folder: Path) -> Iterator[Town]:
+    """A town, for as long as it is needed."""
+    running = Running(folder / "home", QUICK)
+    try:
+        running.up()
+        secret = running.environ("ingest")["WARPBOARD_INGEST_OPERATOR_TOKEN"]
+        town = Town(running, {"Authorization": f"Bearer {secret}"})
+        _settle(town)
+        asyncio.run(_expire(town))
+        _publish(town)
+        _submit(town)
+        yield town
+    finally:
+        if running.process is not None and running.process.poll() is None:
+            running.stop()
+
+
+def _settle(town: Town) -> None:
+    for name, scopes in SCOPES.items():
+        town.admin("POST", "participants", name=name, reason="a test")
+        if name in ROLES:
+            town.admin("POST", f"participants/{name}/roles", role=ROLES[name], reason="a test")
+        town.tokens[name] = town.token(name, scopes)
+    town.tokens["elsewhere"] = town.token("ada", PARTICIPANT, problems=["another"])
+    town.tokens["revoked"] = town.token("ada", PARTICIPANT)
+    mine = httpx.get(f"{town.url}/v1/me", headers=town.tokens["revoked"], timeout=30).json()
+    town.admin("DELETE", f"tokens/{mine['token']}", reason="a test")
+    town.admin("POST", "participants/banned/ban", reason="a test")
+
+
+async def _expire(town: Town) -> None:
+    """Let ada have a token whose time is over, as if she had had it for long."""
+    secret, token = "wb_" + "x" * 43, new_id()
+    fact = TokenIssued(
+        token=token,
+        token_hash=hashlib.sha256(secret.encode()).hexdigest(),
+        kind="api",
+        scopes=list(PARTICIPANT),
+        expires_at=now() - timedelta(days=1),
+    )
+    ada = town.admin("GET", "participants/ada")["participant_id"]
+    nc = await connect(town.running.environ("ingest")["WARPBOARD_INGEST_NATS_URL"], "town")
+    stamp = Stamp(new_id(), now(), "operator:test", "test", "test")
+    await NatsLog(nc).append(New(seal(fact, f"account.{ada}", stamp), None))
+    await nc.close()
+    town.tokens["expired"] = {"Authorization": f"Bearer {secret}"}
+
+
+def _publish(town: Town) -> None:
+    for slug, visibility in ((OPEN, "public"), (CLOSED, "closed")):
+        files = [
+            ("files", (path.name, path.read_bytes().replace(LARGE, SMALL)))
+            for path in sorted((ROOT / "problems" / OPEN).iterdir())
+            if path.is_file()
+        ]
+        data = {"slug": slug, "visibility": visibility}
+        headers = town.tokens["author"]
+        url = f"{town.url}/v1/problems"
+        answer = httpx.post(url, data=data, files=files, headers=headers, timeout=30)
+        assert answer.is_success, answer.text
+    codes = town.admin("POST", "invites", leaderboards=[CLOSED], count=2, reason="a test")["codes"]
+    for name, code in zip(("ada", "member"), codes, strict=True):
+        url, headers = f"{town.url}/v1/user/join", town.tokens[name]
+        assert httpx.post(url, json={"code": code}, headers=headers, timeout=30).is_success
+
+
+def _submit(town: Town) -> None:
+    with Person(town.url, "ada") as ada:
+        wanted = {"ranked": (OPEN, "ranked"), "test": (OPEN, "test"), "closed": (CLOSED, "ranked")}
+        for name, (problem, mode) in wanted.items():
+            source = f"{HONEST}\n{MARK} {name}\n"
+            town.numbers[name] = ada.submit(source, mode, f"{name}.py", problem)
+        for number in town.numbers.values():
+            assert ada.end(number)["verdict"] == "passed"

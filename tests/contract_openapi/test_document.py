@@ -1,0 +1,18 @@
+"""The API keeps what its own document says, whoever asks and whatever they send."""
+
+import pytest
+
+from tests.access.town import Town
+from tests.contract_openapi.asking import QUICK, ask, askers
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
+CASES_MIN = 300
+
+
+def test_what_is_asked_at_random_is_answered_as_documented(town: Town) -> None:
+    cases = 0
+    for name, headers in askers(town).items():
+        found = ask(town.url, headers, QUICK)
+        assert found.is_well, f"{name}:\n{found.text}"
+        cases += found.cases
+    assert cases > CASES_MIN
