@@ -35,6 +35,8 @@ REJUDGE = {
 }
 LETTER = {"consumer": "c", "seq": 9, "reason": "500"}
 EVENT = {"id": 12, "type": "SubmissionReceived", "at": RECEIVED_AT, "version": 1}
+HOOK = {"id": "h1", "url": "https://x.org/in", "events": ["submission.ended"], "state": "on"}
+TOLD = {"number": 3, "event_id": "e1", "type": "submission.ended", "state": "delivered"}
 RECEIPT = {"submissions": [{"number": 12, "gpu": "CPU"}]}
 
 ANSWERS: dict[str, Any] = {
@@ -42,6 +44,12 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/tokens": {"items": [TOKEN]},
     "POST /v1/tokens": TOKEN | {"token": "wb_secret"},
     "DELETE /v1/tokens/31": MADE,
+    "GET /v1/webhooks": {"items": [HOOK]},
+    "POST /v1/webhooks": HOOK | {"secret": "wbhook_x"},
+    "GET /v1/webhooks/h1": HOOK | {"notice": "it answered 500"},
+    "DELETE /v1/webhooks/h1": MADE,
+    "POST /v1/webhooks/h1/test": {"id": "h1", "event_id": "e1"},
+    "GET /v1/webhooks/h1/deliveries": {"items": [TOLD], "next_cursor": "3"},
     "POST /user/join": {"leaderboards": ["m"]},
     "GET /v1/problems": {"items": [PROBLEM]},
     "GET /v1/problems/m": PROBLEM,
@@ -85,6 +93,12 @@ ASKED: dict[str, tuple[str, ...]] = {
     "token create": ("laptop",),
     "token revoke": ("31",),
     "join": ("abc",),
+    "webhook add": ("https://x.org/in",),
+    "webhook list": (),
+    "webhook show": ("h1",),
+    "webhook remove": ("h1",),
+    "webhook test": ("h1",),
+    "webhook deliveries": ("h1",),
     "init": ("m", "NEW"),
     "submit": ("FILE", "--leaderboard", "m", "--no-wait"),
     "cancel": ("12",),

@@ -33,6 +33,7 @@ from warpboard.terminal import (
     participants,
     questions,
     serving,
+    webhooks,
 )
 from warpboard.terminal.desk import Desk, Stopped
 from warpboard.terminal.options import JSON, SENTENCE
@@ -146,7 +147,7 @@ def _parts() -> dict[str, Sequence[click.Command]]:
     """Every command, under what it is for."""
     made = (agents.agent(), admin.admin(), admin.deadletters())
     return {
-        "Yourself": account.COMMANDS,
+        "Yourself": (*account.COMMANDS, *webhooks.COMMANDS),
         "Your submissions": (*participants.COMMANDS, *looking.COMMANDS),
         "Problems and leaderboards": questions.COMMANDS,
         "Programs that write kernels": serving.COMMANDS,
