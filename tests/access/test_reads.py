@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
 
 READS = table("Reads")
 NAMES = {"owner": "ada", "operator's token": "operator"}
-# What is in no answer to anybody (the public key of the seals is one), and where the owner's own source may be.
+# In no answer to anybody but that of the seals, whose key is public. And who sees ada's sources.
 SECRETS = re.compile(rb'"(key|seed|secret_seed|secret|token_hash|subject)":|Traceback')
 STAFF = ("owner", "elsewhere", "moderator", "admin", "operator's token")
 # These say what is not there in words of their own: the number or name that was asked for.
