@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from shared import subjects
+from shared import events, subjects
 from shared.problems import compile_problem
 from shared.testing import eventually
 from tests.ranker.lives import Life, problem, say
@@ -165,3 +165,26 @@ async def test_a_history_is_the_records_or_ones_own_scores(reads: Reads) -> None
     assert [one["score"] for one in mine] == pytest.approx([90e-6, 100e-6])
     missing = await reads.http.get(f"/v1/{path}?participant=Nobody")
     assert missing.status_code == 404
+
+
+async def test_a_public_case_says_what_it_was_made_of(reads: Reads) -> None:
+    await published(reads)
+    life = Life("s1")
+    for agg, fact in life.facts():
+        told = fact
+        if isinstance(told, events.SubmissionReceived):
+            told = replace(told, problem_number=2)
+        if isinstance(told, events.RunCompleted):
+            (timed,) = told.cases
+            hidden = replace(timed, name="size=127 seed=1010", is_hidden=True)
+            told = replace(told, cases=[replace(timed, name="size=127 seed=1010"), hidden])
+        await say(reads.log, agg, told, life.id)
+
+    async def found() -> Any:
+        items = (await reads.get("submissions"))["items"]
+        return items[0]["number"] if items and items[0]["state"] == "finished" else None
+
+    number = await eventually(found, within_s=10)
+    public, secret = await reads.get(f"submissions/{number}/cases")
+    assert (public["visibility"], public["case"]) == ("public", {"size": 127})
+    assert (secret["visibility"], secret["case"], secret["estimate"]) == ("hidden", None, None)

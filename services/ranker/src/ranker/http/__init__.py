@@ -6,6 +6,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ranker.http.boards import Boards
+from ranker.http.cases import cases
 from ranker.http.comparing import comparing
 from ranker.http.events import Histories
 from ranker.http.files import files
@@ -49,6 +50,7 @@ def application(
     app.state.histories = Histories(reader, news, live)
     app.get("/v1/submissions/{number}/events")(app.state.histories.events)
     Submissions(reader, news, live, last, blobs).install(app)
+    cases(app, reader, blobs)
     files(app, reader, blobs)
     comparing(app, reader, blobs)
     problems(app, reader, blobs)

@@ -230,8 +230,6 @@ def _shown(seen: Seen, row: Row, problem: Row) -> Row:
         "name": row["participant"],
         "score": seconds(row["score_us"]),
         "ci95": [seconds(row["low_us"]), seconds(row["high_us"])] if is_bounded else None,
-        "roofline_fraction": None,
-        "vs_baseline": None,
         "submitted_at": row["received_at"],
         "source_visible": seen.owns(row) or problem["is_over"],
     }

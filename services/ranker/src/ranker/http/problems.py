@@ -163,7 +163,6 @@ def _rules(row: Row, manifest: Row) -> Row:
             "cases": {key: _cases(manifest[key]) for key in ("tests", "benchmarks")},
             "tolerances": CHECKS,
             "budgets_s": row["budgets_s"],
-            "image": None,
             "deadline_at": row["deadline_at"],
             "ties": TIES,
             "source_policy": _policy(row["deadline_at"]),

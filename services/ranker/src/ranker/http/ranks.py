@@ -56,7 +56,6 @@ def _blank(row: Row) -> Row:
         "score_us": None,
         "interval_us": None,
         "score": None,
-        "score_public": None,
         "ci95": None,
         "best_number": None,
         "delta_to_best": None,

@@ -102,7 +102,6 @@ class Submissions:
         app.get("/v1/submissions")(self.newest)
         app.get("/v1/me/submissions")(self.own)
         app.get("/v1/submissions/{number}")(self.one)
-        app.get("/v1/submissions/{number}/cases")(self.cases)
 
     async def newest(self, who: Asker, query: Annotated[NewestQuery, Query()]) -> dict[str, Any]:
         """The newest submissions first; `before` continues a list."""
@@ -156,12 +155,6 @@ class Submissions:
                 raise Refused("no_access", "its source is not yours to see", "source")
             found["source"] = await source_text(self.blobs, found["source_digest"])
         return answered(request, seen.page(found), found["version"])
-
-    async def cases(self, request: Request, who: Asker, number: NumberInPath) -> Response:
-        """How each case of one's own submission ended, all that failed among them."""
-        row = await Seen(self.reader, who).own(number)
-        cases = [_case(index, case) for index, case in enumerate(row["cases"])]
-        return answered(request, cases)
 
     async def _listed(self, seen: Seen, **wanted: object) -> list[Row]:
         every = ("problem", "participant", "account", "state", "mode", "tag", "before", "limit")
@@ -246,39 +239,6 @@ def _state(row: Row) -> Row:
 def _blob(number: int, file: Row) -> Row:
     url = f"/v1/submissions/{number}/files/{quote(file['name'], safe='')}"
     return file | {"kind": KINDS.get(file["name"], "artefact"), "url": url}
-
-
-def _case(index: int, case: Row) -> Row:
-    """A case as the contract has it; what was not measured is null."""
-    shown = safe_case(case)
-    is_hidden = bool(case.get("is_hidden"))
-    return {
-        "index": index,
-        "name": shown["name"],
-        "stage": case["stage"],
-        "visibility": "hidden" if is_hidden else "public",
-        "case": None,
-        "verdict": case["verdict"],
-        "message": shown.get("message") or None,
-        "exit": None,
-        "wrong": shown.get("wrong", 0),
-        "mismatches": shown.get("mismatches", []),
-        "estimate": None if is_hidden else _estimate(case),
-        "roofline": None,
-        "baselines": None,
-    }
-
-
-def _estimate(case: Row) -> Row | None:
-    if case.get("time_us") is None:
-        return None
-    names = ("samples", "dropped", "process_us", "error", "freedom", "null_us", "grade")
-    return {
-        "time_us": case["time_us"],
-        "time_us_ci95": case.get("interval_us"),
-        "statistics": case.get("statistics", {}),
-        **{name: case.get(name) for name in names},
-    }
 
 
 def _moderation(decided: Row) -> Row | None:

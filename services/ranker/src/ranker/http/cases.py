@@ -1,0 +1,71 @@
+"""How each case of a submission ended, with the arguments that a public one was made of."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+
+from ranker.http.access import Asker, Row, Seen, safe_case
+from ranker.http.answers import NumberInPath, answered
+from ranker.http.problems import SEED, Manifests, problem_row
+from ranker.service import Reads
+from shared.blobs import Blobs
+from shared.errors import Failed
+
+LISTS = ("tests", "benchmarks")
+
+
+def cases(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
+    """The read of cases."""
+    manifests = Manifests(blobs)
+
+    @app.get("/v1/submissions/{number}/cases")
+    async def case_results(request: Request, who: Asker, number: NumberInPath) -> Response:
+        """How each case of one's own submission ended, all that failed among them."""
+        seen = Seen(reads, who)
+        row = await seen.own(number)
+        problem = await problem_row(seen, row["problem"], row["problem_number"])
+        try:
+            made_of = _arguments(await manifests.of(problem["manifest"]))
+        except Failed:
+            # How they ended is worth more than what they were made of.
+            made_of = {}
+        found = [_case(index, case, made_of) for index, case in enumerate(row["cases"])]
+        return answered(request, found)
+
+
+def _arguments(manifest: Row) -> dict[str, Row]:
+    """The arguments of each case that a problem has, by its name; without the seed."""
+    every = (case for key in LISTS for case in manifest[key])
+    return {
+        case["name"]: {key: one for key, one in case["args"].items() if key != SEED}
+        for case in every
+    }
+
+
+def _case(index: int, case: Row, made_of: dict[str, Row]) -> Row:
+    """A case as the contract has it; of a hidden one nothing but its verdict."""
+    shown, is_hidden = safe_case(case), bool(case.get("is_hidden"))
+    return {
+        "index": index,
+        "name": shown["name"],
+        "stage": case["stage"],
+        "visibility": "hidden" if is_hidden else "public",
+        "case": None if is_hidden else made_of.get(case["name"]),
+        "verdict": case["verdict"],
+        "message": shown.get("message") or None,
+        "wrong": shown.get("wrong", 0),
+        "mismatches": shown.get("mismatches", []),
+        "estimate": None if is_hidden else _estimate(case),
+    }
+
+
+def _estimate(case: dict[str, Any]) -> Row | None:
+    if case.get("time_us") is None:
+        return None
+    names = ("samples", "dropped", "process_us", "error", "freedom", "null_us", "grade")
+    return {
+        "time_us": case["time_us"],
+        "time_us_ci95": case.get("interval_us"),
+        "statistics": case.get("statistics", {}),
+        **{name: case.get(name) for name in names},
+    }
