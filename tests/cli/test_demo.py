@@ -6,8 +6,11 @@ import pytest
 
 from shared.errors import Refused
 from tests.cli.answers import PASSED, WRONG
+from tests.cli.standin import in_turn, standing
 from warpboard.domain.answers import Submission, read
 from warpboard.domain.demo import (
+from warpboard.ingest_http import Caller, connected
+from warpboard.service.demo import Owners
     NOT_PASSED,
     PARTICIPANTS,
     Example,
@@ -100,3 +103,15 @@ def test_a_passed_test_need_not_be_ranked() -> None:
 def test_an_unexpected_verdict_stands_out() -> None:
     table = verdicts([(example("passed"), submission(WRONG))])
     assert "NOT passed" in table.rows[0]
+
+
+async def test_each_submission_is_asked_for_as_its_owner() -> None:
+    said = {"state": "finished"}
+    with standing(in_turn((200, said))) as standin:
+        async with connected(standin.url, Caller("ada")) as ada:
+            async with connected(standin.url, Caller("grace")) as grace:
+                owners = Owners({12: ada, 13: grace})
+                for number in (13, 12):
+                    assert await owners.get("submissions", number, after=-1) == said
+    asked_by = [one.headers["warpboard-participant"] for one in standin.heard]
+    assert asked_by == ["grace", "ada"]

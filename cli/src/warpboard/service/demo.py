@@ -3,15 +3,15 @@
 import asyncio
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from warpboard.domain import demo, tables
-from warpboard.domain.answers import Agents, Leaderboard, Receipts, Submission, read
+from warpboard.domain.answers import Agents, Answer, Leaderboard, Receipts, Submission, read
 from warpboard.domain.audits import replay_line
 from warpboard.domain.demand import Demand
 from warpboard.domain.demo import Example, Solutions
@@ -27,6 +27,18 @@ from warpboard.service.waiting import until_over
 
 # A ranked run times each case in fresh processes, as long as the machine's noise asks for.
 RUN_S_MAX = 120.0
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Asks for each submission as its owner, whom alone the platform shows all of it."""
+
+    apis: Mapping[int, Api]
+
+    async def get(self, *path: str | int, **query: str | float) -> Answer:
+        """What a read of a submission answers. Errors: those of the Api."""
+        _, number, *_ = path
+        return await self.apis[int(number)].get(*path, **query)
 
 
 @dataclass(frozen=True)
@@ -83,7 +95,7 @@ class Demo:
                 numbers = [await self._submit(url, gpu, example) for example in examples]
             with self._step("every submission is over"):
                 wait_s = (len(examples) + left) * RUN_S_MAX
-                answers = await until_over(api, self.screen, numbers, wait_s)
+                answers = await self._over(url, examples, numbers, wait_s)
             pairs = [
                 (example, read(answer, Submission))
                 for example, answer in zip(examples, answers, strict=True)
@@ -103,6 +115,20 @@ class Demo:
         for one in solutions:
             problem = self.disk.problem(self.problems / one.slug, one.slug)
             self.screen.say(added(read(await publish(api, self.screen, problem), Published)))
+
+    async def _over(
+        self, url: str, examples: list[Example], numbers: list[int], wait_s: float
+    ) -> list[Answer]:
+        """Each submission whole once it is over, as its owner sees it."""
+        async with AsyncExitStack() as stack:
+            apis = {
+                name: await stack.enter_async_context(self.connect(url, name))
+                for name in demo.PARTICIPANTS
+            }
+            owners = {
+                number: apis[one.participant] for number, one in zip(numbers, examples, strict=True)
+            }
+            return await until_over(Owners(owners), self.screen, numbers, wait_s)
 
     async def _left(self, api: Api) -> int:
         """How many submissions an interrupted demo left; they go first."""

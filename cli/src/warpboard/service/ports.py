@@ -41,12 +41,16 @@ class Wish:
     gpus: tuple[str, ...] = ()
 
 
-class Api(Protocol):
-    """The platform's HTTP API, as one participant."""
+class Reads(Protocol):
+    """What can be asked."""
 
     async def get(self, *path: str | int, **query: str | float) -> Answer:
         """What a read under /v1 answers. Errors: Refused; Unavailable; Failed."""
         ...
+
+
+class Api(Reads, Protocol):
+    """The platform's HTTP API, as one participant."""
 
     async def act(self, method: str, *path: str | int, said: Mapping[str, object]) -> Answer:
         """What a request under /v1 with a JSON body answers. Errors: as get."""

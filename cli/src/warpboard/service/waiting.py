@@ -10,7 +10,7 @@ from warpboard.domain.answers import Answer, Submission, read
 from warpboard.domain.progress import News, news
 from warpboard.domain.units import seconds_text
 from warpboard.service.patience import persist
-from warpboard.service.ports import Api, Live, Screen
+from warpboard.service.ports import Live, Reads, Screen
 
 # Progress inside a run is no event, so an answer is held no longer than this.
 HOLD_S = 1.0
@@ -20,7 +20,7 @@ WAIT_S_MAX = 3600.0
 
 
 async def until_over(
-    api: Api, screen: Screen, numbers: Sequence[int], within_s: float
+    api: Reads, screen: Screen, numbers: Sequence[int], within_s: float
 ) -> list[Answer]:
     """Each submission whole, once all are over. Errors: Failed when `within_s` are over."""
     with screen.live([_key(number) for number in numbers]) as live:
@@ -49,7 +49,7 @@ def _is_told(wait: asyncio.Task[Answer]) -> bool:
     return wait.done() and not wait.cancelled()
 
 
-async def _one(api: Api, live: Live, number: int) -> Answer:
+async def _one(api: Reads, live: Live, number: int) -> Answer:
     """Ask for news until it is over; each answer names the version that the next must be after."""
     key, after = _key(number), -1
     while True:
