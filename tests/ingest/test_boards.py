@@ -218,3 +218,14 @@ async def test_an_operator_withdraws_anybodys(door: Door) -> None:
     fact = await door.said(answer)
     assert isinstance(fact, SubmissionWithdrawn)
     assert fact.reason == "asked for by mail"
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
+async def test_an_instant_beyond_every_calendar_is_refused(closed: Door, at: str) -> None:
+    wish = {"leaderboards": ["copy"], "expires_at": at, "reason": "r"}
+    for answer in (
+        await closed.admin("PUT", BOARD, deadline_at=at, reason="r"),
+        await closed.admin("POST", "participants/ada/ban", until_at=at, reason="r"),
+        await closed.http.post("/v1/admin/invites", json=wish, headers=ADA),
+    ):
+        assert code(answer) == (422, "invalid_request")

@@ -5,7 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from ingest.domain import moderation, platform, quotas
 from ingest.popcorn.asking import STAFF, unknown_submission
@@ -14,6 +14,7 @@ from ingest.popcorn.parts import NO_REASON, Parts, bounded, number_of
 from ingest.popcorn.submitting import Wish, accepted, limits, take_in
 from ingest.popcorn.words import leaderboard_id
 from shared.errors import Refused
+from shared.instants import Instant
 
 HOUR_S = 3600.0
 CATEGORIES = {"test": "test", "leaderboard": "ranked"}
@@ -25,7 +26,7 @@ class Ban(BaseModel):
     """Why a participant is kept out, and until when."""
 
     reason: str = Field(min_length=1, max_length=500)
-    until: AwareDatetime | None = None
+    until: Instant | None = None
 
 
 class RateLimit(BaseModel):

@@ -4,7 +4,7 @@ from datetime import UTC
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from ingest.domain.problems import Change
 from ingest.popcorn.parts import NO_REASON, Parts
@@ -12,6 +12,7 @@ from ingest.popcorn.publishing import Sources, create, update
 from ingest.popcorn.words import instant
 from ingest.service.invites import Invited, Wanted
 from shared.errors import Refused
+from shared.instants import Instant
 
 INVITES_MAX = 10_000
 Visibility = Literal["public", "closed"]
@@ -40,7 +41,7 @@ class Invites(BaseModel):
     leaderboards: list[str] = Field(default=[], max_length=100)
     leaderboard: str | None = None
     count: int = Field(default=1, ge=1, le=INVITES_MAX)
-    expires_at: AwareDatetime | None = None
+    expires_at: Instant | None = None
 
 
 class Visible(BaseModel):
