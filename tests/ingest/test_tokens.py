@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from ingest.domain.accounts import TOKENS_MAX
 from ingest.service.tokens import NewToken
+from shared.errors import Refused
 from shared.events import RoleGranted
 from tests.ingest.door import OPERATOR, Door
 from tests.ingest.holders import bearer, code, made, role, submit, token
@@ -110,6 +112,46 @@ async def test_a_participant_may_not_publish_and_a_creator_may_their_own(strict:
     answer = await strict.publish(headers=await token(strict, "eve", "author"))
     assert code(answer) == (403, "not_yours")
     assert (await strict.publish(headers=OPERATOR)).status_code == 200
+
+
+async def test_no_moderator_decides_about_an_operator(strict: Door) -> None:
+    await role(strict, "root", "admin")
+    await role(strict, "mo", "moderator")
+    roots = await made(strict, "root", "admin")
+    mo = await token(strict, "mo", "admin:participants")
+    ban = "/v1/admin/participants/root/ban"
+    answer = await strict.http.post(ban, json={"reason": "r"}, headers=mo)
+    assert code(answer) == (403, "scope_missing")
+    answer = await strict.http.request(
+        "DELETE", f"/v1/admin/tokens/{roots['id']}", json={"reason": "r"}, headers=mo
+    )
+    assert code(answer) == (403, "scope_missing")
+    await token(strict, "ada")
+    ban = "/v1/admin/participants/ada/ban"
+    assert (await strict.http.post(ban, json={"reason": "r"}, headers=mo)).status_code == 200
+    ban = "/v1/admin/participants/mo/ban"
+    own = bearer(roots["token"])
+    assert (await strict.http.post(ban, json={"reason": "r"}, headers=own)).status_code == 200
+
+
+async def test_a_token_for_some_problems_is_no_operators(strict: Door) -> None:
+    await role(strict, "root", "admin")
+    body = {"participant": "root", "name": "t", "scopes": ["admin"], "reason": "r"}
+    answer = await strict.admin("POST", "tokens", **body, problems=["copy"])
+    assert code(answer) == (422, "invalid_request")
+
+
+async def test_who_has_too_many_tokens_still_logs_in(strict: Door) -> None:
+    await token(strict, "ada")
+    tokens, people = strict.commands.tokens, strict.commands.people
+    account = await people.account("ada")
+    assert account is not None
+    new = NewToken("api", "t", ["submit"], None)
+    for _ in range(TOKENS_MAX - 1):
+        await tokens.issue(account, new, "operator:o")
+    with pytest.raises(Refused, match="at most"):
+        await tokens.issue(account, new, "operator:o")
+    assert (await tokens.issue(account, new._replace(kind="web"), "operator:o")).number
 
 
 async def test_an_account_is_opened_once(strict: Door) -> None:

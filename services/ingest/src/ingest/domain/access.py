@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ingest.domain.accounts import Account, until
+from ingest.domain.accounts import ACTOR, Account, until
 from ingest.domain.callers import (
     BANNED_SCOPES,
+    STAFF_SCOPES,
     Caller,
     allowed,
     check_problem,
@@ -23,7 +24,6 @@ from shared.subjects import last_token
 from shared.wire import is_at_home
 
 AGGREGATES = ("account.>", "invite.>", "problem.>")
-ACTOR = "account:"
 CREATOR = "creator"
 
 
@@ -114,9 +114,10 @@ class Access:
     def caller(self, token: Token, at: datetime) -> Caller:
         """Who acts by a live token."""
         roles = frozenset(self.roles.get(token.account, ()))
+        scopes = effective(token.scopes, roles)
         found = Caller(
             account=token.account,
-            scopes=effective(token.scopes, roles),
+            scopes=scopes - STAFF_SCOPES if token.problems else scopes,
             roles=roles,
             kind="token",
             token=token.id,

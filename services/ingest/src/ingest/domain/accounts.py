@@ -1,12 +1,12 @@
 """Accounts: who is banned, and until when; which roles, tokens and identities they have."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
-from ingest.domain.callers import ALLOWED, allowed
+from ingest.domain.callers import ALLOWED, STAFF_SCOPES, allowed
 from shared.decider import Decider
 from shared.errors import Refused
 from shared.events import (
@@ -23,10 +23,14 @@ from shared.events import (
     TokenRevoked,
 )
 
+ACTOR = "account:"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 TOKENS_MAX = 100
 IDENTITIES_MAX = 20
 Held = TypeVar("Held")
+# A browser's login makes room for itself, so that who has too many tokens can come and revoke some.
+WEB = "web"
+STAFF_ROLES = frozenset({"moderator", "admin"})
 GRANTABLE = tuple(role for role in ALLOWED if role != "participant")
 
 
@@ -229,10 +233,21 @@ def _check_token(fact: TokenIssued, at: datetime, state: Account) -> None:
         raise Refused("scope_missing", what, "scopes")
     if fact.expires_at is not None and fact.expires_at <= at:
         raise Refused("invalid_request", f"{fact.expires_at} is not in the future", "expires_at")
-    held = [one for one in state.tokens.values() if not one.expires_at or at < one.expires_at]
-    if len(held) >= TOKENS_MAX:
+    if fact.problems and not STAFF_SCOPES.isdisjoint(fact.scopes):
+        what = "a token for some problems alone cannot have the scopes of operators"
+        raise Refused("invalid_request", what, "problems")
+    kept = [one for one in state.tokens.values() if one.kind != WEB]
+    held = [one for one in kept if not one.expires_at or at < one.expires_at]
+    if fact.kind != WEB and len(held) >= TOKENS_MAX:
         what = f"a participant has at most {TOKENS_MAX} tokens: revoke one first"
         raise Refused("wrong_state", what)
+
+
+def check_over(roles: Mapping[str, Collection[str]], actor: str, account: str) -> None:
+    """Refuse what a moderator decides about somebody as mighty, or mightier; admins may."""
+    own = roles.get(actor.removeprefix(ACTOR), ()) if actor.startswith(ACTOR) else ("admin",)
+    if "admin" not in own and not STAFF_ROLES.isdisjoint(roles.get(account, ())):
+        raise Refused("scope_missing", "this participant is an operator: an admin decides this")
 
 
 def check_name(name: str) -> str:

@@ -52,6 +52,7 @@ class Moderators:
         self, participant: str, command: accounts.Ban | accounts.Unban, operator: str
     ) -> Made:
         account = await account_of(self.ports.people, participant)
+        accounts.check_over(self.feed.now().roles, operator, account)
         agg, by = subjects.account(account), By(operator, account)
         made = await self.decisions.make(agg, accounts.accounts, command, by)
         await self.feed.reach(made.seq)

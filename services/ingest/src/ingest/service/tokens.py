@@ -128,6 +128,7 @@ class Tokens:
         found = next((one for one in held if one.number == number), None)
         if found is None:
             raise Refused("unknown_token", f"there is no token {number}", "id")
+        accounts.check_over(self.feed.now().roles, by, found.account)
         return await self._decide(found.account, accounts.Revoke(found.id, reason), by)
 
     async def revoke(self, account: str, number: int, reason: str, by: str) -> Made:
