@@ -88,8 +88,10 @@ def test_a_refusal_comes_before_the_stream_begins(ada: Wire, nobody: Wire) -> No
 def test_a_lost_stream_loses_no_submission(ada: Wire) -> None:
     with ada.opened_file("/identity/CPU/test", HONEST, "lost.py") as stream:
         next(stream.chunks(30))
-    (newest,) = ada.get("/user/submissions?limit=1").json()
-    assert newest["file_name"] == "lost.py"
+    until = time.monotonic() + 30
+    while (newest := ada.get("/user/submissions?limit=1").json()[0])["file_name"] != "lost.py":
+        assert time.monotonic() < until, newest
+        time.sleep(0.1)
     assert ended(ada, newest["id"])["job"]["status"] == "succeeded"
 
 
