@@ -9,8 +9,6 @@ from tests.cli.answers import PASSED, WRONG
 from tests.cli.standin import in_turn, standing
 from warpboard.domain.answers import Submission, read
 from warpboard.domain.demo import (
-from warpboard.ingest_http import Caller, connected
-from warpboard.service.demo import Owners
     NOT_PASSED,
     PARTICIPANTS,
     Example,
@@ -20,6 +18,8 @@ from warpboard.service.demo import Owners
     plan,
     verdicts,
 )
+from warpboard.ingest_http import Caller, connected
+from warpboard.service.demo import Owners
 
 GOOD, BAD = Sample("good.py", b"def custom_kernel(data): ...\n"), Sample("bad.py", b"x = 1\n")
 SLUGS = ("grayscale", "histogram", "identity", "matmul", "softmax", "vectoradd")
