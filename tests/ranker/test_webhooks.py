@@ -9,7 +9,7 @@ from shared import events, subjects
 from shared.clock import now
 from shared.testing import eventually
 from tests.ranker.hooked import SECRET, Hooked
-from tests.ranker.lives import Life, problem, say
+from tests.ranker.lives import BLOB, Life, problem, say
 from tests.ranker.receiver import Receiver
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
@@ -151,3 +151,24 @@ async def test_a_hook_is_told_of_its_own_problems_alone(hooked: Hooked, receiver
         await say(hooked.log, subjects.problem("softmax"), problem(1))
         await eventually(lambda: len(receiver.got) == 3)
     assert receiver.kinds("/one") == ["problem.opened"]
+
+
+async def test_a_rejudge_that_counts_is_told(hooked: Hooked, receiver: Receiver) -> None:
+    item = events.RejudgeItem(submission="s1", account="ada", gpu="CPU", source=BLOB, name="k.py")
+    wanted = events.RejudgeRequested(
+        problem="identity",
+        from_number=1,
+        to_number=2,
+        to_digest="d",
+        select="all",
+        reason="r",
+        items=[item],
+    )
+    async with hooked.telling():
+        await hooked.add("h1", "ada", f"{receiver.url}/in", "rejudge.applied")
+        await say(hooked.log, subjects.rejudge("r1"), wanted)
+        await say(hooked.log, subjects.rejudge("r1"), events.RejudgeApplied(reason="r"))
+        await eventually(lambda: receiver.got)
+    data = receiver.got[0].said["data"]
+    assert (data["rejudge"], data["problem"], data["to_version"]) == ("r1", "identity", 2)
+    assert "k.py" not in str(receiver.got)
