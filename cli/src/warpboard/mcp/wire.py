@@ -10,6 +10,7 @@ import queue
 import sys
 import threading
 from collections.abc import Collection, Iterator
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, Self
 
@@ -82,7 +83,7 @@ class Lines:
 
     def _put(self, line: bytes | None) -> None:
         """Hand a line over once there is room; nobody wants it when the loop has ended."""
-        with suppress(RuntimeError):
+        with suppress(RuntimeError, CancelledError):
             coming = self._came.put(line)
             try:
                 asyncio.run_coroutine_threadsafe(coming, self._loop).result()

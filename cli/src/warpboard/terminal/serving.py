@@ -1,5 +1,7 @@
 """What a program that writes kernels starts: the server of the Model Context Protocol."""
 
+import sys
+
 import click
 
 from warpboard.domain.clients import configuration
@@ -28,6 +30,8 @@ def mcp(desk: Desk, /, place: Place, *, as_json: bool) -> int:
         said = {"--url": place.url, "--folder": folder, "--as": place.participant}
         desk.screen.json(configuration({name: str(one) for name, one in said.items() if one}))
         return OK
+    if sys.stdin is not None and sys.stdin.isatty():
+        desk.screen.note("a program speaks here, not a person: --json prints what to tell it")
     return run(desk.serve(place))
 
 
