@@ -108,10 +108,10 @@ def test_an_unexpected_verdict_stands_out() -> None:
 async def test_each_submission_is_asked_for_as_its_owner() -> None:
     said = {"state": "finished"}
     with standing(in_turn((200, said))) as standin:
-        async with connected(standin.url, Caller("ada")) as ada:
-            async with connected(standin.url, Caller("grace")) as grace:
-                owners = Owners({12: ada, 13: grace})
-                for number in (13, 12):
-                    assert await owners.get("submissions", number, after=-1) == said
+        url = standin.url
+        async with connected(url, Caller("ada")) as ada, connected(url, Caller("grace")) as grace:
+            owners = Owners({12: ada, 13: grace})
+            for number in (13, 12):
+                assert await owners.get("submissions", number, after=-1) == said
     asked_by = [one.headers["warpboard-participant"] for one in standin.heard]
     assert asked_by == ["grace", "ada"]
