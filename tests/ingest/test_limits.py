@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from ingest.http.limits import RateLimits, Rates, RequestIds
+from ingest.http.who import whence
 from tests.ingest.door import nobodys_gate
 
 TOKEN = {"Authorization": "Bearer wb_unknown"}
@@ -55,6 +56,34 @@ async def test_who_polls_once_in_two_seconds_is_never_refused(
         await http.get("/v1/problems")
     for _ in range(30):
         assert (await http.get(f"http://door{path}")).status_code == 200
+
+
+async def test_polling_all_numbers_there_are_is_refused(http: httpx.AsyncClient) -> None:
+    found = [(await http.get(f"/v1/submissions/{number}")).status_code for number in range(2000)]
+    # A minute that ends meanwhile lets a few more through.
+    assert 1925 <= found.count(200) < 1990
+
+
+async def test_a_number_is_one_however_it_is_written(http: httpx.AsyncClient) -> None:
+    paths = [f"/v1/submissions/{'0' * count}7" for count in range(80)]
+    answers = [(await http.get(path)).status_code for path in paths]
+    assert 65 <= answers.count(200) < 75
+    assert (await http.get(f"/v1/submissions/{'7' * 17}")).status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("host", "counted"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("fe80::1%eth0", "fe80::"),
+        ("::1", "::1"),
+        ("::ffff:203.0.113.9", "::ffff:203.0.113.9"),
+        ("", ""),
+    ],
+)
+def test_one_machine_is_one_address(host: str, counted: str) -> None:
+    assert whence(Request({"type": "http", "client": (host, 1)})) == counted
 
 
 async def test_health_is_asked_as_often_as_one_likes(http: httpx.AsyncClient) -> None:

@@ -9,7 +9,7 @@ from pydantic import Field
 from ingest.domain import problems as rules
 from ingest.domain.callers import Caller
 from ingest.http.bodies import Body, Slug, SlugInPath, Text, Why, shown
-from ingest.http.who import Gate
+from ingest.http.who import Gate, whence
 from ingest.service import Ingest
 from ingest.service.invites import CODE_LENGTH_MAX, INVITES_MAX, Invited, Wanted
 from shared.errors import Refused
@@ -120,8 +120,7 @@ def _join(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         body: Join, request: Request, caller: Annotated[Caller, Depends(gate.participant("join"))]
     ) -> dict[str, Any]:
         """Become a member of closed leaderboards by an invite; again is as well."""
-        address = request.client.host if request.client else ""
-        slugs = await ingest.invites.join(caller.id, body.code, address)
+        slugs = await ingest.invites.join(caller.id, body.code, whence(request))
         return {"status": "ok", "leaderboards": list(slugs)}
 
 

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from fastapi import Request
-from limits import RateLimitItem, parse
+from limits import parse
 from limits.storage import MemoryStorage
 from limits.strategies import SlidingWindowCounterRateLimiter
 from starlette.datastructures import MutableHeaders
@@ -17,9 +17,11 @@ from shared.errors import Refused
 from shared.http import refusal
 
 FREE = ("/health", "/healthz", "/readyz")
-POLL = re.compile(r"/+(v1|user)/+submissions/+[0-9]+/*\Z")
-# A client that polls once in 2 s is never told to wait, whatever else it does.
+POLL = re.compile(r"/+(?:v1|user)/+submissions/+0*([0-9]{1,16})/*\Z")
+# A client that polls once in 2 s is never told to wait, whatever else it does; and so for as many
+# submissions as one may follow at once, not for as many as there are numbers.
 POLLS = "60/minute"
+ALL_POLLS = "1920/minute"
 REQUEST_ID = "x-request-id"
 
 
@@ -44,7 +46,7 @@ class RateLimits:
             "token": parse(rates.per_token) if rates.per_token else None,
             "address": parse(rates.per_address) if rates.per_address else None,
         }
-        self._least = parse(POLLS)
+        self._polls, self._all_polls = parse(POLLS), parse(ALL_POLLS)
         self._window = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,10 +63,7 @@ class RateLimits:
         rule = None if payer is None else self._rules[payer.partition(" ")[0]]
         if payer is None or rule is None:
             return None
-        path = request.url.path
-        if request.method == "GET" and POLL.match(path):
-            rule, payer = self._polls(rule), f"{payer} {path}"
-        if self._window.hit(rule, payer):
+        if self._window.hit(rule, payer) or self._is_poll(request, payer):
             return None
         wait_s = self._window.get_window_stats(rule, payer).reset_time - time.time()
         headers = {
@@ -75,9 +74,14 @@ class RateLimits:
         what = f"too many requests: at most {rule}; ask again in {max(1, round(wait_s))} s"
         return refusal(Refused("rate_limited", what, retry_after_s=max(1.0, wait_s)), headers)
 
-    def _polls(self, rule: RateLimitItem) -> RateLimitItem:
-        """The more generous of the rule and that for polls."""
-        return max(rule, self._least, key=lambda one: one.amount / one.get_expiry())
+    def _is_poll(self, request: Request, payer: str) -> bool:
+        """Whether a request is a poll that is let through beyond the rule."""
+        found = POLL.match(request.url.path) if request.method == "GET" else None
+        if found is None or not self._window.test(self._all_polls, f"{payer} polls"):
+            return False
+        if not self._window.hit(self._polls, f"{payer} {int(found[1])}"):
+            return False
+        return self._window.hit(self._all_polls, f"{payer} polls")
 
 
 class RequestIds:

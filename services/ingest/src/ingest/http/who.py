@@ -3,6 +3,7 @@
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
 from fastapi import Request
@@ -170,7 +171,7 @@ class Gate:
             token = None if one is None or self._feed.ill() else self._tokens.known(one.secret)
             if token is not None:
                 return f"token {token.id}"
-        return f"address {request.client.host if request.client else ''}"
+        return f"address {whence(request)}"
 
     def board(self, caller: Caller, slug: str) -> None:
         """Refuse who may not see a leaderboard. Errors: Refused; Failed."""
@@ -254,6 +255,18 @@ class Gate:
         except Failed:
             # A name is for people to read: nothing waits for it.
             return replace(caller, name=caller.account)
+
+
+def whence(request: Request) -> str:
+    """Where a request comes from, as limits count it: one machine has a whole /64 of IPv6."""
+    host = request.client.host if request.client else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address) and not (address.ipv4_mapped or address.is_loopback):
+        return str(IPv6Address(int(address) >> 64 << 64))
+    return host
 
 
 def checked_name(name: str, field: str) -> str:

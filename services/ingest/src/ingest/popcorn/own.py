@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from ingest.domain.callers import Caller
+from ingest.http.who import whence
 from ingest.popcorn.parts import Parts, bounded, number_of, patient
 from ingest.popcorn.results import runs
 from ingest.popcorn.seen import Listed, Shown
@@ -70,8 +71,7 @@ def _writes(router: APIRouter, parts: Parts) -> None:
     async def join(request: Request, body: Join) -> dict[str, Any]:
         """Become a member of closed leaderboards by an invite."""
         caller: Caller = await joins(request)
-        address = request.client.host if request.client else ""
-        boards = await parts.ingest.invites.join(caller.id, body.code, address)
+        boards = await parts.ingest.invites.join(caller.id, body.code, whence(request))
         return {"status": "ok", "leaderboards": list(boards)}
 
 

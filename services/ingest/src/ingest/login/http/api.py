@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 
 from ingest.domain.callers import Caller
-from ingest.http.who import Gate
+from ingest.http.who import Gate, whence
 from ingest.login.domain import (
     PENDING_S,
     POLL_EVERY_S,
@@ -15,7 +15,6 @@ from ingest.login.domain import (
     shown_code,
 )
 from ingest.login.http import bodies
-from ingest.login.http.web import whence
 from ingest.login.service import Logins
 from ingest.service.linking import SCOPES
 from shared.clock import new_id

@@ -10,9 +10,10 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
+from ingest.http.who import whence
 from ingest.login.domain import CLI_ID
 from ingest.login.http.link import linked, question
-from ingest.login.http.web import Web, whence
+from ingest.login.http.web import Web
 from shared.errors import Refused
 
 STATE_LENGTH_MAX = 1024

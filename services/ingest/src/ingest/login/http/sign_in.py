@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from ingest.http.who import COOKIE
+from ingest.http.who import COOKIE, whence
 from ingest.login.domain import PASSWORD_LENGTH_MIN, local_path
-from ingest.login.http.web import STATE_COOKIE, Web, leave, whence
+from ingest.login.http.web import STATE_COOKIE, Web, leave
 from ingest.login.service.journeys import Back
 from shared.errors import Refused
 from shared.http import STATUS

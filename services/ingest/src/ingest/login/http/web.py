@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ingest.domain.callers import check_scope
-from ingest.http.who import COOKIE
+from ingest.http.who import COOKIE, whence
 from ingest.login.domain import SESSION_S, check_unlimited
 from ingest.login.http import words
 from ingest.login.service import Logins
@@ -165,11 +165,6 @@ class Web:
         """Let the browser forget cookies."""
         for name in names:
             answer.delete_cookie(name, httponly=True, samesite="lax", secure=self._is_secure)
-
-
-def whence(request: Request) -> str:
-    """The address that a request came from."""
-    return request.client.host if request.client else ""
 
 
 async def leave(
