@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,10 +108,12 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
-    """A receiver that answers until the end of the block."""
+def receiving(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    """A receiver that answers until the end of the block, by TLS if it has what that takes."""
     told = Receiver()
     server = Server(told)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     told.url = f"http://127.0.0.1:{server.server_port}"
