@@ -47,7 +47,7 @@ def application(
     app = FastAPI(title="Warpboard reads", docs_url=None, redoc_url=None)
     app.add_middleware(Lag, news=news)
     install(app)
-    app.state.histories = Histories(reader, news, live)
+    app.state.histories = Histories(reader, news, live, last)
     app.get("/v1/submissions/{number}/events")(app.state.histories.events)
     Submissions(reader, news, live, last, blobs).install(app)
     cases(app, reader, blobs)
