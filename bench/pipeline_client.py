@@ -60,9 +60,9 @@ class Client:
         )
         return await self._ask("POST", "/v1/submissions", headers, body)
 
-    async def get(self, path: str) -> Answer:
-        """Read something."""
-        return await self._ask("GET", path)
+    async def get(self, path: str, who: str = "") -> Answer:
+        """Read something, as somebody or nobody."""
+        return await self._ask("GET", path, f"Warpboard-Participant: {who}\r\n" if who else "")
 
     async def _ask(self, method: str, path: str, headers: str = "", body: bytes = b"") -> Answer:
         assert self._streams is not None, "use it by `async with`"

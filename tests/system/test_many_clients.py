@@ -1,0 +1,80 @@
+"""Two hundred clients submit and follow at once, over connections that break at any byte."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from bench.noop_platform import Platform, stop
+
+from tests.ranker.streaming import Heard, listen
+from tests.system.people import HONEST
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
+CLIENTS = 200
+AGENTS = 4
+CUTS_MAX = 3
+# A history has some 2000 bytes: a cut falls anywhere in it.
+BYTES_MAX = 1500
+WITHIN_S = 150.0
+JSON = {"Accept": "application/json"}
+
+
+@pytest.fixture
+def crowded(tmp_path: Path, servers: None) -> Iterator[str]:
+    """A platform with agents that pass at once: its address."""
+    assert servers is None
+    platform = Platform(tmp_path / "home")
+    agents = None
+    try:
+        platform.publish("identity")
+        agents = platform.agents(AGENTS, "noop", "H100")
+        yield platform.url
+    finally:
+        if agents is not None:
+            stop(agents)
+        platform.stop()
+
+
+async def submit(http: httpx.AsyncClient, name: str) -> int:
+    """A submission of somebody's; its number."""
+    files = {"file": ("kernel.py", f"# {name}\n{HONEST}".encode())}
+    data = {"problem": "identity", "mode": "ranked", "gpu": "H100"}
+    headers = {"Warpboard-Participant": name}
+    answer = await http.post("/v1/submissions", data=data, files=files, headers=headers)
+    assert answer.status_code == 202, answer.text
+    return int(answer.json()["submissions"][0]["number"])
+
+
+async def follow(http: httpx.AsyncClient, number: int, dice: random.Random) -> tuple[Heard, int]:
+    """A whole history over connections that are cut, and how often they were."""
+    heard, cuts = Heard(), 0
+    url = f"/v1/submissions/{number}/events"
+    while not heard.is_end:
+        limit = dice.randrange(1, BYTES_MAX) if cuts < CUTS_MAX else None
+        await listen(http, url, heard, limit)
+        cuts += not heard.is_end
+    return heard, cuts
+
+
+async def one(base: str, name: str) -> tuple[Heard, int, list[int]]:
+    """One client's whole life: what it heard live, and what the history is in the end."""
+    dice = random.Random(name)
+    headers = {"Warpboard-Participant": name}
+    async with httpx.AsyncClient(base_url=base, headers=headers, timeout=60) as http:
+        number = await submit(http, name)
+        heard, cuts = await follow(http, number, dice)
+        whole = await http.get(f"/v1/submissions/{number}/events", headers=JSON)
+        return heard, cuts, [event["id"] for event in whole.json()]
+
+
+async def test_two_hundred_clients_lose_and_double_no_event(crowded: str) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        lives = await asyncio.gather(*(one(crowded, f"c{index}") for index in range(CLIENTS)))
+    assert sum(cuts for _, cuts, _ in lives) > CLIENTS
+    for heard, _, whole in lives:
+        assert heard.places == whole
+        assert heard.types[0] == "SubmissionReceived"
+        assert heard.types[-1] == "SubmissionRanked"
