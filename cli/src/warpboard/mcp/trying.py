@@ -15,7 +15,7 @@ from warpboard.mcp.hands import Hands, kernel
 from warpboard.service.patience import persist
 from warpboard.service.ports import Told, Unavailable, Wish
 
-REPEAT_S_MAX = 6.0
+REPEAT_S_MAX = 4.0
 PAUSE_S = 0.5
 EVENTS_MAX = 100
 
