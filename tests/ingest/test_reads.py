@@ -8,12 +8,16 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
-from ingest.http.reads import reads
+from ingest.http.reads import OWN_STREAMS_MAX, reads
+from ingest.http.who import Gate, Keys
 from ingest.ranker_http import Ranker
+from ingest.service.linking import Linking
 from shared.http import install
 from shared.reader import HEADER, Reader, decode, encode
 from shared.testing import eventually
+from tests.ingest.door import Door as People
 from tests.ingest.door import nobodys_gate
+from tests.ingest.holders import bearer, made
 from tests.ranker.streaming import Heard, listen, served
 
 EVENT = b'id: 5\nevent: RunStarted\ndata: {"id":5}\n\n'
@@ -108,6 +112,43 @@ async def test_a_stream_is_told_at_once_and_its_place_is_passed_on(
         await asyncio.wait_for(listening, 5)
     assert heard.is_end
     assert behind.heard[0].headers["last-event-id"] == "3"
+
+
+@pytest.mark.server
+async def test_who_lost_their_token_is_told_nothing_more(strict: People, behind: Behind) -> None:
+    commands = strict.commands
+    linking = Linking(commands.people, commands.tokens)
+    gate = Gate(commands.feed, commands.people, commands.tokens, linking, Keys())
+    app = FastAPI()
+    install(app)
+    ada = await made(strict, "ada", "read:own")
+    async with served(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
+        reads(app, Ranker(client), gate)
+        async with served(app) as (url, _), httpx.AsyncClient(headers=bearer(ada["token"])) as http:
+            heard = Heard()
+            address = f"{url}/v1/submissions/7/events"
+            listening = asyncio.create_task(listen(http, address, heard))
+            await eventually(lambda: heard.last == 5, within_s=5)
+            answer = await strict.admin("DELETE", f"tokens/{ada['id']}", reason="lost")
+            assert answer.status_code == 200, answer.text
+            behind.letting_go.set()
+            await asyncio.wait_for(listening, 5)
+    assert decode(behind.heard[0].headers[HEADER]).account is not None
+    assert not heard.is_end
+
+
+async def test_one_person_does_not_take_all_streams(door: Door, behind: Behind) -> None:
+    url = f"{door[0]}/v1/submissions/7/events"
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(limits=limits) as http:
+        heard = [Heard() for _ in range(OWN_STREAMS_MAX)]
+        listening = [asyncio.create_task(listen(http, url, one)) for one in heard]
+        await eventually(lambda: all(one.last == 5 for one in heard), within_s=20)
+        answer = await http.get(url)
+        assert (answer.status_code, answer.json()["code"]) == (503, "too_many_streams")
+        behind.letting_go.set()
+        await asyncio.wait_for(asyncio.gather(*listening), 20)
+        assert (await http.get(url)).status_code == 200
 
 
 async def test_what_is_no_read_is_not_passed_on(door: Door, behind: Behind) -> None:

@@ -1,23 +1,27 @@
 """Reads: passed on to ranker with who asks, downloads and live streams piece by piece."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import contextmanager
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from ingest.domain.callers import Caller
 from ingest.http.document import describe, read_paths
-from ingest.http.who import Gate
+from ingest.http.who import Gate, whence
 from ingest.service.ports import Reads
 from shared.errors import Failed, Refused
 from shared.http import Live
 from shared.reader import Reader
 
-DOWNLOADS_MAX = 16
-STREAMS_MAX = 1000
+DOWNLOADS_MAX, OWN_DOWNLOADS_MAX = 16, 2
+DOWNLOAD_S_MAX = 600.0
+STREAMS_MAX, OWN_STREAMS_MAX = 1000, 100
 DOTS = (".", "..")
 OWN, STAFFS = "/v1/me/", "/v1/admin/"
 FILES = "/v1/submissions/{number}/files/{name}"
@@ -25,60 +29,116 @@ HISTORY = "/v1/submissions/{number}/events"
 EVENTS, JSON = "text/event-stream", "application/json"
 
 
-class PassedOn(Response):
-    """A download from the read side, never whole in memory; at most so many at once as `slots`."""
+class Downloads:
+    """Who downloads: so many at once, and few of one person, who would hold up everybody."""
 
-    def __init__(self, reads: Reads, path: str, who: Reader, slots: asyncio.Semaphore) -> None:
+    def __init__(self, reads: Reads) -> None:
+        self.reads = reads
+        self._slots = asyncio.Semaphore(DOWNLOADS_MAX)
+        self._own: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def turn(self, person: str) -> AsyncIterator[None]:
+        """Wait for one's turn, behind one's own downloads first."""
+        own = self._own.setdefault(person, asyncio.Semaphore(OWN_DOWNLOADS_MAX))
+        async with own, self._slots:
+            yield
+
+
+class PassedOn(Response):
+    """A download from the read side, never whole in memory, for a reader who takes it in time."""
+
+    def __init__(self, downloads: Downloads, path: str, who: Reader, person: str) -> None:
         super().__init__()
-        self.reads, self.path, self.who, self.slots = reads, path, who, slots
+        self.downloads, self.path, self.who, self.person = downloads, path, who, person
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it piece by piece, no faster than it is read. Errors: Failed."""
-        async with self.slots, self.reads.stream(self.path, "", {}, self.who) as stream:
-            passed = StreamingResponse(stream.pieces, stream.status, stream.headers)
-            await passed(scope, receive, send)
+        reads = self.downloads.reads
+        async with (
+            self.downloads.turn(self.person),
+            reads.stream(self.path, "", {}, self.who) as stream,
+        ):
+            pieces = _within(stream.pieces, DOWNLOAD_S_MAX)
+            await Live(pieces, stream.status, stream.headers)(scope, receive, send)
 
 
 class Followed(Response):
     """A live stream of the read side, passed on as it comes to one of many readers."""
 
-    def __init__(self, streams: "Streams", request: Request, path: str, who: Reader) -> None:
+    def __init__(self, streams: "Streams", request: Request, path: str, caller: Caller) -> None:
         super().__init__()
-        self.streams, self.request, self.path, self.who = streams, request, path, who
+        self.streams, self.request, self.path = streams, request, path
+        self.who, self.person = caller.reader, caller.account or whence(request)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send each piece at once, and nothing once ranker is gone. Errors: Failed at first."""
         query, headers = self.request.url.query, self.request.headers
-        with self.streams.one_more():
+        with self.streams.one_more(self.person, is_free=self.who.is_staff):
             async with self.streams.reads.stream(self.path, query, headers, self.who) as stream:
-                pieces = _until_gone(stream.pieces)
+                pieces = _until_gone(stream.pieces, self._is_same)
                 await Live(pieces, stream.status, stream.headers)(scope, receive, send)
+
+    async def _is_same(self) -> bool:
+        """Whether who reads may still read the same: tokens are revoked, invites taken back."""
+        try:
+            return (await self.streams.gate.caller(self.request)).reader == self.who
+        except Refused:
+            return False
+        except Failed:
+            # Nothing is known for a moment, and nothing new is told by a log that is silent.
+            return True
 
 
 class Streams:
     """How many live streams are open, each of which holds two connections."""
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, gate: Gate) -> None:
         self.reads = reads
-        self.open = 0
+        self.gate = gate
+        self.open: Counter[str] = Counter()
 
     @contextmanager
-    def one_more(self) -> Iterator[None]:
-        """Count one stream for as long as it is open. Errors: Refused `too_many_streams`."""
-        if self.open >= STREAMS_MAX:
+    def one_more(self, person: str, *, is_free: bool) -> Iterator[None]:
+        """Count one stream for as long as it is open. Errors: Refused `too_many_streams`.
+
+        One person has few, but for staff, and where names are believed.
+        """
+        is_free = is_free or self.gate.are_names_believed
+        if self.open.total() >= STREAMS_MAX:
             what = f"{STREAMS_MAX} streams are open here: ask again in a moment"
             raise Refused("too_many_streams", what, None, 2.0)
-        self.open += 1
+        if self.open[person] >= OWN_STREAMS_MAX and not is_free:
+            what = f"you have {OWN_STREAMS_MAX} streams open here: close one first"
+            raise Refused("too_many_streams", what, None, 2.0)
+        self.open[person] += 1
         try:
             yield
         finally:
-            self.open -= 1
+            self.open[person] -= 1
+            self.open += Counter()  # Forgets who has none.
 
 
-async def _until_gone(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Pieces, until ranker ends them or breaks off: who reads them comes again by itself."""
+async def _within(pieces: AsyncIterator[bytes], within_s: float) -> AsyncGenerator[bytes, None]:
+    """Pieces, for so long in all: whoever takes longer has a broken download."""
+    until = time.monotonic() + within_s
+    async for piece in pieces:
+        if time.monotonic() > until:
+            raise Failed("a download took too long")
+        yield piece
+
+
+async def _until_gone(
+    pieces: AsyncIterator[bytes], is_same: Callable[[], Awaitable[bool]]
+) -> AsyncGenerator[bytes, None]:
+    """Pieces, until ranker ends them or breaks off: who reads them comes again by itself.
+
+    They end, too, before the first that who reads may not read any more.
+    """
     try:
         async for piece in pieces:
+            if not await is_same():
+                return
             yield piece
     except Failed:
         return
@@ -87,23 +147,25 @@ async def _until_gone(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, Non
 def reads(app: FastAPI, reader: Reads, gate: Gate) -> None:
     """Every read that is ranker's: reads.json says what there is."""
     describe(app)
-    slots, streams = asyncio.Semaphore(DOWNLOADS_MAX), Streams(reader)
+    downloads, streams = Downloads(reader), Streams(reader, gate)
 
     @app.get(FILES, include_in_schema=False)
     async def download(number: int, name: str, request: Request) -> Response:
         """A file of a submission's newest run: its log, its samples, an artefact."""
         path = _passable(f"/v1/submissions/{number}/files/{name}")
-        return PassedOn(reader, path, (await gate.caller(request)).reader, slots)
+        caller = await gate.caller(request)
+        return PassedOn(downloads, path, caller.reader, caller.account or whence(request))
 
     @app.get(HISTORY, include_in_schema=False)
     async def events(number: int, request: Request) -> Response:
         """The history of a submission, live as server-sent events, or as a JSON array."""
-        who, path = (await gate.caller(request)).reader, f"/v1/submissions/{number}/events"
+        caller, path = await gate.caller(request), f"/v1/submissions/{number}/events"
         accept = request.headers.get("accept", "")
         if JSON in accept and EVENTS not in accept:
-            answer = await reader.read(path, request.url.query, request.headers, who)
+            query, headers = request.url.query, request.headers
+            answer = await reader.read(path, query, headers, caller.reader)
             return Response(answer.body, answer.status, answer.headers)
-        return Followed(streams, request, path, who)
+        return Followed(streams, request, path, caller)
 
     mine = gate.participant("read:own")
 
