@@ -207,6 +207,21 @@ async def test_a_device_whose_answer_was_lost_gets_the_same_again(
     assert kinds.count("device") == 1
 
 
+async def test_a_device_gets_its_token_though_nobody_noted_that_it_was_given(
+    doorway: Doorway, program: httpx.AsyncClient
+) -> None:
+    ada = await doorway.token(ADA, "account", "submit")
+    device = await begun(program, scope="submit")
+    claim = {"user_code": device["user_code"], "confirm": True}
+    await program.post("/v1/auth/device/claim", json=claim, headers=ada)
+    first = await poll(doorway, program, device["device_code"])
+    assert doorway.pool is not None
+    async with doorway.pool.connection() as connection:
+        await connection.execute("update accounts.device_login set token = null")
+    again = await poll(doorway, program, device["device_code"])
+    assert (again.status_code, again.json()["access_token"]) == (200, first.json()["access_token"])
+
+
 async def test_a_device_waits_is_slowed_down_and_runs_out_of_time(
     doorway: Doorway, program: httpx.AsyncClient
 ) -> None:

@@ -1,5 +1,6 @@
 """Logins that wait, and passwords, in the tables of migration 0004."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +15,8 @@ from ingest.login.ports import LoginState, Password
 from ingest.service.ports import Identity
 from shared.errors import Failed
 from shared.postgres import statements
+
+log = logging.getLogger(__name__)
 
 PURGES = ("purge_cli_logins", "purge_device_logins", "purge_login_states")
 
@@ -43,7 +46,8 @@ class _Table:
                 cursor: AsyncCursor[Any] = await connection.execute(sql, values)
                 row = await cursor.fetchone() if cursor.description else None
         except (OperationalError, PoolTimeout, PoolClosed) as error:
-            raise Failed(f"the logins cannot be reached: {error}") from error
+            log.warning("the logins cannot be reached: %s", error)
+            raise Failed("the logins cannot be reached for a moment; ask again") from error
         return cursor.rowcount, row
 
 

@@ -95,7 +95,8 @@ class Devices:
         found, account = check_answered(found, at)
         ends = found.grant_ends_at
         secret = token_of(device_code)
-        if found.token is None:
+        # A process may have ended between giving the token and noting that.
+        if found.token is None and self.tokens.known(secret) is None:
             name = f"{found.client} {found.requested_at:%Y-%m-%d}"
             new = NewToken(KIND, name, found.scopes, ends, secret=secret)
             issued = await self.tokens.issue(account, new, f"account:{account}")
