@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingest.popcorn.contests import contest, with_gpus
+from ingest.popcorn.publishing import contests_in
 from ingest.popcorn.repositories import cloned, directory_in, files_of, listed
 from shared.errors import Refused
 
@@ -63,11 +64,19 @@ def test_no_folder_leads_out_of_its_root(tmp_path: Path) -> None:
     (tmp_path / "root" / "link").symlink_to(tmp_path / "outside")
     root = (tmp_path / "root",)
     assert directory_in(root, "inside").name == "inside"
-    for directory in ("../outside", "link", str(tmp_path / "outside"), ".", "nothing"):
+    for directory in ("../outside", "link", "a\0b", str(tmp_path / "outside"), ".", "nothing"):
         with pytest.raises(Refused, match="no folder with a task"):
             directory_in(root, directory)
     with pytest.raises(Refused, match="WARPBOARD_INGEST_PROBLEM_ROOTS"):
         directory_in((), "inside")
+
+
+def test_a_repositorys_link_is_no_folder_of_contests(tmp_path: Path) -> None:
+    for name in ("repository", "private"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "private" / "set.yaml").write_text("problems: []\n")
+    (tmp_path / "repository" / "problems").symlink_to(tmp_path / "private")
+    assert contests_in(tmp_path / "repository", None) == []
 
 
 def test_neither_links_nor_solutions_are_read(tmp_path: Path) -> None:

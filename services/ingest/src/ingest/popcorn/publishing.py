@@ -70,7 +70,9 @@ async def update(parts: Parts, sources: Sources, wanted: Wanted, actor: str) -> 
             asyncio.timeout(UPDATE_S_MAX),
             repositories.cloned(sources.repositories, wanted.repository, wanted.branch) as folder,
         ):
-            for name, root, data in await asyncio.to_thread(_contests, folder, wanted.problem_set):
+            for name, root, data in await asyncio.to_thread(
+                contests_in, folder, wanted.problem_set
+            ):
                 await _contest(parts, (name, root, data), wanted, actor, told)
     except TimeoutError as error:
         what = f"not all problems were published within {UPDATE_S_MAX:.0f} s: ask again"
@@ -78,10 +80,12 @@ async def update(parts: Parts, sources: Sources, wanted: Wanted, actor: str) -> 
     return told
 
 
-def _contests(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]:
+def contests_in(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]:
     """The competition files of a repository, each with the folder that its paths begin at."""
     found = []
     for root in (folder, folder / "problems"):
+        if root.is_symlink():
+            continue
         for path in sorted([*root.glob("*.yaml"), *root.glob("*.yml")])[:CONTESTS_MAX]:
             if path.is_symlink() or not path.is_file() or only not in (None, path.stem):
                 continue

@@ -120,7 +120,7 @@ def directory_in(roots: Sequence[Path], directory: str) -> Path:
     if not roots:
         what = "no folder of problems is set here: WARPBOARD_INGEST_PROBLEM_ROOTS names them"
         raise Refused("bad_directory", what, "directory")
-    for root in roots:
+    for root in roots if "\0" not in directory else ():
         folder = (root / directory).resolve()
         is_inside = folder.is_relative_to(root.resolve()) and folder != root.resolve()
         if is_inside and any((folder / name).is_file() for name in NAMES):
