@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from ingest.http import application, last
 from ingest.http.webhooks import webhooks
 from ingest.http.who import Gate, Keys
-from ingest.postgres import PostgresPeople, PostgresWebhooks
+from ingest.postgres import PostgresPeople, PostgresRepeats, PostgresWebhooks
 from ingest.ranker_http import Ranker
 from ingest.service import Ingest, ingest
 from ingest.service.decisions import Decisions
@@ -202,7 +202,7 @@ async def opened(
         linking = Linking(commands.people, commands.tokens, autolink)
         keys = Keys(token, are_names_believed)
         gate = Gate(feed, commands.people, commands.tokens, linking, keys)
-        app = application(commands, gate, is_well)
+        app = application(commands, gate, is_well, PostgresRepeats(people))
         told, decisions = PostgresWebhooks(people), commands.boards.decisions
         app.include_router(webhooks(Webhooks(decisions, feed, told, are_names_believed), gate))
         last(app, gate, ranker)

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.postgres import connect
-from tests.ingest.door import ADA, KERNEL, KERNEL_FILE, Door
+from tests.ingest.door import ADA, KERNEL_FILE, Door
 from tests.ingest.holders import code
 
 pytestmark = pytest.mark.server
@@ -83,7 +83,7 @@ async def test_what_is_no_note_is_refused_by_name(door: Door, field: str, value:
         files=KERNEL_FILE,
         headers=ADA,
     )
-    number = await door.number(source=KERNEL)  # type: ignore[arg-type]
+    number = await door.number()
     path = f"/v1/submissions/{number}/note"
     said = await door.http.put(path, json={field: value}, headers=ADA)
     for answer in (sent, said):

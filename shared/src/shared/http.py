@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.clock import new_id
 from shared.errors import Failed, Refused
+from shared.heads import ShortHeads
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ STATUS = {
     "wrong_state": 409,
     "under_review": 409,
     "in_progress": 409,
+    "shown_once": 409,
     "cli_id_taken": 409,
     "identity_taken": 409,
     "name_taken": 409,
@@ -202,6 +204,16 @@ def refusal(error: Refused, headers: Mapping[str, str] | None = None) -> JSONRes
     return answer
 
 
+def unavailable(error: Failed) -> JSONResponse:
+    """What somebody is told where the world did not work."""
+    return _answer(503, "unavailable", str(error))
+
+
+def failure(status: int, detail: str) -> JSONResponse:
+    """What somebody is told whose request cannot even be heard."""
+    return _answer(status, CODES.get(status, "invalid_request"), detail)
+
+
 def install(app: FastAPI) -> None:
     """Give an application the one shape of error: {detail, code, request_id, errors?}."""
 
@@ -211,12 +223,11 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(Failed)
     async def failed(_request: Request, error: Failed) -> JSONResponse:
-        return _answer(503, "unavailable", str(error))
+        return unavailable(error)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
-        code = CODES.get(error.status_code, "invalid_request")
-        answer = _answer(error.status_code, code, str(error.detail))
+        answer = failure(error.status_code, str(error.detail))
         if error.status_code == 405:
             answer.headers["Allow"] = ", ".join(_allowed(request))
         return answer
@@ -264,6 +275,7 @@ async def serve(app: ASGIApp, host: str, port: int, stopping: asyncio.Event) -> 
 
     config = uvicorn.Config(
         told,
+        http=ShortHeads,
         host=host,
         port=port,
         log_config=None,

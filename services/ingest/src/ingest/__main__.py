@@ -15,7 +15,7 @@ from ingest.popcorn.asking import Asking
 from ingest.popcorn.parts import Parts
 from ingest.popcorn.publishing import Sources
 from ingest.popcorn.repositories import listed
-from ingest.postgres import PostgresPeople, PostgresWebhooks
+from ingest.postgres import PostgresPeople, PostgresRepeats, PostgresWebhooks
 from ingest.ranker_http import Ranker
 from ingest.service import ingest
 from ingest.service.gate import AccessFeed
@@ -62,7 +62,8 @@ async def _run(settings: Settings, life: Life) -> None:
         keys = Keys(settings.operator_token, settings.names_believed)
         gate = Gate(feed, commands.people, commands.tokens, linking, keys)
         rates = Rates(settings.rate_per_token, settings.rate_per_address)
-        app = http.application(commands, gate, is_well, rates)
+        repeats = PostgresRepeats(connections)
+        app = http.application(commands, gate, is_well, repeats, rates)
         people, tokens = commands.people, commands.tokens
         behind = wiring.Behind(connections, outside, people, tokens, linking, Hasher())
         login(app, wiring.logins(settings, behind), gate)
@@ -76,7 +77,7 @@ async def _run(settings: Settings, life: Life) -> None:
         await until_first(
             feed.run(),
             commands.tokens.noting(),
-            wiring.purging(connections),
+            wiring.purging(connections, repeats.purge),
             serve(Metered(app, "ingest"), host, port, life.stopping),
         )
         # Tokens that were used in the last minute.

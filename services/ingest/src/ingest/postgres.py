@@ -1,20 +1,26 @@
 """Participants' names, identities, tokens' names and invites' codes: never in an event."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import OperationalError
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from ingest.service.ports import Identity, Note, TokenRow
+from ingest.service.ports import Asked, Identity, Kept, Note, TokenRow
 from ingest.service.webhooks import Delivery, Row, Wish
 from shared.clock import new_id
 from shared.errors import Failed
 from shared.postgres import statements
 
+log = logging.getLogger(__name__)
+
 ACCOUNTS_MAX = 10_000
+REPEATS_KEPT_S = 24 * 3600
+# No request is handled for so long: whoever began it is gone.
+LOST_AFTER_S = 60
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,8 @@ class PostgresPeople:
                 cursor = await connection.execute(sql.encode(), values)
                 return await cursor.fetchall() if cursor.description else []
         except (OperationalError, PoolTimeout) as error:
-            raise Failed(f"the accounts cannot be read: {error}") from error
+            log.warning("the accounts cannot be read: %s", error)
+            raise Failed("the accounts cannot be read for a moment; ask again") from error
 
 
 def _kept(cache: dict[str, str], key: str, value: str) -> str:
@@ -170,4 +177,50 @@ class PostgresWebhooks:
                 cursor = await connection.execute(last, values)
                 return await cursor.fetchall() if cursor.description else []
         except (OperationalError, PoolTimeout) as error:
-            raise Failed(f"the webhooks cannot be read: {error}") from error
+            log.warning("the webhooks cannot be read: %s", error)
+            raise Failed("the webhooks cannot be read for a moment; ask again") from error
+
+
+@dataclass(frozen=True)
+class PostgresRepeats:
+    """What was done under Idempotency-Keys, in accounts.idempotency."""
+
+    pool: AsyncConnectionPool
+
+    async def begin(self, asked: Asked) -> Kept | None:
+        """None for the first under its key; see the port. Errors: Failed."""
+        lost_before = asked.at - timedelta(seconds=LOST_AFTER_S)
+        past = {"lost_before": lost_before, "kept_before": _past(asked.at)}
+        if await self._ask("begin_repeat", **asked._asdict(), **past):
+            return None
+        rows = await self._ask("repeat", **asked._asdict())
+        if not rows:  # It was forgotten just now: the next repeat is the first.
+            return Kept(asked.request_hash, None, b"")
+        request_hash, status, body = rows[0]
+        return Kept(request_hash, status, bytes(body or b""))
+
+    async def keep(self, asked: Asked, status: int, body: bytes) -> None:
+        """What the first was answered. Errors: Failed."""
+        await self._ask("keep_repeat", **asked._asdict(), status=status, body=body)
+
+    async def forget(self, asked: Asked) -> None:
+        """The first did nothing. Errors: Failed."""
+        await self._ask("forget_repeat", **asked._asdict())
+
+    async def purge(self, at: datetime) -> None:
+        """Forget what is more than a day old. Errors: Failed."""
+        await self._ask("purge_repeats", kept_before=_past(at))
+
+    async def _ask(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
+        sql = statements("ingest", "repeats.sql")[statement].encode()
+        try:
+            async with self.pool.connection() as connection:
+                cursor = await connection.execute(sql, values)
+                return await cursor.fetchall() if cursor.description else []
+        except (OperationalError, PoolTimeout) as error:
+            raise Failed(f"what was done under this key cannot be read: {error}") from error
+
+
+def _past(at: datetime) -> datetime:
+    """Before when nothing is kept any more."""
+    return at - timedelta(seconds=REPEATS_KEPT_S)

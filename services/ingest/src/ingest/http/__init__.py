@@ -16,23 +16,29 @@ from ingest.http.problems import problems
 from ingest.http.reads import reads
 from ingest.http.reference import reference
 from ingest.http.rejudges import rejudges
+from ingest.http.repeats import Once
 from ingest.http.submissions import submissions
 from ingest.http.who import Gate
 from ingest.service import Ingest
-from ingest.service.ports import Reads
+from ingest.service.ports import Reads, Repeats
 from shared.http import BodyLimit, install
 
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 
 
 def application(
-    ingest: Ingest, gate: Gate, is_well: Callable[[], Awaitable[str]], rates: Rates | None = None
+    ingest: Ingest,
+    gate: Gate,
+    is_well: Callable[[], Awaitable[str]],
+    repeats: Repeats,
+    rates: Rates | None = None,
 ) -> FastAPI:
     """The public API but for its reads, which come last: see `last`.
 
     Where names are believed everybody is on this machine, and nobody asks too often.
     """
     app = FastAPI(title="Warpboard", docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
+    app.add_middleware(Once, gate=gate, repeats=repeats)
     app.add_middleware(BodyLimit, bytes_max=REQUEST_BYTES_MAX)
     if rates is not None and not gate.are_names_believed:
         app.add_middleware(RateLimits, gate=gate, rates=rates)

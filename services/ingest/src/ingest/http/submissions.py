@@ -1,7 +1,6 @@
 """Submissions from outside: taken in, cancelled, appealed for; and what quota is left."""
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -20,6 +19,7 @@ from ingest.http.bodies import (
     Tag,
     shown,
 )
+from ingest.http.repeats import idempotency_key
 from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.intake import Receipt, Upload
@@ -30,7 +30,6 @@ from shared.errors import Refused
 from shared.http import SAID
 
 FIELDS = frozenset(("file", "problem", "mode", "gpu", "note", "tag"))
-KEY = re.compile(r"[!-~]{1,255}\Z")
 
 
 class WhyCancel(Body):
@@ -77,14 +76,6 @@ async def _wish(
         what = f"{strange[0]} is no field here: {', '.join(sorted(FIELDS))} are"
         raise Refused("invalid_request", what, strange[0])
     return Wish(problem, mode, [one for one in gpu or [] if one], note)
-
-
-def idempotency_key(request: Request) -> str | None:
-    """The key under which a request may come twice. Errors: Refused `bad_idempotency_key`."""
-    key = request.headers.get("idempotency-key")
-    if key is not None and not KEY.match(key):
-        raise Refused("bad_idempotency_key", "Idempotency-Key: 1 to 255 visible ASCII", None)
-    return key
 
 
 def submissions(app: FastAPI, ingest: Ingest, gate: Gate) -> None:

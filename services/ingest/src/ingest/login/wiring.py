@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -112,12 +112,17 @@ def _providers(settings: Settings, client: httpx.AsyncClient) -> dict[str, OAuth
     }
 
 
-async def purging(pool: AsyncConnectionPool, clock: Callable[[], datetime] = now) -> None:
-    """Forget for ever, once a minute, the logins that nobody finished."""
-    purge = Purge(pool)
+async def purging(
+    pool: AsyncConnectionPool,
+    *others: Callable[[datetime], Awaitable[object]],
+    clock: Callable[[], datetime] = now,
+) -> None:
+    """Forget for ever, once a minute, the logins that nobody finished, and what others forget."""
+    purges = (Purge(pool).purge, *others)
     while True:
         try:
-            await purge.purge(clock())
+            for purge in purges:
+                await purge(clock())
         except Failed as failed:
-            _log.warning("logins are forgotten later: %s", failed)
+            _log.warning("what is long past is forgotten later: %s", failed)
         await asyncio.sleep(PURGE_EVERY_S)

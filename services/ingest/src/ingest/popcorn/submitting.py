@@ -11,7 +11,7 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from ingest.domain.callers import SCOPE_OF_MODE, Caller
-from ingest.http.submissions import idempotency_key
+from ingest.http.repeats import idempotency_key
 from ingest.popcorn import multipart
 from ingest.popcorn.parts import Parts, board
 from ingest.popcorn.seen import Wait

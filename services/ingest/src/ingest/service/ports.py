@@ -118,6 +118,40 @@ class Notes(Protocol):
         ...
 
 
+class Asked(NamedTuple):
+    """A request under a key: by whom, of what, and when it came."""
+
+    actor: str
+    route: str
+    key: str
+    request_hash: str
+    at: datetime
+
+
+class Kept(NamedTuple):
+    """The first request under a key, and what it was answered; no status before it is."""
+
+    request_hash: str
+    status: int | None
+    body: bytes
+
+
+class Repeats(Protocol):
+    """What was done under keys, for a day. All may raise Failed."""
+
+    async def begin(self, asked: Asked) -> Kept | None:
+        """None for the first under its key, which is then to be kept or forgotten."""
+        ...
+
+    async def keep(self, asked: Asked, status: int, body: bytes) -> None:
+        """What the first was answered."""
+        ...
+
+    async def forget(self, asked: Asked) -> None:
+        """The first did nothing."""
+        ...
+
+
 class Register(People, Identities, TokenRows, InviteRows, Notes, Protocol):
     """All that is kept of people beside the log."""
 

@@ -1,0 +1,168 @@
+"""Requests that come twice under one Idempotency-Key: done once, answered alike."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import httpx
+import pytest
+from psycopg_pool import AsyncConnectionPool
+
+from ingest.postgres import LOST_AFTER_S, REPEATS_KEPT_S, PostgresRepeats
+from ingest.service.ports import Asked
+from shared.clock import now
+from shared.events import InviteIssued, TokenIssued
+from shared.postgres import connect, migrate, pool
+from tests.ingest.door import ADA, OPERATOR, Door
+from tests.ingest.holders import code, token
+
+pytestmark = pytest.mark.server
+KEY = {"Idempotency-Key": "k1"}
+S = timedelta(seconds=1)
+TOKEN = {"name": "tuner", "scopes": ["submit"]}
+INVITE = {"leaderboards": ["copy"], "reason": "a class"}
+
+
+async def invite(door: Door, key: str = "k1", **more: object) -> httpx.Response:
+    headers = OPERATOR | {"Idempotency-Key": key}
+    return await door.http.post("/v1/admin/invites", json=INVITE | more, headers=headers)
+
+
+def count(door: Door, kind: type) -> int:
+    return sum(isinstance(one.fact, kind) for one in door.log.since(0))
+
+
+async def test_a_repeat_is_answered_as_the_first_and_does_nothing(door: Door) -> None:
+    first, second = await invite(door), await invite(door)
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert first.json() == second.json()
+    assert "idempotent-replayed" not in first.headers
+    assert second.headers["idempotent-replayed"] == "true"
+    assert second.headers["x-request-id"] != first.headers["x-request-id"]
+    assert count(door, InviteIssued) == 1
+
+
+async def test_without_a_key_or_with_another_it_is_done_again(door: Door) -> None:
+    await invite(door)
+    await invite(door, "k2")
+    await door.http.post("/v1/admin/invites", json=INVITE, headers=OPERATOR)
+    assert count(door, InviteIssued) == 3
+
+
+async def test_a_key_with_another_body_is_refused(door: Door) -> None:
+    await invite(door)
+    assert code(await invite(door, count=2)) == (422, "idempotency_key_reused")
+    assert count(door, InviteIssued) == 1
+
+
+async def test_a_key_is_its_senders_own_and_its_routes(door: Door) -> None:
+    await invite(door)
+    other = OPERATOR | KEY | {"Warpboard-Operator": "otto"}
+    assert (await door.http.post("/v1/admin/invites", json=INVITE, headers=other)).is_success
+    assert (await door.http.post("/v1/tokens", json=TOKEN, headers=ADA | KEY)).is_success
+    assert count(door, InviteIssued) == 2
+
+
+async def test_what_was_refused_may_come_again_under_its_key(door: Door) -> None:
+    assert (await invite(door, leaderboards=[])).status_code == 422
+    assert (await invite(door)).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 256, "\xe9"])
+async def test_a_key_of_other_characters_is_refused(door: Door, key: str) -> None:
+    headers = {name.encode(): value.encode() for name, value in OPERATOR.items()}
+    headers[b"Idempotency-Key"] = key.encode("latin-1")
+    answer = await door.http.post("/v1/admin/invites", json=INVITE, headers=headers)
+    assert code(answer) == (400, "bad_idempotency_key")
+
+
+async def test_many_at_once_are_done_once(door: Door) -> None:
+    answers = await asyncio.gather(*(invite(door) for _ in range(8)))
+    assert {one.status_code for one in answers} <= {201, 409}
+    waiting = [one for one in answers if one.status_code == 409]
+    assert all(one.json()["code"] == "in_progress" for one in waiting)
+    assert all(one.headers["retry-after"] == "1" for one in waiting)
+    assert count(door, InviteIssued) == 1
+
+
+async def test_the_text_of_a_token_is_shown_once_and_kept_nowhere(
+    door: Door, postgres_dsn: str
+) -> None:
+    first = await door.http.post("/v1/tokens", json=TOKEN, headers=ADA | KEY)
+    secret, number = first.json()["token"], first.json()["id"]
+    again = await door.http.post("/v1/tokens", json=TOKEN, headers=ADA | KEY)
+    assert code(again) == (409, "shown_once")
+    assert f"DELETE /v1/tokens/{number}" in again.json()["detail"]
+    assert count(door, TokenIssued) == 1
+    async with await connect(postgres_dsn, "accounts") as connection:
+        cursor = await connection.execute(b"select body from idempotency")
+        ((body,),) = await cursor.fetchall()
+    assert json.loads(bytes(body))["id"] == number
+    assert secret.encode() not in bytes(body)
+
+
+async def test_who_may_less_is_not_told_what_was_done(strict: Door) -> None:
+    mighty = await token(strict, "ada", "account", "submit") | KEY
+    weak = await token(strict, "ada", "submit") | KEY
+    assert (await strict.http.post("/v1/tokens", json=TOKEN, headers=mighty)).is_success
+    answer = await strict.http.post("/v1/tokens", json=TOKEN, headers=weak)
+    assert code(answer) == (422, "idempotency_key_reused")
+
+
+async def test_who_is_nobody_is_turned_away_as_ever(strict: Door) -> None:
+    for headers in (KEY, KEY | {"Authorization": "Bearer wb_nobodys"}):
+        answer = await strict.http.post("/v1/tokens", json=TOKEN, headers=headers)
+        assert answer.status_code == 401
+
+
+async def test_a_body_over_the_limit_is_refused_with_a_key_too(door: Door) -> None:
+    large = {"reason": "x" * (17 * 1024 * 1024)}
+    answer = await door.http.post("/v1/admin/invites", json=large, headers=OPERATOR | KEY)
+    assert code(answer) == (413, "request_too_large")
+
+
+async def test_an_appeal_comes_once_under_its_key(door: Door) -> None:
+    number = await door.number()
+    await door.finish(number)
+    held = await door.admin("POST", f"submissions/{number}/hold", rule="r", reason="look")
+    assert held.status_code == 200, held.text
+    path, body = f"/v1/submissions/{number}/appeal", {"text": "look again"}
+    first = await door.http.post(path, json=body, headers=ADA | KEY)
+    again = await door.http.post(path, json=body, headers=ADA | KEY)
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.json() == again.json()
+
+
+@pytest.fixture
+async def repeats(postgres_dsn: str) -> AsyncIterator[PostgresRepeats]:
+    migrate(postgres_dsn, "shared", "accounts")
+    found: AsyncConnectionPool = pool(postgres_dsn, 1, 2)
+    await found.open()
+    yield PostgresRepeats(found)
+    await found.close()
+
+
+async def test_who_began_and_is_gone_makes_room_after_a_minute(repeats: PostgresRepeats) -> None:
+    asked = Asked("account:a", "/v1/tokens", "k1", "h", now())
+    assert await repeats.begin(asked) is None
+    soon = asked._replace(at=asked.at + S * LOST_AFTER_S / 2)
+    assert (await repeats.begin(soon)) == ("h", None, b"")
+    later = asked._replace(at=asked.at + S * (LOST_AFTER_S + 1))
+    assert await repeats.begin(later) is None
+    # Who was thought gone and comes back changes nothing of what the next one does.
+    await repeats.keep(asked, 201, b"old")
+    await repeats.forget(asked)
+    await repeats.keep(later, 201, b"new")
+    assert (await repeats.begin(later)) == ("h", 201, b"new")
+
+
+async def test_an_answer_is_kept_for_a_day(repeats: PostgresRepeats) -> None:
+    asked = Asked("account:a", "/v1/tokens", "k1", "h", now())
+    await repeats.begin(asked)
+    await repeats.keep(asked, 201, b"{}")
+    await repeats.purge(asked.at + S * (REPEATS_KEPT_S - 60))
+    tomorrow = asked._replace(at=asked.at + S * (REPEATS_KEPT_S + 60))
+    assert (await repeats.begin(asked._replace(at=asked.at + S * LOST_AFTER_S * 2))) is not None
+    await repeats.purge(tomorrow.at)
+    assert await repeats.begin(tomorrow) is None
