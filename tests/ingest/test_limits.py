@@ -94,3 +94,11 @@ async def test_health_is_asked_as_often_as_one_likes(http: httpx.AsyncClient) ->
 async def test_every_answer_has_a_name(http: httpx.AsyncClient) -> None:
     ids = {(await http.get("/v1/problems")).headers["x-request-id"] for _ in range(3)}
     assert len(ids) == 3
+
+
+@pytest.mark.parametrize("name", ["authorization", "x-popcorn-cli-id"])
+async def test_a_credential_that_comes_twice_breaks_no_limit(
+    http: httpx.AsyncClient, name: str
+) -> None:
+    answer = await http.get("/v1/problems", headers=[(name, "Bearer a"), (name, "Bearer b")])
+    assert answer.status_code in (200, 400)
