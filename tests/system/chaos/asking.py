@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import httpx
 
 ASK_S_MAX = 8.0
-PATIENCE_S = 120.0
-PAUSE_S = 0.2
+PATIENCE_S = 240.0
+# A client that asks five times a second for as long as a server is away helps to keep it away.
+PAUSE_S, PAUSE_S_MAX = 0.2, 3.2
 # What an ill platform may say; whatever else is 5xx is a bug.
 PASSING = (502, 503, 504)
 
@@ -32,15 +33,16 @@ class Asker:
     asked: Asked
 
     async def ask(self, what: str, request: httpx.Request) -> httpx.Response | None:
-        """The good answer to a request; None if it was refused, or none came in two minutes."""
-        until = time.monotonic() + PATIENCE_S
+        """The good answer to a request; None if it was refused, or none came in four minutes."""
+        until, pause_s = time.monotonic() + PATIENCE_S, PAUSE_S
         body = await request.aread()
         while time.monotonic() < until:
             answer = await self._once(request, body)
             if answer is not None:
                 return answer if self._is_good(what, answer) else None
             self.asked.retries += 1
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_S_MAX)
         self.asked.faults.append(f"{what}: no answer in {PATIENCE_S:.0f} s")
         return None
 
