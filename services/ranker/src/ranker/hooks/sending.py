@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 WAITS_S = (60.0, 300.0, 900.0, 3_600.0, 10_800.0, 25_200.0, 45_540.0)
 AT_ONCE_MAX = 100
 # A try of 10 s whose end nobody wrote down is lost.
-LEASE_S = 60.0
+LEASE_S = 30.0
 LOOK_S = 0.25
 TIDY_S = 60.0
 FORGET_EVERY = 60

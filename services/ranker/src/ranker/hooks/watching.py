@@ -10,7 +10,7 @@ from msgspec import MsgspecError
 
 from ranker.hooks import tellings
 from ranker.hooks.postgres import HookRows, Place, Row
-from ranker.hooks.standing import AGGREGATES, CHANGES, Standing, Telling, evolve
+from ranker.hooks.standing import AGGREGATES, CHANGES, Hook, Standing, Telling, evolve
 from ranker.service import Board, News, Reads
 from ranker.service.top import top
 from shared.clock import now
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 # How long the clock is not looked at, for deadlines.
 TICK_S = 1.0
 LOOK_S = 0.05
+# What tells nobody anything is looked through again after a crash, rather than each place written.
+KEEP_AFTER_S = 1.0
 # As many events may wait for the read models; then the log waits.
 WAITING_MAX = 20_000
 RANK_MAX = 100
@@ -59,7 +61,7 @@ class Watching:
 
     async def run(self) -> None:
         """Follow for ever. Errors: Gap; Fenced if another instance does; Failed."""
-        place = await self.rows.place(await self.log.last(), now())
+        place = kept = await self.rows.place(await self.log.last(), now())
         branch = self.log.branch(place.seq, *AGGREGATES, *tellings.AGGREGATES)
         taking = asyncio.create_task(branch.take())
         waiting: list[Recorded] = []
@@ -76,7 +78,11 @@ class Watching:
                 # What an event came to, the read models say: it waits until they have it.
                 folded = [event for event in waiting if event.seq <= self.news.seq]
                 del waiting[: len(folded)]
-                place = await self._step(place, folded)
+                place, told = await self._step(place, folded)
+                age_s = (place.looked_at - kept.looked_at).total_seconds()
+                if told or (place.seq > kept.seq and age_s >= KEEP_AFTER_S):
+                    await self.rows.tell(kept.seq, place, told)
+                    kept = place
         finally:
             await _end(taking, branch)
 
@@ -86,17 +92,16 @@ class Watching:
                 evolve(self.standing, event)
         self.standing.seq = max(self.standing.seq, batch[-1].seq)
 
-    async def _step(self, place: Place, batch: Sequence[Recorded]) -> Place:
-        """Write down what a batch, and the time that passed, give to tell."""
+    async def _step(
+        self, place: Place, batch: Sequence[Recorded]
+    ) -> tuple[Place, list[tuple[Hook, Telling]]]:
+        """What a batch, and the time that passed, give to tell, and the place behind them."""
         at = now()
         found = await self._found(batch)
         over = self.standing.over(place.looked_at, at)
         found += [tellings.of_deadline(slug, ended_at) for slug, ended_at in over]
         told = [(hook, one) for one in found for hook in self.standing.ears(one, at)]
-        after = Place(batch[-1].seq if batch else place.seq, at)
-        if batch or told:
-            await self.rows.tell(place.seq, after, told)
-        return after
+        return Place(batch[-1].seq if batch else place.seq, at), told
 
     async def _found(self, batch: Sequence[Recorded]) -> list[Telling]:
         if not self.standing.hooks:
