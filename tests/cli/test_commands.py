@@ -248,6 +248,18 @@ def test_a_list_is_of_ones_own_unless_all_are_wanted() -> None:
     assert all_.path == "/v1/submissions?limit=3"
 
 
+def test_a_submission_is_noted_and_listed_by_its_tag(kernel: Path) -> None:
+    _, (sent,) = asked(
+        in_turn((202, RECEIPT)), "submit", kernel, "--no-wait", "--note", "tiles", "--tag", "v2"
+    )
+    assert b'name="note"\r\n\r\ntiles' in sent.body
+    assert b'name="tag"\r\n\r\nv2' in sent.body
+    _, (listed,) = asked(in_turn((200, {"items": []})), "list", "--tag", "v2")
+    assert listed.path == "/v1/me/submissions?tag=v2&limit=50"
+    refused, heard = asked(in_turn((200, {"items": []})), "list", "--tag", "v2", "--all")
+    assert (refused.exit_code, heard) == (2, [])
+
+
 def test_show_takes_every_gpu_type_of_the_problem() -> None:
     board = BOARD | {"items": [ENTRY]}
     say = in_turn((200, PROBLEM), (200, board), (200, BOARD | {"gpu": "H100"}))

@@ -100,10 +100,12 @@ class HttpApi:
 
     async def submit(self, wish: Wish, key: str) -> Answer:
         """The receipts of a submission. Errors: as get."""
+        said = {"note": wish.note, "tag": wish.tag}
+        data = {"problem": wish.problem, "mode": wish.mode, "gpu": list(wish.gpus)}
         return await self._ask(
             "POST",
             "/v1/submissions",
-            data={"problem": wish.problem, "mode": wish.mode, "gpu": list(wish.gpus)},
+            data=data | {name: text for name, text in said.items() if text},
             files={"file": (wish.name, wish.source, MEDIA[suffix(wish.name)])},
             headers={"Idempotency-Key": key},
         )

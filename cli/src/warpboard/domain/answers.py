@@ -145,6 +145,8 @@ class Submission(Run, frozen=True, kw_only=True):
     state_deadline_at: datetime | None = None
     state_owner: str | None = None
     queue: Queue | None = None
+    note: str | None = None
+    tag: str | None = None
     progress: Progress | None = None
     ranking: Ranking | None = None
     moderation: Moderation | None = None

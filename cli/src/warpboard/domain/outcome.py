@@ -159,6 +159,12 @@ def log_lines(run: Run) -> Iterator[str]:
         yield from (f"  {_cut(line)}" for line in lines[-LOG_LINES_MAX:])
 
 
+def noted(found: Submission) -> list[str]:
+    """What its owner said of it, in a line if anything."""
+    said = [one for one in (found.tag, found.note) if one]
+    return [f"noted: {' · '.join(said)}"] if said else []
+
+
 def isolation(run: Run) -> str:
     """How a run was confined and timed.
 

@@ -39,6 +39,8 @@ class Wish:
     problem: str
     mode: str
     gpus: tuple[str, ...] = ()
+    note: str = ""
+    tag: str = ""
 
 
 class Reads(Protocol):

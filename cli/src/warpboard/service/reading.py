@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.errors import Failed
+from shared.errors import Failed, Refused
 from warpboard.domain import statements, tables
 from warpboard.domain.answers import Answer, Leaderboard, Submission, Summaries, read
-from warpboard.domain.outcome import OK, ending, exit_code, isolation, log_lines
+from warpboard.domain.outcome import OK, ending, exit_code, isolation, log_lines, noted
 from warpboard.domain.problems import Problem, Problems
 from warpboard.domain.progress import news
 from warpboard.domain.units import NOTHING, when
@@ -48,8 +48,8 @@ def _tell(screen: Screen, found: Submission) -> None:
         f"{found.mode} for {found.problem} "
         f"version {found.problem_number} on {found.gpu}, received {when(found.received_at)}"
     )
-    if found.level:
-        screen.say(isolation(found))
+    for said in (*noted(found), *([isolation(found)] if found.level else [])):
+        screen.say(said)
     if found.cases:
         screen.table(tables.cases(found.cases))
     if found.files:
@@ -77,12 +77,16 @@ class Listed:
     is_all: bool
     limit: int
     as_json: bool
+    tag: str | None = None
 
 
 async def submissions(api: Api, screen: Screen, asked: Listed) -> int:
-    """The newest submissions, newest first."""
+    """The newest submissions, newest first. Errors: Refused for others' tags."""
+    if asked.is_all and asked.tag:
+        raise Refused("usage", "a tag is among your own: leave out --all, or --tag", "tag")
     path = ("submissions",) if asked.is_all else ("me", "submissions")
-    which = {"problem": asked.problem} if asked.problem else {}
+    wanted = {"problem": asked.problem, "tag": asked.tag}
+    which = {name: text for name, text in wanted.items() if text}
     answer = await api.get(*path, **which, limit=asked.limit)
     found = read(answer, Summaries).items
     return show(screen, answer, tables.submissions(found), as_json=asked.as_json)

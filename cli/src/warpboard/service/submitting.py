@@ -31,6 +31,8 @@ class Asked:
     as_json: bool
     timeout_s: float
     output: Path | None = None
+    note: str = ""
+    tag: str = ""
 
 
 async def submit(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
@@ -77,7 +79,8 @@ def wish(disk: Disk, asked: Asked) -> Wish:
             "say for which leaderboard: --leaderboard NAME, or #!POPCORN leaderboard NAME "
             "as the file's first line",
         )
-    return Wish(asked.file.name, source, leaderboard, asked.mode, asked.gpus)
+    mode, gpus = asked.mode, asked.gpus
+    return Wish(asked.file.name, source, leaderboard, mode, gpus, asked.note, asked.tag)
 
 
 def text(source: bytes) -> str:

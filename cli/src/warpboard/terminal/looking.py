@@ -59,6 +59,7 @@ def logs(desk: Desk, /, place: Place, number: int, **asked: Any) -> int:
 
 @click.command(name="list")
 @click.option("--problem", type=PROBLEM, metavar="SLUG", help="Only those for a problem.")
+@click.option("--tag", metavar="TAG", help="Only yours with this tag.")
 @click.option("--all", "is_all", is_flag=True, help="Everybody's that you may see.")
 @click.option(
     "--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True, help="How many."

@@ -79,6 +79,8 @@ def run_here(desk: Desk, /, *, as_json: bool, **asked: Any) -> int:
     metavar="FILE",
     help="Write the whole answer as JSON into FILE too.",
 )
+@click.option("--note", default="", metavar="TEXT", help="A remark that you alone see.")
+@click.option("--tag", default="", metavar="TAG", help="A word to list it by: list --tag TAG.")
 @options.timeout
 @options.as_json
 @options.place
