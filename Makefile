@@ -6,7 +6,7 @@ PARTS := shared harness[torch] services/ingest services/scheduler services/gpu-a
          services/ranker cli[mcp,plots,up]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker warpboard
 
-.PHONY: help install format check docs test-fast test up demo bench chaos ci clean
+.PHONY: help install format check docs test-fast test up demo bench chaos contract ci clean
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
 
@@ -54,6 +54,9 @@ bench: install ## Measure turnaround and the log; ratios of one run
 
 chaos: install ## Kill everything at random for CHAOS_S seconds, then judge the log
 	python -m tests.system.chaos --seconds $${CHAOS_S:-1200} $${CHAOS_SEED:+--seed $$CHAOS_SEED}
+
+contract: install ## Ask the API by its own document, thousands of cases
+	python -m tests.contract_openapi.asking
 
 ci: check test ## What CI runs
 

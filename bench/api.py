@@ -70,7 +70,8 @@ def polls(number: int) -> Ask:
     """One look at a submission that is over, by its owner."""
 
     async def poll(client: Client, _who: str, _turn: int) -> None:
-        assert (await client.get(f"/v1/submissions/{number}", "ada")).status == 200
+        answer = await client.get(f"/v1/submissions/{number}", "ada")
+        assert answer.status == 200, answer
 
     return poll
 

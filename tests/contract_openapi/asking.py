@@ -19,8 +19,8 @@ HERE = Path(__file__).parent
 LIMIT_S = 900
 SEED = 20261121
 # At random, and each schema's edges one by one.
-QUICK = ("--phases", "examples,fuzzing", "--max-examples", "4", "--no-shrink")
-LONG = ("--phases", "examples,coverage,fuzzing", "--max-examples", "40")
+QUICK = ("--phases", "examples,fuzzing", "--max-examples", "3", "--no-shrink")
+LONG = ("--phases", "examples,coverage,fuzzing", "--max-examples", "20")
 COUNT = re.compile(r"^\s+(\d+) generated", re.MULTILINE)
 
 

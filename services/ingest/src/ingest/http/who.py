@@ -162,10 +162,13 @@ class Gate:
 
         An unknown token pays for nobody, so its address does.
         """
-        shown = _bearer(request)
+        try:
+            shown = _bearer(request)
+            headers = [_shown(header, _only(request, header.lower())) for header in CLI_IDS]
+        except Refused:  # Who shows two of a kind is refused later, and pays by their address.
+            shown, headers = None, []
         if shown is not None and self._is_operators(shown):
             return None
-        headers = (_shown(header, request.headers.get(header, "")) for header in CLI_IDS)
         cookie = _shown(COOKIE, request.cookies.get(COOKIE, ""))
         for one in (shown, *headers, cookie):
             token = None if one is None or self._feed.ill() else self._tokens.known(one.secret)
@@ -194,7 +197,7 @@ class Gate:
         """Errors: Refused for a credential that is nobody's, and for those of two people."""
         found = self._by_token(request)
         for header in CLI_IDS:
-            shown = _shown(header, request.headers.get(header, ""))
+            shown = _shown(header, _only(request, header.lower()))
             if shown is None:
                 continue
             other = await self._by_cli_id(shown)
@@ -278,8 +281,16 @@ def checked_name(name: str, field: str) -> str:
 
 
 def _bearer(request: Request) -> Shown | None:
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    scheme, _, given = _only(request, "authorization").partition(" ")
     return _shown("Authorization", given) if scheme.lower() == SCHEME else None
+
+
+def _only(request: Request, header: str) -> str:
+    """A header that says who asks, "" if it is not there. Errors: Refused if it comes twice."""
+    given = set(request.headers.getlist(header))
+    if len(given) > 1:
+        raise Refused("conflicting_credentials", f"{header} came twice: send one", header)
+    return given.pop() if given else ""
 
 
 def _shown(header: str, text: str) -> Shown | None:

@@ -152,7 +152,8 @@ def two_ways(kind: type[Grants]) -> dict[str, Any]:
         # For readers of the document alone: what is no scope gets a sentence that lists them all.
         described["properties"]["scope"]["pattern"] = f"^({one}( {one})*)?$"
     schema = {"schema": described}
-    return {"requestBody": {"required": True, "content": {FORM: schema, JSON: schema}}}
+    is_needed = bool(described.get("required"))
+    return {"requestBody": {"required": is_needed, "content": {FORM: schema, JSON: schema}}}
 
 
 async def said(request: Request, kind: type[Kind]) -> Kind:

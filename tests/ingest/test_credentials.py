@@ -1,0 +1,29 @@
+"""Credentials that contradict each other are refused, wherever they stand."""
+
+import pytest
+
+from tests.ingest.door import Door
+from tests.ingest.holders import bearer, code, made
+
+pytestmark = pytest.mark.server
+
+
+async def test_a_header_that_comes_twice_names_nobody(strict: Door) -> None:
+    ada, bob = [(await made(strict, name))["token"] for name in ("ada", "bob")]
+    authorization = [("Authorization", bearer(one)["Authorization"]) for one in (ada, bob)]
+    cli_ids = [("X-Popcorn-Cli-Id", one) for one in (ada, bob)]
+    for headers in (authorization, cli_ids):
+        answer = await strict.http.get("/v1/me", headers=headers)
+        assert code(answer) == (400, "conflicting_credentials")
+
+
+async def test_the_same_credential_twice_is_one(strict: Door) -> None:
+    ada = bearer((await made(strict, "ada"))["token"])["Authorization"]
+    answer = await strict.http.get("/v1/me", headers=[("Authorization", ada)] * 2)
+    assert answer.json()["name"] == "ada"
+
+
+async def test_a_token_without_the_scope_reads_as_anybody(strict: Door) -> None:
+    narrow = bearer((await made(strict, "ada", "join"))["token"])
+    answer = await strict.http.get("/v1/me/submissions", headers=narrow)
+    assert code(answer) == (403, "scope_missing")
