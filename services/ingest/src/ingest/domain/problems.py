@@ -44,12 +44,14 @@ class Problem:
 class Publish:
     """The files of a problem, compiled; its number is given by the decision.
 
-    `visibility` is for who sees it from then on; None leaves that as it is.
+    `visibility` is for who sees it from then on; None leaves that as it is. What is to be its
+    author's by being published is to be the first version.
     """
 
     version: ProblemPublished
     visibility: str | None = None
     reason: str = "published so"
+    is_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,9 @@ def decide(command: ProblemCommand, state: Problem) -> Sequence[Fact]:
     """What is decided; nothing if it is so already. Errors: Refused for what is not there."""
     match command:
         case Publish():
+            if command.is_first and state.published is not None:
+                what = "somebody published a problem of this name just now: take another"
+                raise Refused("wrong_state", what, "slug")
             change = Change(command.reason, command.visibility)
             return (*_version(command.version, state), *_change(change, state))
         case Change():

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ingest.domain import problems
+from ingest.domain.accounts import ACTOR
 from ingest.service.decisions import By, Decisions
 from ingest.service.gate import AccessFeed
 from ingest.service.ports import Ports
@@ -46,7 +47,8 @@ class Authors:
             raise Refused("bad_problem", f"a slug has at most {SLUG_LENGTH_MAX} characters", "slug")
         problems.check_slug(slug)
         version = await asyncio.to_thread(compile_problem, slug, files)
-        command = problems.Publish(await self._keep(version), visibility)
+        kept = await self._keep(version)
+        command = problems.Publish(kept, visibility, is_first=self._is_first(slug, actor))
         agg = subjects.problem(slug)
         made = await self.decisions.make(agg, problems.problems, command, By(actor, slug))
         await self.feed.reach(made.seq)
@@ -56,6 +58,21 @@ class Authors:
             history = await self.ports.log.history(agg)
             newest = problems.known(slug, problems.problems.fold(one.fact for one in history))
         return Published(slug, newest.number, newest.digest, is_new, version.warnings)
+
+    def _is_first(self, slug: str, actor: str) -> bool:
+        """Whether an author makes a problem theirs by this. Errors: Refused for another's; Failed.
+
+        Much may have happened since it was asked whether they may.
+        """
+        access, account = self.feed.now(), actor.removeprefix(ACTOR)
+        board = access.boards.get(slug)
+        if not actor.startswith(ACTOR) or "admin" in access.roles.get(account, ()):
+            return False
+        if board is None or not board.is_published:
+            return True
+        if board.owner != account:
+            raise Refused("not_yours", f"{slug} is another author's", "problem")
+        return False
 
     async def _keep(self, version: ProblemVersion) -> ProblemPublished:
         """Blobs first, then the event that names them."""
