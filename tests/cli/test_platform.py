@@ -1,7 +1,7 @@
 """What operators are told of their platform."""
 
 from warpboard.domain.answers import Agent, Missing
-from warpboard.domain.platform import facts
+from warpboard.domain.platform import begin, facts
 
 
 def test_a_machine_without_gpu_and_walls_says_so_with_the_mend() -> None:
@@ -36,3 +36,9 @@ def test_an_agent_in_quarantine_says_why() -> None:
 def test_a_silent_agent_is_none() -> None:
     (line,) = facts([Agent(id="a", gpu="CPU", level="none")])
     assert "submissions wait" in line
+
+
+def test_who_comes_for_the_first_time_is_told_where_all_is() -> None:
+    said = "\n".join(begin("http://127.0.0.1:8000"))
+    for words in ("http://127.0.0.1:8000/docs", "http://127.0.0.1:8000/login", "warpboard submit"):
+        assert words in said

@@ -20,6 +20,13 @@ def facts(agents: Sequence[Agent]) -> Iterator[str]:
         yield from _offer(agent)
 
 
+def begin(url: str) -> Iterator[str]:
+    """Where everything is for who comes for the first time, on this machine."""
+    yield f"the API: {url}/docs; accounts and tokens for others: {url}/login"
+    yield "to begin, in another terminal: warpboard problem publish problems/*, then"
+    yield "  warpboard submit FILE --leaderboard NAME --mode test (here that takes no login)"
+
+
 def _offer(agent: Agent) -> Iterator[str]:
     """What an agent isolates by, and what it lacks, with the mend."""
     level = agent.level or "unknown"

@@ -76,6 +76,7 @@ def local_services(place: Place) -> Sequence[Service]:
         "OPERATOR_TOKEN": place.operator_token,
         # On one's own machine a participant is who they say, without a token.
         "NAMES_BELIEVED": "true",
+        "WEB_SIGNUP": "true",
     }
     agent = {"ID": "local", "DATA": str(place.folder / "agent")}
     return (

@@ -14,7 +14,7 @@ from warpboard.domain.answers import Agents, read
 from warpboard.domain.demand import Demand, demanded, worth
 from warpboard.domain.doctor import Offer, exit_code, lines
 from warpboard.domain.outcome import INTERRUPTED, OK
-from warpboard.domain.platform import facts, pid_text
+from warpboard.domain.platform import begin, facts, pid_text
 from warpboard.domain.progress import News
 from warpboard.service.aside import Aside
 from warpboard.service.machine import Machine, Platform, Row
@@ -43,6 +43,8 @@ async def up(
     async def work(platform: Platform) -> None:
         starting.close()
         await announce(connect, told, platform, wanted.demand)
+        for line in begin(platform.url):
+            told.say(line)
         told.say(f"operators show the token in {folder / TOKEN}; warpboard admin finds it there")
         told.say("Ctrl-C stops it")
         if as_json:
