@@ -74,7 +74,8 @@ class Followed(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send each piece at once, and nothing once ranker is gone. Errors: Failed at first."""
         query, headers = self.request.url.query, self.request.headers
-        with self.streams.one_more(self.person, is_free=self.who.is_staff):
+        self.streams.check(self.person, is_free=self.who.is_staff)
+        with self.streams.one_more(self.person):
             async with self.streams.reads.stream(self.path, query, headers, self.who) as stream:
                 pieces = _until_gone(stream.pieces, self._is_same)
                 await Live(pieces, stream.status, stream.headers)(scope, receive, send)
@@ -91,16 +92,15 @@ class Followed(Response):
 
 
 class Streams:
-    """How many live streams are open, each of which holds two connections."""
+    """How many live streams are open, each of which holds connections and memory."""
 
     def __init__(self, reads: Reads, gate: Gate) -> None:
         self.reads = reads
         self.gate = gate
         self.open: Counter[str] = Counter()
 
-    @contextmanager
-    def one_more(self, person: str, *, is_free: bool) -> Iterator[None]:
-        """Count one stream for as long as it is open. Errors: Refused `too_many_streams`.
+    def check(self, person: str, *, is_free: bool = False) -> None:
+        """Refuse one stream too many. Errors: Refused `too_many_streams`.
 
         One person has few, but for staff, and where names are believed.
         """
@@ -111,6 +111,10 @@ class Streams:
         if self.open[person] >= OWN_STREAMS_MAX and not is_free:
             what = f"you have {OWN_STREAMS_MAX} streams open here: close one first"
             raise Refused("too_many_streams", what, None, 2.0)
+
+    @contextmanager
+    def one_more(self, person: str) -> Iterator[None]:
+        """Count one stream for as long as it is open."""
         self.open[person] += 1
         try:
             yield

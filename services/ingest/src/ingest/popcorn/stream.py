@@ -7,7 +7,8 @@ two line feeds. A stream that is lost changes nothing: the submission goes on.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from ingest.domain.callers import Caller
@@ -46,17 +47,18 @@ class Follower(NamedTuple):
     stopping: asyncio.Event
 
 
-async def followed(parts: Parts, number: int, follower: Follower) -> AsyncIterator[bytes]:
+async def followed(parts: Parts, number: int, follower: Follower) -> AsyncGenerator[bytes, None]:
     """A submission until it is over, and what came of it; always ends in `result` or `error`."""
     try:
-        async for one in _followed(parts, number, follower):
-            yield one
+        async with aclosing(_followed(parts, number, follower)) as told:
+            async for one in told:
+                yield one
     except (Refused, Failed) as error:
         status, code = (404, error.code) if isinstance(error, Refused) else (503, "unavailable")
         yield frame("error", _error(plain(str(error)), status, code))
 
 
-async def _followed(parts: Parts, number: int, follower: Follower) -> AsyncIterator[bytes]:
+async def _followed(parts: Parts, number: int, follower: Follower) -> AsyncGenerator[bytes, None]:
     began = time.monotonic()
     seen: Shown | None = None
     ended = asyncio.create_task(follower.stopping.wait())

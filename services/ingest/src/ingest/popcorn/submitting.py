@@ -2,16 +2,20 @@
 
 import asyncio
 import math
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 from starlette.routing import Match, Route
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 from ingest.domain.callers import SCOPE_OF_MODE, Caller
+from ingest.http.reads import Streams
 from ingest.http.repeats import idempotency_key
+from ingest.http.who import whence
 from ingest.popcorn import multipart
 from ingest.popcorn.parts import Parts, board
 from ingest.popcorn.seen import Wait
@@ -21,7 +25,7 @@ from ingest.popcorn.words import MODES, instant
 from ingest.service.intake import Receipt, Upload
 from shared.clock import now
 from shared.errors import Failed, Refused
-from shared.http import STOPPING
+from shared.http import STOPPING, Live
 
 # Said bare: a charset behind it is nothing that the client was written for.
 EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
@@ -71,16 +75,34 @@ class OfModes(Route):
         return (match, child) if is_ours else (Match.NONE, {})
 
 
+class Told(Live):
+    """A stream that says itself how it ends, when its process does too."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; Source: the ASGI specification."""
+        await super().__call__({**scope, STOPPING: asyncio.Event()}, receive, send)
+
+
 def streaming(parts: Parts) -> Route:
     """The route whose answer is the whole life of a submission."""
+    streams = Streams(parts.asking.reads, parts.gate)
 
-    async def stream(request: Request) -> StreamingResponse:
-        wish = Wish(**request.path_params)
-        taken = await take_in(parts, request, wish)
+    async def stream(request: Request) -> Told:
+        person = (await parts.gate.caller(request)).account or whence(request)
+        streams.check(person)
+        taken = await take_in(parts, request, Wish(**request.path_params))
         stopping = request.scope.get(STOPPING) or asyncio.Event()
         base = str(request.base_url).rstrip("/")
         told = followed(parts, taken.receipt.number, Follower(taken.caller, base, stopping))
-        return StreamingResponse(told, headers=EVENT_STREAM | limits(taken.receipt))
+        return Told(counted(told, person), 200, EVENT_STREAM | limits(taken.receipt))
+
+    async def counted(
+        told: AsyncGenerator[bytes, None], person: str
+    ) -> AsyncGenerator[bytes, None]:
+        with streams.one_more(person):
+            async with aclosing(told):
+                async for piece in told:
+                    yield piece
 
     return OfModes("/{leaderboard}/{gpu}/{mode}", stream, methods=["POST"])
 
