@@ -4,6 +4,7 @@ import asyncio
 import sys
 
 from ingest import http, ranker_http
+from ingest.http.hosts import OwnHosts
 from ingest.http.limits import Rates
 from ingest.http.webhooks import webhooks
 from ingest.http.who import Gate, Keys
@@ -22,7 +23,7 @@ from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
 from ingest.service.ports import Ports
 from ingest.service.webhooks import Webhooks
-from ingest.settings import Settings, load
+from ingest.settings import LOOPBACK, Settings, load
 from shared import lifecycle
 from shared.http import serve
 from shared.lifecycle import Life, until_first
@@ -73,6 +74,8 @@ async def _run(settings: Settings, life: Life) -> None:
         http.last(app, gate, ranker)
         parts = Parts(commands, gate, Asking(ranker), blobs, is_well, settings.profiler_gpu)
         popcorn(app, parts, Sources(settings.problem_folders, listed(settings.repositories)))
+        if settings.names_believed or settings.autolink:
+            app.add_middleware(OwnHosts, names=LOOPBACK)
         host, port = settings.listen
         await until_first(
             feed.run(),
