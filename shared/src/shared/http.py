@@ -235,7 +235,10 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
         errors = [
-            {"field": ".".join(str(part) for part in one["loc"][1:]), "message": str(one["msg"])}
+            {
+                "field": ".".join(str(part) for part in one["loc"][1:]) or "body",
+                "message": str(one["msg"]),
+            }
             for one in error.errors()
         ]
         detail = "; ".join(f"{one['field']}: {one['message']}" for one in errors)

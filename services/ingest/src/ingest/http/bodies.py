@@ -26,9 +26,9 @@ NumberInPath = Annotated[int, Path(ge=1)]
 
 
 class Body(BaseModel):
-    """A request's body: no key beyond its own."""
+    """A request's body: no key beyond its own, and each value of the kind that it is said to be."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Why(Body):
