@@ -102,12 +102,13 @@ class Gate:
 
         return found
 
-    async def staff(self, request: Request, scope: str) -> Caller:
-        """Who asks for what needs a scope of operators. Errors: Refused; Failed."""
+    async def staff(self, request: Request, scope: str = "") -> Caller:
+        """Who asks for what needs a scope of operators, this or any. Errors: Refused; Failed."""
         caller = self._operator(request) or self._by_token(request)
         if caller is None:
             raise Refused("missing_credential", f"operators show a token: {HOW}", "authorization")
-        check_scope(caller, scope)
+        if scope or not caller.is_staff:
+            check_scope(caller, scope or "admin")
         return caller
 
     async def either(self, request: Request, scope: str, staff_scope: str) -> Caller:
