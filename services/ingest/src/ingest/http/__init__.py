@@ -24,6 +24,10 @@ from ingest.service.ports import Reads, Repeats
 from shared.http import BodyLimit, install
 
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
+ABOUT = (
+    "Any POST under /v1 may have the header `Idempotency-Key`, 1 to 255 visible ASCII characters: "
+    "it is done once, and for 24 hours a repeat is answered as the first request was."
+)
 
 
 def application(
@@ -37,7 +41,13 @@ def application(
 
     Where names are believed everybody is on this machine, and nobody asks too often.
     """
-    app = FastAPI(title="Warpboard", docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
+    app = FastAPI(
+        title="Warpboard",
+        description=ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+    )
     app.add_middleware(Once, gate=gate, repeats=repeats)
     app.add_middleware(BodyLimit, bytes_max=REQUEST_BYTES_MAX)
     if rates is not None and not gate.are_names_believed:
