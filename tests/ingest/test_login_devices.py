@@ -1,0 +1,173 @@
+"""Devices that ask to act for somebody, and participants who let them in."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from shared.events import TokenIssued
+from tests.ingest.logins import BASE, Doorway, opened
+
+pytestmark = pytest.mark.server
+
+GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+ADA = "ada"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+@pytest.fixture
+async def doorway(postgres_dsn: str) -> AsyncIterator[Doorway]:
+    """The ways in, with nobody known."""
+    async with opened(postgres_dsn) as found:
+        yield found
+
+
+@pytest.fixture
+async def program(doorway: Doorway) -> AsyncIterator[httpx.AsyncClient]:
+    """A program somewhere."""
+    async with doorway.browser() as opened_program:
+        yield opened_program
+
+
+async def begun(program: httpx.AsyncClient, **fields: str) -> dict[str, str]:
+    """A device that waits."""
+    answer = await program.post("/v1/auth/device", data={"client_id": "laptop"} | fields)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+async def poll(doorway: Doorway, program: httpx.AsyncClient, code: str) -> httpx.Response:
+    """The device asks, as late as it was told to."""
+    doorway.clock.pass_(seconds=5)
+    form = {"grant_type": GRANT, "device_code": code, "client_id": "laptop"}
+    return await program.post("/v1/auth/device/token", data=form)
+
+
+async def test_a_device_is_let_in_by_its_code(doorway: Doorway, program: httpx.AsyncClient) -> None:
+    ada = await doorway.token(ADA, "account", "submit", "read:own")
+    device = await begun(program, scope="submit read:own")
+    assert device["verification_uri"] == f"{BASE}/device"
+    assert device["verification_uri_complete"] == f"{BASE}/device/{device['user_code']}"
+    claim = {"user_code": device["user_code"].lower(), "confirm": False}
+    asked = (await program.post("/v1/auth/device/claim", json=claim, headers=ada)).json()
+    assert (asked["client"], asked["scopes"]) == ("laptop", ["submit", "read:own"])
+    answer = await program.post(
+        "/v1/auth/device/claim", json=claim | {"confirm": True}, headers=ada
+    )
+    assert (answer.status_code, answer.json()["status"]) == (200, "ok"), answer.text
+    given = (await poll(doorway, program, device["device_code"])).json()
+    assert (given["token_type"], given["scope"]) == ("Bearer", "submit read:own")
+    token = doorway.logins.tokens.known(given["access_token"])
+    assert token is not None
+    assert (token.kind, token.account) == ("device", given["user_id"])
+    assert given["user_name"] == ADA
+
+
+async def test_a_device_whose_answer_was_lost_gets_the_same_again(
+    doorway: Doorway, program: httpx.AsyncClient
+) -> None:
+    ada, device = (
+        await doorway.token(ADA, "account", "submit"),
+        await begun(program, scope="submit"),
+    )
+    claim = {"user_code": device["user_code"], "confirm": True}
+    await program.post("/v1/auth/device/claim", json=claim, headers=ada)
+    first, second = [await poll(doorway, program, device["device_code"]) for _ in range(2)]
+    assert first.json()["access_token"] == second.json()["access_token"]
+    kinds = [fact.kind for fact in doorway.said("TokenIssued") if isinstance(fact, TokenIssued)]
+    assert kinds.count("device") == 1
+
+
+async def test_a_device_gets_its_token_though_nobody_noted_that_it_was_given(
+    doorway: Doorway, program: httpx.AsyncClient
+) -> None:
+    ada = await doorway.token(ADA, "account", "submit")
+    device = await begun(program, scope="submit")
+    claim = {"user_code": device["user_code"], "confirm": True}
+    await program.post("/v1/auth/device/claim", json=claim, headers=ada)
+    first = await poll(doorway, program, device["device_code"])
+    assert doorway.pool is not None
+    async with doorway.pool.connection() as connection:
+        await connection.execute("update accounts.device_login set token = null")
+    again = await poll(doorway, program, device["device_code"])
+    assert (again.status_code, again.json()["access_token"]) == (200, first.json()["access_token"])
+
+
+async def test_a_device_waits_is_slowed_down_and_runs_out_of_time(
+    doorway: Doorway, program: httpx.AsyncClient
+) -> None:
+    device = await begun(program)
+
+    async def said(answer: httpx.Response) -> str:
+        body = answer.json()
+        assert answer.status_code == 400
+        assert body["error"] == body["code"]
+        assert body["error_description"] == body["detail"]
+        assert answer.headers["cache-control"] == "no-store"
+        return str(body["error"])
+
+    code = device["device_code"]
+    assert await said(await poll(doorway, program, code)) == "authorization_pending"
+    form = {"grant_type": GRANT, "device_code": code}
+    assert await said(await program.post("/v1/auth/device/token", data=form)) == "slow_down"
+    doorway.clock.pass_(minutes=10)
+    assert await said(await poll(doorway, program, code)) == "expired_token"
+    assert await said(await poll(doorway, program, "nobody's")) == "invalid_grant"
+
+
+async def test_a_device_that_is_turned_away_is_told_so(
+    doorway: Doorway, program: httpx.AsyncClient
+) -> None:
+    ada, device = (
+        await doorway.token(ADA, "account", "submit"),
+        await begun(program, scope="submit"),
+    )
+    claim = {"user_code": device["user_code"], "confirm": True, "deny": True}
+    answer = await program.post("/v1/auth/device/claim", json=claim, headers=ada)
+    assert (answer.status_code, answer.json()["status"]) == (200, "denied")
+    answer = await poll(doorway, program, device["device_code"])
+    assert answer.json()["error"] == "access_denied"
+    again = await program.post("/v1/auth/device/claim", json=claim, headers=ada)
+    assert (again.status_code, again.json()["code"]) == (409, "user_code_used")
+
+
+async def test_user_codes_cannot_be_guessed(doorway: Doorway, program: httpx.AsyncClient) -> None:
+    ada = await doorway.token(ADA)
+    codes = []
+    for _ in range(31):
+        claim = {"user_code": "BCDF-GHJK", "confirm": False}
+        answer = await program.post("/v1/auth/device/claim", json=claim, headers=ada)
+        codes.append(answer.json()["code"])
+    assert codes == ["unknown_user_code"] * 30 + ["rate_limited"]
+
+
+async def test_a_device_cannot_get_more_than_its_participant_has(
+    doorway: Doorway, program: httpx.AsyncClient
+) -> None:
+    ada, device = await doorway.token(ADA), await begun(program, scope="admin")
+    claim = {"user_code": device["user_code"], "confirm": True}
+    answer = await program.post("/v1/auth/device/claim", json=claim, headers=ada)
+    assert (answer.status_code, answer.json()["code"]) == (403, "scope_missing")
+
+
+async def test_a_bad_device_request_is_refused(program: httpx.AsyncClient) -> None:
+    bad = [
+        (b"scope=admin:everything", 400, "invalid_scope"),
+        (b"client_id=", 422, "invalid_request"),
+        (b"client_id=%1b[2J", 422, "invalid_request"),
+        (b"\xff\xfe", 422, "invalid_request"),
+        (b"scope=" + b"x" * 9000, 413, "request_too_large"),
+    ]
+    for body, status, code in bad:
+        answer = await program.post("/v1/auth/device", content=body, headers=FORM)
+        assert (answer.status_code, answer.json()["code"]) == (status, code), body[:20]
+
+
+async def test_a_device_may_speak_json(program: httpx.AsyncClient) -> None:
+    answer = await program.post("/v1/auth/device", json={"client_id": "agent", "new": 1})
+    assert answer.status_code == 200
+    wrong = await program.post("/v1/auth/device/token", json={"device_code": 5})
+    assert (wrong.status_code, wrong.json()["error"]) == (422, "invalid_request")
+    other = {"device_code": "x", "grant_type": "password"}
+    wrong = await program.post("/v1/auth/device/token", json=other)
+    assert wrong.json()["errors"][0]["field"] == "grant_type"
