@@ -218,7 +218,9 @@ class PostgresRepeats:
                 cursor = await connection.execute(sql, values)
                 return await cursor.fetchall() if cursor.description else []
         except (OperationalError, PoolTimeout) as error:
-            raise Failed(f"what was done under this key cannot be read: {error}") from error
+            log.warning("what was done under a key cannot be read: %s", error)
+            what = "what was done under this key cannot be read for a moment; ask again"
+            raise Failed(what) from error
 
 
 def _past(at: datetime) -> datetime:
