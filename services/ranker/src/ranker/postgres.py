@@ -187,16 +187,13 @@ class ReadModels:
         """Choose the entries again that may be others; the leaderboards that are, to be fetched."""
         found: list[Cursor] = []
         if rows.banned:
-            values: dict[str, object] = {"accounts": list(rows.banned)}
+            values = {"accounts": list(rows.banned)}
             sql = self.sql["boards_of_accounts"].encode()
             found.append(await self.connection.execute(sql, values))
         if rows.touched:
             values = {"touched": list(rows.touched)}
-            await self.connection.execute(self.sql["unpool"].encode(), values)
-            pooling = await self.connection.execute(self.sql["pool"].encode(), values)
-            moved = await pooling.fetchall()
-            for place, name in enumerate(("problems", "gpus", "numbers", "accounts")):
-                values[name] = [row[place] for row in moved]
+            for name in ("unpool", "pool"):
+                await self.connection.execute(self.sql[name].encode(), values)
             sql = self.sql["choose_entries"].encode()
             found.append(await self.connection.execute(sql, values))
         return found

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 PROJECTION = "ranker"
 BATCH_MAX = 4000
+# While a batch is written, the next is decoded in such slices; between them Postgres is answered.
+SLICE = 1000
 BATCH_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -108,8 +110,11 @@ class Projection:
         writing = asyncio.create_task(self._write(batch.told))
         try:
             self.ahead.poison = batch.poison
+            # The batch goes out before the next one is begun.
+            await asyncio.sleep(0)
             while self.feed.behind and not (writing.done() or self.ahead.is_full):
-                await self._take(self.feed)
+                await self._take(self.feed, SLICE)
+                await asyncio.sleep(0)
             change = await writing
         finally:
             writing.cancel()
@@ -126,8 +131,8 @@ class Projection:
             if feed.behind:
                 await self._take(feed)
 
-    async def _take(self, feed: Feed) -> None:
-        came = await feed.take(BATCH_MAX - len(self.ahead.told))
+    async def _take(self, feed: Feed, most: int = BATCH_MAX) -> None:
+        came = await feed.take(min(most, BATCH_MAX - len(self.ahead.told)))
         if self.until is not None:
             came = [event for event in came if event.seq <= self.until]
         self.ahead.add(came)

@@ -130,7 +130,8 @@ where submission = any(%(touched)s::text[]) and pooled_us is not null
 
 -- name: pool
 -- The processes of the runs of a source, in the order of their ends, make one score; past 300 none
--- is added, and a single run keeps its own. It returns who beside the touched may have other entries.
+-- is added, and a single run keeps its own. Who beside the touched may have other entries, it leaves
+-- to the next statement of the transaction.
 with source as (
     select distinct problem, gpu, problem_number, source
     from result
@@ -228,9 +229,12 @@ with source as (
     returning result.submission, result.problem, result.gpu, result.problem_number,
               result.account
 )
-select distinct problem, gpu, problem_number, account
-from moved
-where submission <> all(%(touched)s::text[]);
+select set_config('ranker.moved', coalesce(json_agg(beside), '[]')::text, true)
+from (
+    select distinct problem, gpu, problem_number, account
+    from moved
+    where submission <> all(%(touched)s::text[])
+) as beside;
 
 -- name: choose_entries
 -- Whoever was touched has a new best, or none: the fastest of their sources, of equals the first.
@@ -241,8 +245,8 @@ with place as (
     where submission = any(%(touched)s::text[])
     union
     select problem, gpu, problem_number, account
-    from unnest(%(problems)s::text[], %(gpus)s::text[], %(numbers)s::int[], %(accounts)s::text[])
-         as moved(problem, gpu, problem_number, account)
+    from json_to_recordset(current_setting('ranker.moved')::json)
+         as moved(problem text, gpu text, problem_number int, account text)
 ), best as (
     select place.problem, place.gpu, place.problem_number, place.account, one.submission,
            one.number, one.source, one.pooled_runs, one.pooled_us, one.pooled_error,
