@@ -125,10 +125,17 @@ class Asking:
         answer = await self._held(f"/v1/queue/{quote(gpu, safe='')}", {}, Reader())
         return None if answer is None else _read(answer, dict[str, Any])
 
-    async def leaderboard(self, slug: str, gpu: str, reader: Reader) -> list[Entry]:
-        """A leaderboard, best first. Errors: Failed."""
+    async def leaderboard(
+        self, slug: str, gpu: str, reader: Reader, most: int | None = None
+    ) -> list[Entry]:
+        """A leaderboard, best first; no more pages are read than so many need. Errors: Failed."""
         path = f"/v1/leaderboards/{quote(slug, safe='')}/{quote(gpu, safe='')}"
-        return [one async for one in self._pages(path, {}, reader, Entry)]
+        found: list[Entry] = []
+        async for one in self._pages(path, {}, reader, Entry):
+            found.append(one)
+            if len(found) == most:
+                break
+        return found
 
     async def _pages(
         self, path: str, query: dict[str, object], reader: Reader, kind: type[_Kind]

@@ -127,7 +127,8 @@ def _rankings(router: APIRouter, parts: Parts) -> None:
         """The best of a leaderboard, best first."""
         limit = bounded(request, "limit", RANKING_MAX, (1, RANKING_MAX))
         offset = bounded(request, "offset", 0, (0, None))
-        where, entries = await _entries(parts, request, (leaderboard, gpu))
+        most = offset + limit
+        where, entries = await _entries(parts, request, (leaderboard, gpu), most)
         return [_row(one, where) for one in entries[offset : offset + limit]]
 
     @router.get("/submission_count/{leaderboard}/{gpu}")
@@ -140,16 +141,17 @@ def _rankings(router: APIRouter, parts: Parts) -> None:
 
 
 async def _entries(
-    parts: Parts, request: Request, asked: tuple[str, str]
+    parts: Parts, request: Request, asked: tuple[str, str], most: int | None = None
 ) -> tuple[tuple[str, str], list[Entry]]:
-    """The leaderboard and GPU type that somebody means, and all of its rows."""
+    """The leaderboard and GPU type that somebody means, and its rows, or so many of them."""
     caller = await parts.gate.caller(request)
     found = await board(parts, caller, asked[0])
     gpu = next((one for one in found.gpus if one.lower() == asked[1].lower()), None)
     if gpu is None:
         what = f"GPU type {asked[1]!r} is not on this leaderboard: {', '.join(found.gpus)}"
         raise Refused("unknown_gpu", what, "gpu")
-    return (found.slug, gpu), await parts.asking.leaderboard(found.slug, gpu, caller.reader)
+    rows = await parts.asking.leaderboard(found.slug, gpu, caller.reader, most)
+    return (found.slug, gpu), rows
 
 
 def _row(entry: Entry, where: tuple[str, str]) -> dict[str, Any]:
