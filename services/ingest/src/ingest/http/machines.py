@@ -22,10 +22,6 @@ TREATMENTS: Mapping[str, Callable[[str], agents.AgentCommand]] = {
     "release": agents.Release,
     "revoke": agents.Revoke,
 }
-SWITCHES: Mapping[str, Callable[[str], pools.PoolCommand]] = {
-    "pause": pools.Pause,
-    "resume": pools.Resume,
-}
 
 
 class Enrollment(Body):
@@ -77,15 +73,20 @@ def _agents(router: APIRouter, commands: Machines, gate: Gate) -> None:
 def _pools(router: APIRouter, commands: Machines, gate: Gate) -> None:
     operator = gate.operator("admin:operate")
 
-    @router.post("/pools/{gpu}/{act}")
-    async def switch(
-        gpu: IdInPath,
-        act: Literal["pause", "resume"],
-        body: Why,
-        actor: Annotated[str, Depends(operator)],
+    # Not by `{act}`: that would be a way to POST a canary, too.
+    @router.post("/pools/{gpu}/pause")
+    async def pause(
+        gpu: IdInPath, body: Why, actor: Annotated[str, Depends(operator)]
     ) -> dict[str, Any]:
-        """Give out no job of a GPU type, or give them out again."""
-        return shown(await commands.pool(gpu, SWITCHES[act](body.reason), actor))
+        """Give out no job of a GPU type."""
+        return shown(await commands.pool(gpu, pools.Pause(body.reason), actor))
+
+    @router.post("/pools/{gpu}/resume")
+    async def resume(
+        gpu: IdInPath, body: Why, actor: Annotated[str, Depends(operator)]
+    ) -> dict[str, Any]:
+        """Give out the jobs of a GPU type again."""
+        return shown(await commands.pool(gpu, pools.Resume(body.reason), actor))
 
     @router.put("/pools/{gpu}/canary")
     async def choose(
