@@ -16,7 +16,7 @@ READS = table("Reads")
 NAMES = {"owner": "ada", "operator's token": "operator"}
 # In no answer to anybody but that of the seals, whose key is public. And who sees ada's sources.
 SECRETS = re.compile(rb'"(key|seed|secret_seed|secret|token_hash|subject)":|Traceback')
-STAFF = ("owner", "elsewhere", "moderator", "admin", "operator's token")
+STAFF = ("owner", "moderator", "admin", "operator's token")
 # These say what is not there in words of their own: the number or name that was asked for.
 NUMBER = re.compile(r"\d+|[0-9a-f]{8}-[0-9a-f-]{27}")
 

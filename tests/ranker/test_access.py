@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from shared import events, subjects
 from shared.clock import now
+from shared.reader import HEADER, Reader, encode
 from shared.testing import eventually
 from tests.ranker.lives import Life, say
 from tests.ranker.reading import Reads, as_, reading
@@ -113,6 +114,36 @@ async def test_of_others_nothing_but_what_is_ranked_exists(reads: Reads) -> None
     assert await items(reads, "submissions", as_("grace")) == []
     assert await status(reads, path, as_("ada")) == 200
     assert len(await items(reads, "submissions", as_("ada"))) == 1
+
+
+async def test_ones_own_is_as_others_to_a_token_for_other_problems(reads: Reads) -> None:
+    ranked, test = await reads.ended(Life("s1"), Life("s2", mode="test"))
+    limited = {HEADER: encode(Reader(account="ada", problems=["another"]))}
+    mine = {HEADER: encode(Reader(account="ada", problems=["another", "identity"]))}
+    path = f"submissions/{ranked['number']}"
+    for who in (mine, as_("ada")):
+        assert len(await items(reads, "me/submissions", who)) == 2
+        assert await status(reads, f"{path}/cases", who) == 200
+        assert await status(reads, f"submissions/{test['number']}", who) == 200
+    assert await items(reads, "me/submissions", limited) == []
+    assert [one["number"] for one in await items(reads, "submissions", limited)] == [
+        ranked["number"]
+    ]
+    assert await status(reads, f"submissions/{test['number']}", limited) == 404
+    assert await status(reads, f"submissions/{test['number']}/events", limited) == 404
+    for rest in ("/cases", "/files/log.txt", "?source=true"):
+        assert await status(reads, path + rest, limited) == 403
+    pages = (path, "submissions", "leaderboards/identity/CPU/history?participant=Ada")
+    for page in (*pages, "leaderboards/identity/CPU"):
+        told = (await reads.http.get(f"/v1/{page}", headers=limited)).text
+        others = (await reads.http.get(f"/v1/{page}", headers=as_("grace"))).text
+        assert [word in told for word in SECRETS] == [word in others for word in SECRETS]
+        assert '"source_visible":true' not in told
+    held = events.SubmissionHeld(rule="r", reason="look")
+    await say(reads.log, subjects.moderation("s1"), held)
+    await settled(reads)
+    found = [len(await items(reads, "moderation", who)) for who in (mine, limited)]
+    assert found == [1, 0]
 
 
 async def test_a_source_is_everybodys_after_the_deadline_and_never_before(reads: Reads) -> None:

@@ -97,7 +97,12 @@ class Caller:
         """Who reads, as ranker is told; without the scope for one's own one reads as anybody."""
         boards = self.boards & self.problems if self.problems else self.boards
         account = self.account if self.may("read:own") else None
-        return Reader(account=account, is_staff=self.is_staff, boards=sorted(boards))
+        return Reader(
+            account=account,
+            is_staff=self.is_staff,
+            boards=sorted(boards),
+            problems=sorted(self.problems),
+        )
 
     def may(self, scope: str) -> bool:
         """Whether they may do what needs this scope."""

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from ingest.domain.callers import Caller
+from ingest.domain.callers import Caller, check_problem
 from ingest.popcorn.seen import Entry, Listed, Problem, Shown
 from ingest.service.ports import Answer, Reads
 from shared.errors import Failed, Refused
@@ -48,16 +48,21 @@ class Asking:
         return None if answer is None else _read(answer, Shown)
 
     async def owned(self, number: int, caller: Caller) -> Shown:
-        """Their own submission. Errors: Refused, 403 for another's, 404 if there is none."""
+        """Their own submission. Errors: Refused, 403 for another's, 404 if there is none.
+
+        Who may not read their own, and yet delete it, is told here whose it is.
+        """
         seen = await self.submission(number, caller.reader)
-        if seen is not None and seen.account == caller.account:
-            if seen.is_withdrawn:
+        if seen is None:
+            seen = await self.submission(number, STAFF)
+            if seen is None or await self._is_closed(seen.problem, caller):
                 raise unknown_submission(number)
-            return seen
-        other = seen or await self.submission(number, STAFF)
-        if other is None or other.is_withdrawn or await self._is_closed(other.problem, caller):
+        if seen.is_withdrawn:
             raise unknown_submission(number)
-        raise Refused("not_yours", f"submission {number} is another participant's", "id")
+        if seen.account != caller.account:
+            raise Refused("not_yours", f"submission {number} is another participant's", "id")
+        check_problem(caller, seen.problem)
+        return seen
 
     async def arrived(self, number: int) -> None:
         """Wait a moment until the read side knows a submission."""

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
-from ingest.domain.callers import SCOPE_OF_MODE, Caller
+from ingest.domain.callers import SCOPE_OF_MODE, Caller, check_problem
 from ingest.http.reads import Streams
 from ingest.http.repeats import idempotency_key
 from ingest.http.who import whence
@@ -143,7 +143,8 @@ async def check_where(parts: Parts, caller: Caller, wish: Wish) -> None:
     if wish.mode.lower() not in MODES:
         known = ", ".join(MODES)
         raise Refused("unknown_mode", f"mode {wish.mode!r} is none of {known}", "mode")
-    await board(parts, caller, wish.leaderboard)
+    found = await board(parts, caller, wish.leaderboard)
+    check_problem(caller, found.slug)
 
 
 async def accepted(parts: Parts, taken: Taken) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Who may read what: the one place where reads are filtered.
 
 A closed leaderboard, and all that is of it, exists for its members and for staff alone. Of others'
-submissions a ranked one shows a summary, and what is not ranked does not exist. A source is its
+submissions a ranked one shows a summary, and what is not ranked does not exist; one's own are as
+others' to a token that is limited to other problems. A source is its
 owner's, and once the leaderboard's deadline is over everybody's, if it was not withdrawn. Hidden
 cases say their verdict and no more, and the key of a run's seeds is shown to nobody at all.
 """
@@ -61,6 +62,7 @@ class Seen:
             "reader": self.who.account,
             "is_staff": self.who.is_staff,
             "members_of": self.who.boards,
+            "limited_to": self.who.problems,
         }
         return await self.reads.rows(statement, **asking, **values)
 
@@ -70,7 +72,9 @@ class Seen:
 
     def owns(self, row: Mapping[str, Any]) -> bool:
         """Whether they see all of a submission."""
-        return self.who.is_staff or row["account"] == self.who.account
+        limits = self.who.problems
+        is_theirs = row["account"] == self.who.account
+        return self.who.is_staff or (is_theirs and (not limits or row["problem"] in limits))
 
     def sees(self, row: Mapping[str, Any]) -> bool:
         """Whether a submission exists for them."""

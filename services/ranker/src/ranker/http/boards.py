@@ -188,7 +188,7 @@ async def personal(seen: Seen, name: str, board: Board) -> tuple[str, list[Row]]
         raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
     account = known[0]["account"]
     rows = await seen.rows("personal", account=account, **board._asdict())
-    items = [seen.line(row | {"account": account}) for row in rows]
+    items = [seen.line(row | {"account": account, "problem": board.problem}) for row in rows]
     return known[0]["name"], [row | {"score": seconds(row["score_us"])} for row in items]
 
 
@@ -231,5 +231,5 @@ def _shown(seen: Seen, row: Row, problem: Row) -> Row:
         "score": seconds(row["score_us"]),
         "ci95": [seconds(row["low_us"]), seconds(row["high_us"])] if is_bounded else None,
         "submitted_at": row["received_at"],
-        "source_visible": seen.owns(row) or problem["is_over"],
+        "source_visible": seen.owns(row | {"problem": problem["slug"]}) or problem["is_over"],
     }

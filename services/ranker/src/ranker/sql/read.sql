@@ -2,6 +2,10 @@
 -- How far the projection has read.
 select seq from checkpoint where name = 'ranker' limit 1;
 
+-- name: snapshot
+-- Which transactions are seen: where that did not change, nothing that is read did.
+select pg_current_snapshot()::text as snapshot;
+
 -- name: problems
 -- The newest version of each problem, or one of them at a version, that exists for who asks.
 select distinct on (problem.slug) problem.slug, problem.number, problem.digest, problem.title,
@@ -188,7 +192,10 @@ where (%(problem)s::text is null or submission.problem = %(problem)s)
   and (%(participant)s::text is null or submission.account = (
       select account from accounts.participant where name = %(participant)s limit 1
   ))
-  and (%(account)s::text is null or submission.account = %(account)s)
+  and (%(account)s::text is null or (
+      submission.account = %(account)s
+      and (%(limited_to)s::text[] = '{}' or submission.problem = any(%(limited_to)s::text[]))
+  ))
   and (%(mode)s::text is null or submission.mode = %(mode)s)
   and (%(tag)s::text is null or submission_note.tag = %(tag)s)
   and (%(state)s::text is null or submission.state = %(state)s
@@ -197,7 +204,10 @@ where (%(problem)s::text is null or submission.problem = %(problem)s)
   and (%(before)s::bigint is null or submission.number < %(before)s)
   and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
        or submission.problem = any(%(members_of)s::text[]))
-  and (%(is_staff)s or submission.mode = 'ranked' or submission.account = %(reader)s)
+  and (%(is_staff)s or submission.mode = 'ranked' or (
+      submission.account = %(reader)s
+      and (%(limited_to)s::text[] = '{}' or submission.problem = any(%(limited_to)s::text[]))
+  ))
 order by submission.number desc
 limit %(limit)s;
 
@@ -329,7 +339,10 @@ from (
 join submission on submission.id = listed.id
 left join moderation on moderation.submission = listed.id
 left join accounts.participant on participant.account = submission.account
-where %(is_staff)s or submission.account = %(reader)s
+where %(is_staff)s or (
+    submission.account = %(reader)s
+    and (%(limited_to)s::text[] = '{}' or submission.problem = any(%(limited_to)s::text[]))
+)
 order by submission.number desc
 limit %(limit)s;
 
@@ -395,7 +408,8 @@ limit 1000;
 -- name: numbers
 -- By which number people know some submissions, and whose they are; at most 300 wait in each
 -- forecast.
-select id, number, account from submission where id = any(%(submissions)s::text[]) limit 100000;
+select id, number, account, problem
+from submission where id = any(%(submissions)s::text[]) limit 100000;
 
 -- name: pools
 -- The GPU types whose jobs are not given out, and why.
