@@ -10,6 +10,7 @@ from ranker.http.cases import cases
 from ranker.http.comparing import comparing
 from ranker.http.events import Histories
 from ranker.http.files import files
+from ranker.http.moments import Moments
 from ranker.http.people import internal, people, rejudges
 from ranker.http.problems import problems
 from ranker.http.stats import stats
@@ -49,7 +50,7 @@ def application(
     install(app)
     app.state.histories = Histories(reader, news, live, last)
     app.get("/v1/submissions/{number}/events")(app.state.histories.events)
-    Submissions(reader, news, live, last, blobs).install(app)
+    Submissions(reader, Moments(reader), news, live, last, blobs).install(app)
     cases(app, reader, blobs)
     files(app, reader, blobs)
     comparing(app, reader, blobs)

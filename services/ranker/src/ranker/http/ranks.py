@@ -1,11 +1,13 @@
 """Where a submission stands, or why it is not ranked."""
 
-from datetime import datetime
+from bisect import bisect_left
+from collections import Counter
 from typing import Any
 
 from ranker.domain.score import interval_us
 from ranker.domain.ties import Place, places
-from ranker.service import Board, Reads
+from ranker.http.moments import Moment
+from ranker.service import Board
 from ranker.service.top import RANKED_MAX, read_ladder, standings
 
 RANKED = "ranked"
@@ -14,7 +16,17 @@ US = 1e-6
 Row = dict[str, Any]
 
 
-async def ranking(reads: Reads, row: Row, decided: Row, at: datetime) -> Row | None:
+class Ladder:
+    """A leaderboard's entries with what is asked of them for each submission."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.by_account = {row["account"]: row for row in rows}
+        self.scores_us = [row["score_us"] for row in rows]
+        self.places = {place.number: place for place in places(standings(rows))}
+        self.shared = Counter(place.rank for place in self.places.values())
+
+
+async def ranking(moment: Moment, row: Row, decided: Row) -> Row | None:
     """Where a submission stands, or why not; None while nothing is to be ranked."""
     if row["state"] != "finished":
         return _pending(row) if row["mode"] == RANKED else None
@@ -25,7 +37,7 @@ async def ranking(reads: Reads, row: Row, decided: Row, at: datetime) -> Row | N
     if not row["is_eligible"]:
         return said
     board = Board(row["problem"], row["gpu"], row["problem_number"])
-    ladder = await read_ladder(reads, board, RANKED_MAX, at)
+    ladder = await moment.once(board, lambda: _ladder(moment, board))
     return said | {"status": "ranked"} | _standing(row, ladder)
 
 
@@ -112,35 +124,38 @@ def _against(decided: Row) -> Row | None:
     return None
 
 
-def _standing(row: Row, ladder: list[Row]) -> Row:
+async def _ladder(moment: Moment, board: Board) -> Ladder:
+    return Ladder(await read_ladder(moment.reads, board, RANKED_MAX, moment.at))
+
+
+def _standing(row: Row, ladder: Ladder) -> Row:
     """Its own place, that of its source, or the better one of its participant's."""
-    entry = next((one for one in ladder if one["account"] == row["account"]), None)
+    entry = ladder.by_account.get(row["account"])
     if entry is None:  # It lies behind all that are read.
         return {}
     said: Row = {"best_number": entry["number"], **_behind(row["score_us"], ladder, None)}
     if entry["source"] != row["source_digest"]:
         return said | {"code": "superseded", "reason": "an own entry that is better stands"}
-    found = places(standings(ladder))
-    at = next(index for index, one in enumerate(found) if one.number == entry["number"])
     if entry["submission"] != row["id"]:
         said["code"] = "pooled"
-    return said | _behind(entry["score_us"], ladder, entry) | _placed(found, at) | _pooled(entry)
+    place = ladder.places[entry["number"]]
+    placed = _placed(place, ladder)
+    return said | _behind(entry["score_us"], ladder, entry) | placed | _pooled(entry)
 
 
-def _placed(found: list[Place], at: int) -> Row:
-    place = found[at]
-    shared = sum(one.rank == place.rank for one in found) - 1
+def _placed(place: Place, ladder: Ladder) -> Row:
+    shared = ladder.shared[place.rank] - 1
     return {"rank": place.rank, "is_tied": place.is_tied, "tied_with": shared}
 
 
-def _behind(score_us: float, ladder: list[Row], entry: Row | None) -> Row:
+def _behind(score_us: float, ladder: Ladder, entry: Row | None) -> Row:
     """How far a score is behind the first, and an entry behind the one before it; in seconds."""
-    best_us = ladder[0]["score_us"]
-    ahead = [one["score_us"] for one in ladder if one["score_us"] < score_us]
+    best_us = ladder.scores_us[0]
+    ahead = bisect_left(ladder.scores_us, score_us)
     is_first = entry is None or not ahead
     return {
         "delta_to_best": max(0.0, score_us - best_us) * US,
-        "delta_to_next": None if is_first else (score_us - max(ahead)) * US,
+        "delta_to_next": None if is_first else (score_us - ladder.scores_us[ahead - 1]) * US,
     }
 
 

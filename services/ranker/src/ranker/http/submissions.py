@@ -24,6 +24,7 @@ from ranker.http.answers import (
     version_known,
 )
 from ranker.http.boards import standing
+from ranker.http.moments import Moment, Moments
 from ranker.http.ranks import ranking, seconds
 from ranker.http.sources import source_text
 from ranker.http.waiting import expected
@@ -92,6 +93,7 @@ class Submissions:
     """The reads of submissions; `last` is the sequence of the log's newest event."""
 
     reader: Reads
+    moments: Moments
     news: News
     live: Alive
     last: Callable[[], Awaitable[int]]
@@ -153,7 +155,8 @@ class Submissions:
         if query.source:
             if not seen.sees_source(found, now()):
                 raise Refused("no_access", "its source is not yours to see", "source")
-            found["source"] = await source_text(self.blobs, found["source_digest"])
+            text = await source_text(self.blobs, found["source_digest"])
+            found = found | {"source": text}
         return answered(request, seen.page(found), found["version"])
 
     async def _listed(self, seen: Seen, **wanted: object) -> list[Row]:
@@ -192,32 +195,43 @@ class Submissions:
                     await moved.wait()
 
     async def _submission(self, seen: Seen, number: int) -> Row | None:
-        at = now()
-        rows = await seen.rows("submission", number=number, at=at)
-        if not rows or not seen.sees(rows[0]):
+        """A submission, if it exists for who asks; what is read of it is everybody's."""
+        moment = await self.moments.now()
+        found = await moment.once(number, lambda: _whole(moment, number))
+        if found is None or not seen.sees(found):
             return None
-        row = rows[0]
-        decided = row.pop("decided")
-        timeline = [_line(line) for line in row.pop("timeline")]
-        is_over = row["state"] == "finished"
-        row["cases"] = [safe_case(case) for case in row["cases"]]
-        ranked = await ranking(self.reader, row, decided, at)
-        shown = {
-            "version": timeline[-1]["seq"] if timeline else number,
-            "is_over": is_over,
-            "problem_version": row["problem_number"],
-            "created_at": row["received_at"],
-            "score": seconds(row["score_us"]),
-            "source": None,
-            "timeline": timeline,
-            "progress": None if is_over else self.live.progress.get(row["id"]),
-            "queue": await expected(self.reader, self.live, row),
-            "moderation": _moderation(decided),
-            "ranking": ranked,
-            "results": await self.reader.rows("results", id=row["id"]) if is_over else [],
-            "blobs": [_blob(number, file) for file in row["files"]],
-        }
-        return row | _state(row) | shown
+        if found["is_over"]:
+            return found
+        said = {"progress": self.live.progress.get(found["id"])}
+        return found | said | {"queue": await expected(moment, self.live, found)}
+
+
+async def _whole(moment: Moment, number: int) -> Row | None:
+    """All that is kept of a submission, whoever may see it."""
+    rows = await moment.reads.rows("submission", number=number, at=moment.at)
+    if not rows:
+        return None
+    row = rows[0]
+    decided = row.pop("decided")
+    timeline = [_line(line) for line in row.pop("timeline")]
+    is_over = row["state"] == "finished"
+    row["cases"] = [safe_case(case) for case in row["cases"]]
+    shown = {
+        "version": timeline[-1]["seq"] if timeline else number,
+        "is_over": is_over,
+        "problem_version": row["problem_number"],
+        "created_at": row["received_at"],
+        "score": seconds(row["score_us"]),
+        "source": None,
+        "timeline": timeline,
+        "progress": None,
+        "queue": None,
+        "moderation": _moderation(decided),
+        "ranking": await ranking(moment, row, decided),
+        "results": await moment.reads.rows("results", id=row["id"]) if is_over else [],
+        "blobs": [_blob(number, file) for file in row["files"]],
+    }
+    return row | _state(row) | shown
 
 
 def _line(line: list[Any]) -> Row:
