@@ -1,8 +1,9 @@
 """Reads, passed on to ranker, which owns the read models; and what ingest itself asks there."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import httpx
@@ -15,6 +16,9 @@ from shared.reader import HEADER, Reader, encode
 
 # Live streams hold a connection each; what is left over is for reads.
 READERS_MAX = 2000
+# For each request a pool looks through all that it holds: with 50 open in one, a request took 4 ms
+# of a processor, spread over many 1.7 ms (two cores of an AMD EPYC, Python 3.11, 2026-11).
+POOLS = 64
 PASSED = ("accept", "if-none-match", "last-event-id")
 RETURNED = (
     *("content-type", "etag", "cache-control", "retry-after", "x-accel-buffering", "x-request-id"),
@@ -116,7 +120,56 @@ def _returned(answer: httpx.Response, names: Sequence[str]) -> dict[str, str]:
     return {name: answer.headers[name] for name in names if name in answer.headers}
 
 
+class Pools(httpx.AsyncBaseTransport):
+    """Connections in many small pools, of which each request takes the first with fewest open."""
+
+    def __init__(self) -> None:
+        limits = httpx.Limits(max_connections=READERS_MAX // POOLS)
+        context = httpx.create_ssl_context()
+        self.pools = [httpx.AsyncHTTPTransport(context, limits=limits) for _ in range(POOLS)]
+        self.open = [0] * POOLS
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Ask; it is open until its answer is closed. Errors: those of httpx."""
+        place = self.open.index(min(self.open))
+        self.open[place] += 1
+        try:
+            answer = await self.pools[place].handle_async_request(request)
+        except BaseException:
+            self.open[place] -= 1
+            raise
+        assert isinstance(answer.stream, httpx.AsyncByteStream)
+        answer.stream = _Counted(answer.stream, partial(self._closed, place))
+        return answer
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for one in self.pools:
+            await one.aclose()
+
+    def _closed(self, place: int) -> None:
+        self.open[place] -= 1
+
+
+class _Counted(httpx.AsyncByteStream):
+    """The body of an answer, which tells once that it was closed."""
+
+    def __init__(self, body: httpx.AsyncByteStream, closed: Callable[[], None]) -> None:
+        self.body = body
+        self.closed: Callable[[], None] | None = closed
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self.body:
+            yield piece
+
+    async def aclose(self) -> None:
+        closed, self.closed = self.closed, None
+        if closed is not None:
+            closed()
+        await self.body.aclose()
+
+
 def client(url: str) -> httpx.AsyncClient:
     """A client with limits: connect in 2 s, answer in 30 s (a read may wait 25 s for news)."""
-    limits = httpx.Limits(max_connections=READERS_MAX)
-    return httpx.AsyncClient(base_url=url, timeout=httpx.Timeout(30, connect=2), limits=limits)
+    timeout = httpx.Timeout(30, connect=2)
+    return httpx.AsyncClient(base_url=url, timeout=timeout, transport=Pools())
