@@ -127,3 +127,10 @@ def check_problem(caller: Caller, slug: str) -> None:
     if caller.problems and slug not in caller.problems:
         what = f"this token is for {', '.join(sorted(caller.problems))} alone"
         raise Refused("scope_missing", what, "problem")
+
+
+def check_unlimited(caller: Caller) -> None:
+    """Refuse who has a token for some problems alone what is about all of an account."""
+    if caller.problems:
+        what = "your token is limited to some problems: log in on the web page to do this"
+        raise Refused("scope_missing", what)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
-from ingest.domain.callers import Caller
+from ingest.domain.callers import Caller, check_unlimited
 from ingest.http.bodies import Body, IdInPath, NumberInPath, Slug, Text, shown
 from ingest.http.who import Gate
 from ingest.service import Ingest
@@ -83,6 +83,7 @@ def _identities(router: APIRouter, people: People, gate: Gate) -> None:
         identity: IdInPath, caller: Annotated[Caller, Depends(holder)]
     ) -> dict[str, Any]:
         """Be known there no longer; one is linked by logging in there."""
+        check_unlimited(caller)
         return shown(await people.unlink(caller.id, identity, "unlinked", caller.actor))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ingest.domain.callers import PARTICIPANT_SCOPES, Caller
+from ingest.domain.callers import PARTICIPANT_SCOPES, Caller, check_unlimited
 from shared.errors import Refused
 from shared.events.access import SCOPES
 
@@ -103,13 +103,6 @@ def check_granted(login: DeviceLogin, caller: Caller) -> None:
     if missing:
         what = f"the device asks for what you may not do yourself: {', '.join(missing)}"
         raise Refused("scope_missing", what, "user_code")
-
-
-def check_unlimited(caller: Caller) -> None:
-    """A token that is limited to problems cannot make one that is not. Errors: Refused."""
-    if caller.problems:
-        what = "your token is limited to some problems: log in on the web page to do this"
-        raise Refused("scope_missing", what)
 
 
 def check_answered(found: DeviceLogin | None, at: datetime) -> tuple[DeviceLogin, str]:

@@ -5,13 +5,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 
-from ingest.domain.callers import Caller
+from ingest.domain.callers import Caller, check_unlimited
 from ingest.http.who import Gate, whence
 from ingest.login.domain import (
     PENDING_S,
     POLL_EVERY_S,
     PROVIDERS,
-    check_unlimited,
     shown_code,
 )
 from ingest.login.http import bodies
@@ -168,9 +167,12 @@ def _claims(router: APIRouter, logins: Logins, gate: Gate) -> None:
 
 
 def _identities(router: APIRouter, logins: Logins, gate: Gate) -> None:
-    @router.post("/v1/me/identities", dependencies=[Depends(gate.participant("account"))])
-    async def link(body: bodies.IdentityAsk) -> bodies.IdentityAsked:
+    @router.post("/v1/me/identities")
+    async def link(
+        body: bodies.IdentityAsk, caller: Annotated[Caller, Depends(gate.participant("account"))]
+    ) -> bodies.IdentityAsked:
         """Where to go to be known at a provider too; nobody is believed without being asked."""
+        check_unlimited(caller)
         logins.journeys.provider(body.provider)
         url = f"{logins.public_url}/account/link/{body.provider}"
         return bodies.IdentityAsked(provider=body.provider, url=url)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from ingest.domain.callers import check_scope
 from ingest.http.who import COOKIE, whence
 from ingest.login.domain import PASSWORD_LENGTH_MIN, local_path
 from ingest.login.http.web import STATE_COOKIE, Web, leave
@@ -83,6 +84,8 @@ def _by_provider(router: APIRouter, web: Web) -> None:
     async def go(request: Request, provider: str, onward: Onward = HOME) -> Response:
         """Go to another provider; who is logged in comes back with one more identity."""
         session = await web.session(request)
+        if session is not None:
+            check_scope(session.caller, "account")
         return await leave(request, web, provider, local_path(onward), session)
 
     @router.get("/login/{provider}/callback")

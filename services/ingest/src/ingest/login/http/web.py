@@ -14,9 +14,9 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ingest.domain.callers import check_scope
+from ingest.domain.callers import check_scope, check_unlimited
 from ingest.http.who import COOKIE, whence
-from ingest.login.domain import SESSION_S, check_unlimited
+from ingest.login.domain import SESSION_S
 from ingest.login.http import words
 from ingest.login.service import Logins
 from ingest.login.service.secret import drawn
