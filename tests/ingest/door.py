@@ -178,6 +178,7 @@ async def opened(
     *,
     are_names_believed: bool = True,
     autolink: str = "",
+    blobs: MemoryBlobs | None = None,
 ) -> AsyncIterator[Door]:
     """A door, the first one with the problem copy; the log behind may be a real one."""
     migrate(dsn, "shared", "accounts")
@@ -190,7 +191,7 @@ async def opened(
     ):
         letters = MemoryDeadLetters(memory, bus)
         ranker = Ranker(behind)
-        ports = Ports(log, MemoryBlobs(), PostgresPeople(people), ranker, letters)
+        ports = Ports(log, blobs or MemoryBlobs(), PostgresPeople(people), ranker, letters)
 
         assert isinstance(log, Branches)
         feed = AccessFeed(log)

@@ -1,0 +1,153 @@
+"""Every route of the public client and of the ways in by everybody, against docs/access.md."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.access.table import YES, cell, table
+from tests.ingest.door import KERNEL
+from tests.ingest.logins import PASSWORD
+from tests.ingest.ways import CLI_ID, CLOSED, OPEN, Ways, founded
+
+pytestmark = pytest.mark.server
+
+ROWS = table("The public client, and the ways in")
+FILE = {"file": ("kernel.py", KERNEL)}
+# Pages know a browser; everything else, a program by its headers.
+PAGES = ("/login", "/logout", "/register", "/account", "/device", "/link", "/auth/cli")
+LOGIN = "login"
+# What is sent so that who is let in changes nothing, or nothing that is not there again after.
+BODIES: Mapping[str, Mapping[str, Any]] = {
+    "POST /user/join": {"code": "nothing"},
+    "POST /admin/leaderboards": {"directory": "nothing"},
+    "POST /admin/leaderboards/copy/visibility": {"visibility": "public"},
+    "POST /admin/leaderboards/club/visibility": {"visibility": "closed"},
+    "POST /admin/update-problems": {"repository": "nothing"},
+    "POST /admin/ban/target": {"reason": "r"},
+    "PUT /admin/leaderboards/copy/rate-limits": {
+        "mode_category": "test",
+        "max_submissions_per_hour": 1000,
+    },
+    "PUT /admin/leaderboards/club/rate-limits": {
+        "mode_category": "test",
+        "max_submissions_per_hour": 1000,
+    },
+    "POST /v1/auth/device": {"client_id": "c"},
+    "POST /v1/auth/device/token": {"device_code": "nothing"},
+    "POST /v1/me/identities": {"provider": "github"},
+}
+FORMS: Mapping[str, Mapping[str, str]] = {
+    "POST /login": {"name": "walker", "password": PASSWORD},
+    "POST /account/tokens": {"name": "t", "scope": "submit", "days": "7"},
+    "POST /device": {"user_code": "{code}"},
+    "POST /device/answer": {"user_code": "{code}", "answer": "no"},
+    "POST /link": {"cli_id": "{cli_id}"},
+    "POST /link/answer": {"cli_id": "{cli_id}", "answer": "no"},
+}
+
+
+@pytest.fixture
+async def ways(postgres_dsn: str) -> AsyncIterator[Ways]:
+    async with founded(postgres_dsn) as found:
+        yield found
+
+
+async def asked(ways: Ways, name: str, route: str, headers: Mapping[str, str]) -> httpx.Response:
+    """What somebody is answered who shows these headers, or on a page their browser."""
+    method, _, path = route.partition(" ")
+    filled, sent = ways.filled(path), sending(ways, route)
+    if not path.startswith(PAGES):
+        async with ways.browser(name, headers) as http:
+            return await http.request(method, filled, **sent)
+    cookies, token = ways.shown(name)
+    if method == "POST":
+        form = {key: ways.filled(value) for key, value in FORMS.get(route, {}).items()}
+        sent = {"data": {"csrf": token} | form}
+    if route == "POST /register":
+        sent["data"] |= {"name": f"new-{name[:9].strip()}", "password": PASSWORD}
+    async with ways.browser(name, cookies) as http:
+        return await http.request(method, filled, **sent)
+
+
+def sending(ways: Ways, route: str) -> dict[str, Any]:
+    """What a program sends; a name behind a `?` is where it says which leaderboard it means."""
+    method, _, path = route.partition(" ")
+    slug = path.partition("?leaderboard=")[2]
+    if path.endswith(("/test", "/leaderboard")) and method == "POST":
+        return {"files": FILE}
+    if path.startswith("/profile"):
+        return {"files": FILE, "data": {"leaderboard": slug}}
+    if path.startswith("/admin/invites?"):
+        return {"json": {"leaderboard": slug}}
+    if route == "POST /v1/auth/link":
+        return {"json": {"cli_id": ways.names["cli_id"], "confirm": False}}
+    if route == "POST /v1/auth/device/claim":
+        return {"json": {"user_code": ways.names["code"], "confirm": False}}
+    return {"json": BODIES[route]} if route in BODIES else {}
+
+
+def outcome(answer: httpx.Response) -> str:
+    """What the table says of an answer."""
+    if answer.headers.get("location", "").startswith("/login?next="):
+        return LOGIN
+    return cell(answer.status_code)
+
+
+async def restored(ways: Ways, name: str, route: str) -> None:
+    """Put back what is gone once somebody was let in."""
+    if route.startswith("DELETE ") and "{mine}" in route:
+        ways.names["mine"] = await ways.number(OPEN)
+    if route.startswith("DELETE ") and "{closed}" in route:
+        ways.names["closed"] = await ways.number(CLOSED)
+    if route == "POST /account/tokens/{token}/revoke":
+        ways.names["token"] = await ways.token()
+    person = ways.people[name]
+    if route == "POST /logout" and person.account:
+        person.cookie = await ways.logins.sessions.open(person.account)
+
+
+async def test_each_caller_gets_what_the_table_says(ways: Ways) -> None:
+    differing = []
+    for route, expected in ROWS.items():
+        found = {}
+        for name in expected:
+            answer = await asked(ways, name, route, ways.people[name].headers)
+            assert answer.status_code < 500, f"{name}, {route}: {answer.text}"
+            found[name] = outcome(answer)
+            if found[name] == YES:
+                await restored(ways, name, route)
+        if found != expected:
+            differing.append(f"| `{route}` | {' | '.join(found.values())} |")
+    assert not differing, "docs/access.md says otherwise:\n" + "\n".join(differing)
+
+
+async def test_every_route_is_in_the_table(ways: Ways) -> None:
+    there = {f"{method} {one.path}" for one in ways.added for method in one.methods or ()}
+    rows: dict[str, list[str]] = {}
+    for row in ROWS:
+        method, _, path = row.partition(" ")
+        route = ways.route(method, ways.filled(path).partition("?")[0])
+        assert route is not None, f"docs/access.md names {row}, which is not there"
+        rows.setdefault(f"{method} {route.path}", []).append(path)
+    assert sorted(there - set(rows)) == [], "docs/access.md does not name them"
+    for name, paths in rows.items():
+        is_both = all(any(slug in path for path in paths) for slug in (OPEN, CLOSED))
+        assert is_both or "{leaderboard}" not in name, f"{name}: name {OPEN} and {CLOSED}"
+
+
+async def test_the_clients_own_headers_make_an_operator_of_nobody(ways: Ways) -> None:
+    rows = [one for one in ROWS if not one.partition(" ")[2].startswith(PAGES)]
+    for route in rows:
+        method, is_admins = route.partition(" ")[0], "/admin/" in route
+        for header in (CLI_ID, "X-Web-Auth-Id"):
+            for name in ("admin", "operator's token"):
+                secret = ways.people[name].headers["Authorization"].partition(" ")[2]
+                answer = await asked(ways, name, route, {header: secret})
+                assert not is_admins or answer.status_code == 401, f"{route}: {answer.text}"
+        # They read as a participant who is no member, whatever their roles.
+        if method == "GET" and not is_admins:
+            secret = ways.people["admin"].headers["Authorization"].partition(" ")[2]
+            answer = await asked(ways, "admin", route, {CLI_ID: secret})
+            assert outcome(answer) == ROWS[route]["participant"], f"{route}: {answer.text}"
