@@ -8,6 +8,7 @@ import pytest
 
 from tests.access.table import YES, cell, table
 from tests.ingest.door import KERNEL
+from tests.ingest.holders import bearer, made
 from tests.ingest.logins import PASSWORD
 from tests.ingest.ways import CLI_ID, CLOSED, OPEN, Ways, founded
 
@@ -151,3 +152,17 @@ async def test_the_clients_own_headers_make_an_operator_of_nobody(ways: Ways) ->
             secret = ways.people["admin"].headers["Authorization"].partition(" ")[2]
             answer = await asked(ways, "admin", route, {CLI_ID: secret})
             assert outcome(answer) == ROWS[route]["participant"], f"{route}: {answer.text}"
+
+
+async def test_what_is_ones_own_follows_the_token(ways: Ways) -> None:
+    """A limited token has nothing elsewhere; one that may delete alone reads nothing, and may."""
+    listed = {
+        name: (await asked(ways, name, "GET /user/submissions", ways.people[name].headers)).json()
+        for name in ("owner", "elsewhere")
+    }
+    assert [len(listed[name]) for name in ("owner", "elsewhere")] == [2, 0]
+    deleting = bearer((await made(ways.door, "owner", "delete:own"))["token"])
+    answer = await asked(ways, "owner", "GET /user/submissions/{mine}", deleting)
+    assert answer.status_code == 403
+    answer = await asked(ways, "owner", "DELETE /user/submissions/{mine}", deleting)
+    assert answer.status_code == 200, answer.text
