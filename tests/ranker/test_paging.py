@@ -111,14 +111,15 @@ async def test_who_has_these_bytes_is_told_so(reads: Reads) -> None:
         assert (again.status_code, again.content) == (304, b"")
         assert not answer.headers["etag"].startswith("W/")
         assert float(answer.headers["warpboard-projection-lag"]) >= 0
+    path = f"submissions/{found['number']}"
+    before = await reads.http.get(f"/v1/{path}", headers=as_("ada"))
+    tag = {"If-None-Match": before.headers["etag"]}
     await say(reads.log, subjects.moderation("s1"), events.SubmissionHeld(rule="r", reason=""))
 
     async def changed() -> bool:
         page = await reads.http.get(f"/v1/{path}", headers=as_("ada") | tag)
         return page.status_code == 200
 
-    path = f"submissions/{found['number']}"
-    tag = {"If-None-Match": (await reads.http.get(f"/v1/{path}")).headers["etag"]}
     await eventually(changed, within_s=10)
 
 
