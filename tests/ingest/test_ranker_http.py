@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+import uvicorn
+from fastapi import FastAPI
 
-from ingest.ranker_http import POOLS, Pools, Ranker, client
+from ingest.ranker_http import IDLE_S_MAX, POOLS, Pools, Ranker, client
 from shared.errors import Failed
 from shared.reader import ANYBODY
 from shared.testing import eventually
@@ -65,6 +67,10 @@ async def test_who_asks_one_after_the_other_needs_one_connection() -> None:
         for _ in range(5):
             assert (await Ranker(http).read("/v1/queue", "", {}, ANYBODY)).body == b"{}"
         assert (found.connections, sum(opened(http))) == (1, 0)
+
+
+def test_an_idle_connection_is_let_go_long_before_ranker_closes_it() -> None:
+    assert 2 * IDLE_S_MAX < uvicorn.Config(FastAPI()).timeout_keep_alive
 
 
 async def test_many_at_once_are_spread_over_all_pools() -> None:
