@@ -136,3 +136,13 @@ async def test_an_agent_in_quarantine_says_so_to_who_waits(reads: Reads) -> None
         return items and (await reads.get(f"submissions/{items[0]['number']}"))["queue"]["reason"]
 
     assert "agent a1: in quarantine: a process is left" in await eventually(reason, within_s=5)
+
+
+async def test_a_number_that_was_just_told_means_its_submission_at_once(reads: Reads) -> None:
+    for place in range(20):
+        ((agg, fact), *_) = Life(f"s{place}").facts()
+        number = await say(reads.log, agg, fact)
+        answer = await reads.http.get(f"/internal/submissions/{number}")
+        assert (answer.status_code, answer.json().get("id")) == (200, f"s{place}")
+    nobodys = await reads.http.get(f"/internal/submissions/{number + 1}")
+    assert (nobodys.status_code, nobodys.json()["code"]) == (404, "unknown_submission")

@@ -58,7 +58,7 @@ def application(
     Boards(reader, news, app).install()
     people(app, reader, news)
     rejudges(app, reader, blobs, news)
-    internal(app, reader, news)
+    internal(app, reader, news, last)
     waiting(app, reader, news, live)
     stats(app, reader)
     return app
