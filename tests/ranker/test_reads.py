@@ -139,6 +139,7 @@ async def test_an_agent_in_quarantine_says_so_to_who_waits(reads: Reads) -> None
 
 
 async def test_a_number_that_was_just_told_means_its_submission_at_once(reads: Reads) -> None:
+    number = 0
     for place in range(20):
         ((agg, fact), *_) = Life(f"s{place}").facts()
         number = await say(reads.log, agg, fact)
