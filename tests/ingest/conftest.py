@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 
 from shared.memory import MemoryLog
 from tests.ingest.door import Door, opened
 from tests.ingest.holders import role, token
+from tests.ingest.logins import Doorway
+from tests.ingest.logins import opened as ways_in
 
 
 @pytest.fixture
@@ -25,3 +28,17 @@ async def strict(postgres_dsn: str) -> AsyncIterator[Door]:
         answer = await door.publish(headers=ann)
         assert answer.status_code == 201, answer.text
         yield door
+
+
+@pytest.fixture
+async def doorway(postgres_dsn: str) -> AsyncIterator[Doorway]:
+    """The ways in, with nobody known."""
+    async with ways_in(postgres_dsn) as found:
+        yield found
+
+
+@pytest.fixture
+async def browser(doorway: Doorway) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser that was never here."""
+    async with doorway.browser() as opened_browser:
+        yield opened_browser

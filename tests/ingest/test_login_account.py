@@ -1,31 +1,16 @@
 """The page of one's own account: tokens, and the ways to log in."""
 
 import re
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from shared.events import TokenRevoked
-from tests.ingest.logins import PASSWORD, Doorway, opened, registered, send
+from tests.ingest.logins import PASSWORD, Doorway, registered, send
 
 pytestmark = pytest.mark.server
 
 Fields = dict[str, str | list[str]]
-
-
-@pytest.fixture
-async def doorway(postgres_dsn: str) -> AsyncIterator[Doorway]:
-    """The ways in, with nobody known."""
-    async with opened(postgres_dsn) as found:
-        yield found
-
-
-@pytest.fixture
-async def browser(doorway: Doorway) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser that was never here."""
-    async with doorway.browser() as opened_browser:
-        yield opened_browser
 
 
 async def test_a_token_is_shown_once_listed_and_revoked(

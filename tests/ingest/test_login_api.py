@@ -5,18 +5,11 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.ingest.logins import BASE, Doorway, opened
+from tests.ingest.logins import BASE, Doorway
 
 pytestmark = pytest.mark.server
 
 ADA, GRACE = "ada", "grace"
-
-
-@pytest.fixture
-async def doorway(postgres_dsn: str) -> AsyncIterator[Doorway]:
-    """The ways in, with nobody known."""
-    async with opened(postgres_dsn) as found:
-        yield found
 
 
 @pytest.fixture

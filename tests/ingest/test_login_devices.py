@@ -6,20 +6,13 @@ import httpx
 import pytest
 
 from shared.events import TokenIssued
-from tests.ingest.logins import BASE, Doorway, opened
+from tests.ingest.logins import BASE, Doorway
 
 pytestmark = pytest.mark.server
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 ADA = "ada"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-
-
-@pytest.fixture
-async def doorway(postgres_dsn: str) -> AsyncIterator[Doorway]:
-    """The ways in, with nobody known."""
-    async with opened(postgres_dsn) as found:
-        yield found
 
 
 @pytest.fixture

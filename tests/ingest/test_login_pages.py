@@ -1,6 +1,5 @@
 """The pages on which a person logs in and says what may act for them."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import httpx
@@ -21,20 +20,6 @@ FORMS = (
     "/link/answer",
     "/logout",
 )
-
-
-@pytest.fixture
-async def doorway(postgres_dsn: str) -> AsyncIterator[Doorway]:
-    """The ways in, with nobody known."""
-    async with opened(postgres_dsn) as found:
-        yield found
-
-
-@pytest.fixture
-async def browser(doorway: Doorway) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser that was never here."""
-    async with doorway.browser() as opened_browser:
-        yield opened_browser
 
 
 async def test_a_new_account_is_logged_in_and_can_log_in_again(
