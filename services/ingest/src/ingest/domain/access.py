@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from ingest.domain.accounts import ACTOR, Account, until
+from ingest.domain.accounts import Account, until
 from ingest.domain.callers import (
     BANNED_SCOPES,
     STAFF_SCOPES,
@@ -20,6 +20,7 @@ from ingest.domain.problems import unknown
 from shared import events
 from shared.errors import Refused
 from shared.event_log import Recorded
+from shared.leaderboards import Leaderboard, fold_leaderboard
 from shared.subjects import last_token
 from shared.wire import is_at_home
 
@@ -55,17 +56,6 @@ class Invite(NamedTuple):
     expires_at: datetime | None
     account: str | None = None
     claimed_at: datetime | None = None
-
-
-@dataclass
-class Leaderboard:
-    """Who sees a problem's leaderboards, whose it is, and until when it takes submissions in."""
-
-    owner: str | None = None
-    is_published: bool = False
-    is_closed: bool = False
-    is_archived: bool = False
-    deadline_at: datetime | None = None
 
 
 @dataclass
@@ -261,26 +251,11 @@ def _uninvited(access: Access, _event: Recorded, _fact: object, invite: str) -> 
         access.redeemed[found.account].discard(invite)
 
 
-def _published(access: Access, event: Recorded, _fact: object, slug: str) -> None:
-    found = access.boards.setdefault(slug, Leaderboard())
-    actor = event.envelope.actor
-    if not found.is_published and actor.startswith(ACTOR):
-        found.owner = actor.removeprefix(ACTOR)
-        access.owned.setdefault(found.owner, set()).add(slug)
-    found.is_published = True
-
-
-def _changed(access: Access, _event: Recorded, fact: events.LeaderboardChanged, slug: str) -> None:
-    found = access.boards.setdefault(slug, Leaderboard())
-    if fact.visibility is not None:
-        # What is not known to be public is closed.
-        found.is_closed = fact.visibility != "public"
-    if fact.has_deadline is not None:
-        found.deadline_at = fact.deadline_at if fact.has_deadline else None
-
-
-def _archived(access: Access, _event: Recorded, _fact: object, slug: str) -> None:
-    access.boards.setdefault(slug, Leaderboard()).is_archived = True
+def _board(access: Access, event: Recorded, _fact: object, slug: str) -> None:
+    fold_leaderboard(access.boards, event)
+    owner = access.boards[slug].owner
+    if owner is not None:
+        access.owned.setdefault(owner, set()).add(slug)
 
 
 _CHANGES: dict[str, Callable[[Access, Recorded, Any, str], None]] = {
@@ -293,7 +268,7 @@ _CHANGES: dict[str, Callable[[Access, Recorded, Any, str], None]] = {
     "InviteIssued": _invited,
     "InviteRedeemed": _redeemed,
     "InviteRevoked": _uninvited,
-    "ProblemPublished": _published,
-    "LeaderboardChanged": _changed,
-    "LeaderboardArchived": _archived,
+    "ProblemPublished": _board,
+    "LeaderboardChanged": _board,
+    "LeaderboardArchived": _board,
 }

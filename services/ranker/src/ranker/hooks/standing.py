@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 from shared import events
 from shared.event_log import Recorded
+from shared.leaderboards import Leaderboard, fold_leaderboard
 from shared.subjects import last_token
 from shared.wire import is_at_home
 
 AGGREGATES = ("account.>", "invite.>", "problem.>", "webhook.>")
-ACTOR = "account:"
-CLOSED = "closed"
 
 
 class Hook(NamedTuple):
@@ -42,31 +41,20 @@ class Telling(NamedTuple):
 
 
 @dataclass
-class Board:
-    """As much of a problem as decides who is told of it."""
-
-    owner: str | None = None
-    is_published: bool = False
-    visibility: str = "public"
-    deadline_at: datetime | None = None
-    is_archived: bool = False
-
-
-@dataclass
 class Standing:
     """The webhooks, and what their owners may see now."""
 
     seq: int = 0
     hooks: dict[str, Hook] = field(default_factory=dict)
     bans: dict[str, datetime | None] = field(default_factory=dict)
-    boards: dict[str, Board] = field(default_factory=dict)
+    boards: dict[str, Leaderboard] = field(default_factory=dict)
     invites: dict[str, tuple[str, ...]] = field(default_factory=dict)
     redeemed: dict[str, set[str]] = field(default_factory=dict)
 
     def sees(self, account: str, problem: str) -> bool:
         """Whether a leaderboard exists for an account: it is public, theirs, or they joined it."""
-        board = self.boards.get(problem, Board())
-        if board.visibility != CLOSED or board.owner == account:
+        board = self.boards.get(problem, Leaderboard())
+        if not board.is_closed or board.owner == account:
             return True
         joined = self.redeemed.get(account, ())
         return any(problem in self.invites.get(invite, ()) for invite in joined)
@@ -147,27 +135,8 @@ def _uninvited(standing: Standing, _event: Recorded, _fact: object, invite: str)
     standing.invites.pop(invite, None)
 
 
-def _published(standing: Standing, event: Recorded, _fact: object, slug: str) -> None:
-    board = standing.boards.setdefault(slug, Board())
-    actor = event.envelope.actor
-    if not board.is_published and actor.startswith(ACTOR):
-        board.owner = actor.removeprefix(ACTOR)
-    board.is_published = True
-
-
-def _changed(
-    standing: Standing, _event: Recorded, fact: events.LeaderboardChanged, slug: str
-) -> None:
-    board = standing.boards.setdefault(slug, Board())
-    if fact.visibility is not None:
-        # What is not known to be public is closed.
-        board.visibility = fact.visibility if fact.visibility == "public" else CLOSED
-    if fact.has_deadline is not None:
-        board.deadline_at = fact.deadline_at if fact.has_deadline else None
-
-
-def _archived(standing: Standing, _event: Recorded, _fact: object, slug: str) -> None:
-    standing.boards.setdefault(slug, Board()).is_archived = True
+def _board(standing: Standing, event: Recorded, _fact: object, _slug: str) -> None:
+    fold_leaderboard(standing.boards, event)
 
 
 CHANGES: dict[str, Callable[[Standing, Recorded, Any, str], None]] = {
@@ -178,7 +147,7 @@ CHANGES: dict[str, Callable[[Standing, Recorded, Any, str], None]] = {
     "InviteIssued": _invited,
     "InviteRedeemed": _redeemed,
     "InviteRevoked": _uninvited,
-    "ProblemPublished": _published,
-    "LeaderboardChanged": _changed,
-    "LeaderboardArchived": _archived,
+    "ProblemPublished": _board,
+    "LeaderboardChanged": _board,
+    "LeaderboardArchived": _board,
 }
