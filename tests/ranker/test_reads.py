@@ -1,5 +1,6 @@
 """The read API over a real Postgres: ties, equal sources, why not, and what can be downloaded."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -120,7 +121,7 @@ async def test_a_ranked_job_that_no_agent_may_take_says_why(reads: Reads) -> Non
         items = (await reads.get("submissions"))["items"]
         return items and (await reads.get(f"submissions/{items[0]['number']}"))["queue"]
 
-    queue = await eventually(waiting, within_s=5)
+    queue = await eventually(waiting)
     assert (queue["state"], queue["agents_online"]) == ("no_agent", 1)
     assert queue["reason"] == f"no living agent with CPU takes mode ranked: agent a1: {why}"
 
@@ -135,7 +136,7 @@ async def test_an_agent_in_quarantine_says_so_to_who_waits(reads: Reads) -> None
         items = (await reads.get("submissions"))["items"]
         return items and (await reads.get(f"submissions/{items[0]['number']}"))["queue"]["reason"]
 
-    assert "agent a1: in quarantine: a process is left" in await eventually(reason, within_s=5)
+    assert "agent a1: in quarantine: a process is left" in await eventually(reason)
 
 
 async def test_a_number_that_was_just_told_means_its_submission_at_once(reads: Reads) -> None:
@@ -143,7 +144,10 @@ async def test_a_number_that_was_just_told_means_its_submission_at_once(reads: R
     for place in range(20):
         ((agg, fact), *_) = Life(f"s{place}").facts()
         number = await say(reads.log, agg, fact)
-        answer = await reads.http.get(f"/internal/submissions/{number}")
-        assert (answer.status_code, answer.json().get("id")) == (200, f"s{place}")
+        inside = f"/internal/submissions/{number}"
+        asked = [reads.http.get(f"/v1/submissions/{number}{part}") for part in ("", "/cases")]
+        for answer in await asyncio.gather(reads.http.get(inside), *asked):
+            assert answer.status_code == 200, answer.text
+        assert (await reads.http.get(inside)).json()["id"] == f"s{place}"
     nobodys = await reads.http.get(f"/internal/submissions/{number + 1}")
     assert (nobodys.status_code, nobodys.json()["code"]) == (404, "unknown_submission")

@@ -1,6 +1,7 @@
 """The read API: read models as JSON, each answer with the sequence it was read at."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,6 +18,7 @@ from ranker.http.stats import stats
 from ranker.http.submissions import Submissions
 from ranker.http.waiting import waiting
 from ranker.service import Alive, News, Reads
+from shared.answers import Told
 from shared.blobs import Blobs
 from shared.clock import now
 from shared.http import install
@@ -46,11 +48,13 @@ def application(
 ) -> FastAPI:
     """The read side of the public API; `last` is the sequence of the log's newest event."""
     app = FastAPI(title="Warpboard reads", docs_url=None, redoc_url=None)
+    app.router.route_class = Told
     app.add_middleware(Lag, news=news)
     install(app)
-    app.state.histories = Histories(reader, news, live, last)
+    app.state.reached = partial(news.reach, log_end=last)
+    app.state.histories = Histories(reader, news, live)
     app.get("/v1/submissions/{number}/events")(app.state.histories.events)
-    Submissions(reader, Moments(reader), news, live, last, blobs).install(app)
+    Submissions(reader, Moments(reader), news, live, blobs).install(app)
     cases(app, reader, blobs)
     files(app, reader, blobs)
     comparing(app, reader, blobs)
@@ -58,7 +62,7 @@ def application(
     Boards(reader, news, app).install()
     people(app, reader, news)
     rejudges(app, reader, blobs, news)
-    internal(app, reader, news, last)
+    internal(app, reader, news)
     waiting(app, reader, news, live)
     stats(app, reader)
     return app

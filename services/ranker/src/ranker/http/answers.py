@@ -1,11 +1,13 @@
 """How a read is answered: JSON with a strong ETag, or that nothing changed."""
 
 import hashlib
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 
 import msgspec
-from fastapi import Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
+
+from shared.answers import Answer
 
 LIMIT_MAX = 200
 # The largest integer that every reader of JSON keeps whole.
@@ -15,9 +17,18 @@ ETAG_CHARS = 22
 CURSOR_CHARS_MAX = 256
 
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
-NumberInPath = Annotated[int, Path(ge=1)]
 Version = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 ProblemVersion = Annotated[int, Field(ge=1, le=2**31 - 1)] | None
+
+
+async def _reached(request: Request, number: Annotated[int, Path(ge=1)]) -> int:
+    """A number, once what the log has of it can be read."""
+    await request.app.state.reached(number)
+    return number
+
+
+NumberInPath = Annotated[int, Depends(_reached)]
+Body = TypeVar("Body")
 
 
 class Asking(BaseModel):
@@ -33,7 +44,7 @@ class Paged(Asking):
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = 50
 
 
-def answered(request: Request, body: Any, version: int | None = None) -> Response:
+def answered(request: Request, body: Body, version: int | None = None) -> Answer[Body]:
     """A body as JSON, or 304 for who has just these bytes.
 
     The tag begins with the version of what is shown, or the checkpoint that it was read at.
@@ -42,8 +53,8 @@ def answered(request: Request, body: Any, version: int | None = None) -> Respons
     etag = f'"{"" if version is None else f"{version}."}{_digest(data)}"'
     headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
     if etag in _tags(request):
-        return Response(None, 304, headers)
-    return Response(data, 200, headers, "application/json")
+        return Answer(None, 304, headers)
+    return Answer(data, 200, headers, "application/json")
 
 
 def version_known(request: Request) -> int | None:

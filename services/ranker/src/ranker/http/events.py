@@ -5,8 +5,6 @@ import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
-    Awaitable,
-    Callable,
     Iterator,
     Sequence,
 )
@@ -31,8 +29,6 @@ STREAMS_MAX = 1000
 ASKING_MAX = 16
 STREAM_S_MAX = 3600.0
 NOTICE_S = 2.0
-# Who was just told a number follows it before the read models may have it.
-LAG_S_MAX = 5.0
 # The archive follows the read models within this.
 GAP_S = 0.3
 SILENT_S_MAX = 15.0
@@ -77,15 +73,11 @@ class Page:
 
 @dataclass
 class Histories:
-    """The histories of submissions as readers may see them, followed by many at once.
-
-    `log_end` is the sequence of the log's newest event.
-    """
+    """The histories of submissions as readers may see them, followed by many at once."""
 
     reads: Reads
     news: News
     live: Alive
-    log_end: Callable[[], Awaitable[int]]
     bodies: Bodies | None = None
     open: int = 0
     asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASKING_MAX))
@@ -101,7 +93,6 @@ class Histories:
         """What happened to a submission after a place, and what happens until it is over."""
         seen = Seen(self.reads, who)
         place = after if last_event_id is None else last_event_id
-        await self._arrived(number)
         page = await self.page(seen, number, place)
         accept = request.headers.get("accept", "")
         if JSON in accept and EVENTS not in accept:
@@ -110,14 +101,6 @@ class Histories:
             raise Refused("too_many_streams", f"{STREAMS_MAX} streams are open here", None, 2.0)
         stream = Stream(self, seen, number, page.row["id"], place)
         return Live(self._counted(stream.pieces()), 200, HEADERS)
-
-    async def _arrived(self, number: int) -> None:
-        """Wait for the read models to have what the log has. Errors: Failed if they do not soon."""
-        until = time.monotonic() + LAG_S_MAX
-        while self.news.seq < number <= await self.log_end() and not self.news.is_over:
-            if (left := until - time.monotonic()) <= 0:
-                raise Failed("the read models have not come that far; ask again")
-            await self.news.wait(left)
 
     async def page(self, seen: Seen, number: int, after: int) -> Page:
         """What comes after a place. Errors: Refused if there is no such submission for them."""

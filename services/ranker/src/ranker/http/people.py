@@ -1,7 +1,5 @@
 """What participants did, and what people decided: histories, moderation, rejudges."""
 
-import time
-from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +15,6 @@ from shared.errors import Failed, Refused
 from shared.events import Blob, RejudgeItem
 
 REJUDGE_ITEMS_MAX = 400
-BEHIND_S_MAX, LOOK_S = 5.0, 0.5
 SELECTS = {"best": "best_items", "all": "all_items"}
 
 Row = dict[str, Any]
@@ -79,25 +76,15 @@ def rejudges(app: FastAPI, reader: Reads, blobs: Blobs, news: News) -> None:
         return await one(who, id)
 
 
-def internal(app: FastAPI, reader: Reads, news: News, last: Callable[[], Awaitable[int]]) -> None:
+def internal(app: FastAPI, reader: Reads, news: News) -> None:
     """What ingest asks for itself, which no client reaches."""
 
     @app.get("/internal/submissions/{number}")
     async def submission(number: NumberInPath) -> Row:
-        """Which submission a number means, for ingest, which decides who may know.
-
-        Who was just told a number is waited with, until the read models have come that far.
-        """
-        until = time.monotonic() + BEHIND_S_MAX
-        while True:
-            is_behind = news.seq < number <= await last()
-            if rows := await reader.rows("submission_id", number=number):
-                return rows[0]
-            if not is_behind:
-                raise unknown(number)
-            if time.monotonic() >= until or news.is_over:
-                raise Failed("the read models have not come that far; ask again")
-            await news.wait(LOOK_S)
+        """Which submission a number means, for ingest, which decides who may know."""
+        if rows := await reader.rows("submission_id", number=number):
+            return rows[0]
+        raise unknown(number)
 
     @app.get("/internal/rejudge-items")
     async def items(

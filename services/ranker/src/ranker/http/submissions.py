@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,11 +30,10 @@ from ranker.http.waiting import expected
 from ranker.service import Alive, News, Reads
 from shared.blobs import Blobs
 from shared.clock import now
-from shared.errors import Failed, Refused
+from shared.errors import Refused
 from shared.states import STATES, state_deadline
 
 WAIT_S_MAX = 25.0
-LAG_S_MAX = 5.0
 # What moves without an event of its own is seen this late.
 LOOK_S = 1.0
 LINE = ("seq", "type", "at", "note", "actor")
@@ -90,13 +88,12 @@ class OwnCursor(cursors.Cursor, frozen=True, kw_only=True, tag="own"):
 
 @dataclass(frozen=True)
 class Submissions:
-    """The reads of submissions; `last` is the sequence of the log's newest event."""
+    """The reads of submissions."""
 
     reader: Reads
     moments: Moments
     news: News
     live: Alive
-    last: Callable[[], Awaitable[int]]
     blobs: Blobs
 
     def install(self, app: FastAPI) -> None:
@@ -148,8 +145,6 @@ class Submissions:
             known = version_known(request) if query.wait_s else None
             after = -1 if known is None else known
         found = await self._after(seen, number, after, query.wait_s)
-        if found is None and self.news.seq < number <= await self.last():
-            raise Failed(_behind(self.news))
         if found is None:
             raise unknown(number)
         if query.source:
@@ -169,13 +164,12 @@ class Submissions:
 
     async def _after(self, seen: Seen, number: int, after: int, wait_s: float) -> Row | None:
         """A submission once it has news after a version, or a while is over."""
-        lag_s = LAG_S_MAX if self.news.seq < number <= await self.last() else 0
-        until = time.monotonic() + max(wait_s, lag_s)
+        until = time.monotonic() + wait_s
         seq, found = self.news.seq, await self._submission(seen, number)
         while not (_is_news(found, after) or self.news.is_over):
             if (left := until - time.monotonic()) <= 0:
                 break
-            if found is None and self.news.seq >= number:
+            if found is None and seq >= number:
                 break  # It does not exist for them, and will not.
             await self._news(found, seq, min(left, LOOK_S))
             seq, found = self.news.seq, await self._submission(seen, number)
@@ -259,12 +253,6 @@ def _moderation(decided: Row) -> Row | None:
     """What people decided about a submission; None if nobody did."""
     instants = ("decided_at", "appealed_at", "banned_at", "withdrawn_at")
     return decided if any(decided[one] is not None for one in instants) else None
-
-
-def _behind(news: News) -> str:
-    if news.parked is not None:
-        return f"the read models stand before event {news.parked.seq}: an operator has to look"
-    return "the read models have not come that far; ask again"
 
 
 def _is_news(found: Row | None, after: int) -> bool:

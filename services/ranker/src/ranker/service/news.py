@@ -1,18 +1,22 @@
 """How far the read models are, for those who wait for them."""
 
 import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from shared.errors import Failed
 from shared.event_log import Recorded
 
 # What was just folded is asked for at once by who follows it; a moment later the archive has it.
 HEARD_MAX = 2000
 HEARD_BYTES_MAX = 32 * 1024 * 1024
+# So long a reader waits for the read models to catch up.
+BEHIND_S_MAX = 5.0
 
 
 class Parked(NamedTuple):
@@ -91,6 +95,23 @@ class News:
         """The projection stands before `seq` until an operator lets it go on."""
         self.parked = Parked(seq, error)
         self._wake()
+
+    async def reach(self, seq: int, log_end: Callable[[], Awaitable[int]]) -> None:
+        """Wait until what the log has up to `seq` is in the read models.
+
+        Who was just told a number asks for it at once. Errors: Failed if it takes too long.
+        """
+        if self.seq >= seq or seq > await log_end():
+            return
+        until = time.monotonic() + BEHIND_S_MAX
+        while self.seq < seq:
+            left = until - time.monotonic()
+            if self.parked is not None:
+                stands = f"the read models stand before event {self.parked.seq}"
+                raise Failed(f"{stands}: an operator has to look")
+            if left <= 0 or self.is_over:
+                raise Failed("the read models have not come that far; ask again")
+            await self.wait(left)
 
     async def wait(self, within_s: float) -> None:
         """Return when something changes, or after a while."""
