@@ -93,7 +93,7 @@ class Up:
         )
 
     async def ready(self) -> None:
-        await eventually(lambda: self._states() == self._all_up, within_s=20)
+        await eventually(lambda: self._states() == self._all_up)
 
     def _states(self) -> list[str]:
         return [row.state for row in describe(self.folder)]
@@ -221,7 +221,7 @@ async def test_a_killed_platform_leaves_no_process(start: Start, folder: Path) -
     await up.ready()
     up.process.kill()
     up.end()
-    await eventually(lambda: not in_use(folder), within_s=10)
+    await eventually(lambda: not in_use(folder))
     again = start(folder, "good")
     await again.ready()
     again.process.terminate()
@@ -242,7 +242,7 @@ async def test_ctrl_c_in_any_phase_of_the_start_leaves_nothing(
     start: Start, phase: str, tmp_path: Path
 ) -> None:
     up = start(tmp_path, "good")
-    await eventually(lambda: PHASES[phase](tmp_path), within_s=20)
+    await eventually(lambda: PHASES[phase](tmp_path))
     up.process.send_signal(signal.SIGINT)
     code, said = up.end()
     assert (code, said) == (128 + signal.SIGINT, "")

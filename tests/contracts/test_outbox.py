@@ -120,7 +120,7 @@ async def test_an_outage_of_the_rows_uses_up_no_attempt(world: World) -> None:
     rows, outside = Shaky(), Outside()
     task = await sending(world, rows, outside)
     await world.log.append(new(RECORD, 0))
-    await eventually(lambda: outside.reached, within_s=10)
+    await eventually(lambda: outside.reached)
     await stop(task)
     assert await world.deadletters.list() == []
 

@@ -51,7 +51,7 @@ async def test_a_lease_that_is_over_stops_the_run_and_its_result_is_only_noted(
         await world.order(ENDLESS, "r1")
         await world.until("r1", "RunStageFinished")
         await end(world, "r1", ending)
-        await world.until("r1", "RunDiscarded", within_s=4)
+        await world.until("r1", "RunDiscarded")
         await world.order(HONEST, "r2")
         await world.until("r2", "RunCompleted")
     assert (await world.types("r1"))[-2:] == [type(ending).__name__, "RunDiscarded"]
@@ -83,7 +83,7 @@ async def test_an_order_that_finds_the_agent_busy_is_turned_down_at_once(world: 
         await world.order(ENDLESS, "r1")
         await world.until("r1", "RunStarted")
         await world.order(HONEST, "r2")
-        failed = (await world.until("r2", "RunFailed", within_s=2)).fact
+        failed = (await world.until("r2", "RunFailed")).fact
         assert isinstance(failed, RunFailed)
         assert (failed.code, failed.reason) == ("busy", "the agent is busy with run r1")
         await end(world, "r1", RunCancelled(reason="enough"))

@@ -55,7 +55,7 @@ async def test_a_revoked_token_is_dead_at_once(strict: Door) -> None:
 async def test_an_expired_token_is_dead(strict: Door) -> None:
     account = await strict.commands.people.account("ann")
     assert account is not None
-    ends = now() + timedelta(seconds=0.2)
+    ends = now() + timedelta(seconds=3)
     issued = await strict.commands.tokens.issue(
         account, NewToken("api", "brief", ["account"], ends), "operator:olga"
     )
@@ -65,7 +65,7 @@ async def test_an_expired_token_is_dead(strict: Door) -> None:
         answer = await strict.http.get("/v1/me", headers=bearer(issued.secret))
         return answer.status_code == 401
 
-    await eventually(is_dead, within_s=2)
+    await eventually(is_dead)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +174,7 @@ async def real(own_nats: NatsServer) -> AsyncIterator[EventLog]:
     await nc.close()
 
 
+@pytest.mark.alone
 async def test_a_token_works_on_every_ingest_and_ends_on_all_within_a_second(
     postgres_dsn: str, real: EventLog
 ) -> None:
@@ -187,7 +188,7 @@ async def test_a_token_works_on_every_ingest_and_ends_on_all_within_a_second(
         async def answers(status: int) -> bool:
             return (await two.http.get("/v1/me", headers=headers)).status_code == status
 
-        await eventually(lambda: answers(200), within_s=1)
+        await eventually(lambda: answers(200))
         revoked = await one.http.delete(f"/v1/tokens/{found['id']}", headers=headers)
         assert revoked.status_code == 200
         began = time.monotonic()

@@ -52,7 +52,7 @@ async def behind() -> AsyncIterator[Behind]:
         host, port = server.sockets[0].getsockname()[:2]
         found.url = f"http://{host}:{port}"
         yield found
-        await eventually(lambda: found.open == 0, within_s=10)
+        await eventually(lambda: found.open == 0)
 
 
 def opened(http: httpx.AsyncClient) -> list[int]:
@@ -77,7 +77,7 @@ async def test_many_at_once_are_spread_over_all_pools() -> None:
     async with behind() as found, client(found.url) as http:
         ask = Ranker(http).read
         asking = [asyncio.create_task(ask("/v1/queue", "", {}, ANYBODY)) for _ in range(ASKED)]
-        await eventually(lambda: found.asked == ASKED, within_s=10)
+        await eventually(lambda: found.asked == ASKED)
         assert set(opened(http)) == {ASKED // POOLS}
         found.go.set()
         answers = await asyncio.gather(*asking)
@@ -89,7 +89,7 @@ async def test_who_goes_away_and_what_breaks_off_leave_nothing_open() -> None:
     async with behind() as found, client(found.url) as http:
         ask = Ranker(http).read
         gone = asyncio.create_task(ask("/v1/queue", "", {}, ANYBODY))
-        await eventually(lambda: found.asked == 1, within_s=10)
+        await eventually(lambda: found.asked == 1)
         gone.cancel()
         await asyncio.wait({gone}, timeout=5)
         found.answer = HEAD

@@ -107,7 +107,7 @@ async def test_a_stream_is_told_at_once_and_its_place_is_passed_on(
     async with httpx.AsyncClient() as http:
         url = f"{door[0]}/v1/submissions/7/events"
         listening = asyncio.create_task(listen(http, url, heard))
-        await eventually(lambda: heard.last == 5, within_s=5)
+        await eventually(lambda: heard.last == 5)
         behind.letting_go.set()
         await asyncio.wait_for(listening, 5)
     assert heard.is_end
@@ -128,7 +128,7 @@ async def test_who_lost_their_token_is_told_nothing_more(strict: People, behind:
             heard = Heard()
             address = f"{url}/v1/submissions/7/events"
             listening = asyncio.create_task(listen(http, address, heard))
-            await eventually(lambda: heard.last == 5, within_s=5)
+            await eventually(lambda: heard.last == 5)
             answer = await strict.admin("DELETE", f"tokens/{ada['id']}", reason="lost")
             assert answer.status_code == 200, answer.text
             behind.letting_go.set()
@@ -143,7 +143,7 @@ async def test_one_person_does_not_take_all_streams(door: Door, behind: Behind) 
     async with httpx.AsyncClient(limits=limits) as http:
         heard = [Heard() for _ in range(OWN_STREAMS_MAX)]
         listening = [asyncio.create_task(listen(http, url, one)) for one in heard]
-        await eventually(lambda: all(one.last == 5 for one in heard), within_s=20)
+        await eventually(lambda: all(one.last == 5 for one in heard))
         answer = await http.get(url)
         assert (answer.status_code, answer.json()["code"]) == (503, "too_many_streams")
         behind.letting_go.set()
@@ -163,7 +163,7 @@ async def test_what_is_no_read_is_not_passed_on(door: Door, behind: Behind) -> N
 async def test_who_goes_away_is_let_go_behind_too(door: Door, behind: Behind) -> None:
     async with httpx.AsyncClient() as http:
         await listen(http, f"{door[0]}/v1/submissions/7/events", Heard(), len(EVENT))
-    await eventually(lambda: not behind.open, within_s=10)
+    await eventually(lambda: not behind.open)
 
 
 async def test_the_doors_end_ends_its_streams_at_once(door: Door) -> None:
@@ -171,7 +171,7 @@ async def test_the_doors_end_ends_its_streams_at_once(door: Door) -> None:
     heard = Heard()
     async with httpx.AsyncClient() as http:
         listening = asyncio.create_task(listen(http, f"{url}/v1/submissions/7/events", heard))
-        await eventually(lambda: heard.last == 5, within_s=5)
+        await eventually(lambda: heard.last == 5)
         stopping.set()
         await asyncio.wait_for(listening, 5)
     assert not heard.is_end

@@ -66,7 +66,7 @@ class Reads:
             over = [one for one in items if one["id"] in wanted and one["state"] == "finished"]
             return over if len(over) == len(wanted) else []
 
-        numbers = sorted(item["number"] for item in await eventually(rows, within_s=10))
+        numbers = sorted(item["number"] for item in await eventually(rows))
         return [await self.get(f"submissions/{number}") for number in numbers]
 
 

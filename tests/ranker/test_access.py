@@ -42,7 +42,7 @@ async def settled(reads: Reads) -> None:
         seq = (await reads.get("queue"))["as_of"]
         return bool(seq == await reads.log.last())
 
-    await eventually(is_folded, within_s=10)
+    await eventually(is_folded)
 
 
 async def change(
@@ -187,7 +187,7 @@ async def test_a_hidden_case_says_its_verdict_and_nothing_else(reads: Reads) -> 
         found = await items(reads, "submissions?state=finished", as_("ada"))
         return found[0] if len(found) == 2 else None
 
-    number = (await eventually(over, within_s=10))["number"]
+    number = (await eventually(over))["number"]
     for path in (f"submissions/{number}", f"submissions/{number}/cases"):
         answer = await reads.http.get(f"/v1/{path}", headers=as_("ada"))
         assert "size=7" not in answer.text

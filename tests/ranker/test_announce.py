@@ -144,7 +144,7 @@ async def test_an_event_comes_again_under_its_key_until_it_is_taken(
     async with announcing(client, dsn, operator):
         first = await say(client, RecordSet, RANKING, 1)
         second = await say(client, AuditSealed, SEAL, 2)
-        await eventually(lambda: len(operator.got) >= 4, within_s=10)
+        await eventually(lambda: len(operator.got) >= 4)
     assert len(operator.keys(first)) + len(operator.keys(second)) == 4
     assert len(set(operator.keys(first))) == len(set(operator.keys(second))) == 1
     assert set(operator.keys(first)) != set(operator.keys(second))
@@ -163,7 +163,7 @@ async def test_what_is_refused_or_never_taken_is_a_dead_letter(
         async def both() -> bool:
             return len(await letters.list()) == 2
 
-        await eventually(both, within_s=10)
+        await eventually(both)
         reasons = [letter.reason for letter in await letters.list()]
     assert reasons == ["the announce URL answered 410", "the announce URL answered 503"]
 

@@ -150,7 +150,7 @@ async def test_it_runs_beside_the_log_and_seals_it(dsn: str, tmp_path: Path) -> 
     ]
     try:
         before = await log.last()
-        await eventually(lambda: len(log.since(before)) > 0, within_s=10)
+        await eventually(lambda: len(log.since(before)) > 0)
     finally:
         for task in running:
             task.cancel()

@@ -43,13 +43,13 @@ class Told:
 
     async def ends(self, submission: str) -> list[Fact]:
         """The ends of a submission, once everything is folded and decided."""
-        await eventually(lambda: is_folded(self.log, self.models), within_s=10)
+        await eventually(lambda: is_folded(self.log, self.models))
         found = await self.log.history(subjects.submission(submission))
         return [event.fact for event in found if isinstance(event.fact, SubmissionFinished)]
 
     async def row(self, statement: str, **values: object) -> Any:
         """One row of the read models, once everything is folded."""
-        await eventually(lambda: is_folded(self.log, self.models), within_s=10)
+        await eventually(lambda: is_folded(self.log, self.models))
         cursor = await self.models.connection.execute(statement.encode(), values)
         return await cursor.fetchone()
 
@@ -72,7 +72,7 @@ async def test_no_run_ends_a_submission_or_changes_an_agents_key(told: Told) -> 
     state = await told.row("select state, outcome from submission where id = 's1'")
     assert state == ("running", None)
     await say(told.log, subjects.run(AGENT, life.run), life.completed())
-    (end,) = await eventually(lambda: told.ends("s1"), within_s=10)
+    (end,) = await eventually(lambda: told.ends("s1"))
     assert isinstance(end, SubmissionFinished)
     assert (end.code, end.score_us) == ("ranked", 100.0)
 
@@ -83,7 +83,7 @@ async def test_a_forged_order_takes_no_run_from_its_agent(told: Told) -> None:
     order = own.facts()[3][1]
     await say(told.log, subjects.run(THIEF, life.run), order)
     await say(told.log, subjects.run(AGENT, life.run), life.completed())
-    (end,) = await eventually(lambda: told.ends("s1"), within_s=10)
+    (end,) = await eventually(lambda: told.ends("s1"))
     assert isinstance(end, SubmissionFinished)
     assert end.code == "ranked"
 
@@ -105,7 +105,7 @@ async def test_of_two_verdicts_of_a_run_the_first_counts(told: Told) -> None:
     run = subjects.run(AGENT, life.run)
     await say(told.log, run, structs.replace(life.completed(), verdict="wrong", stage="check"))
     await say(told.log, run, life.completed())
-    (end,) = await eventually(lambda: told.ends("s1"), within_s=10)
+    (end,) = await eventually(lambda: told.ends("s1"))
     assert isinstance(end, SubmissionFinished)
     assert end.outcome == "failed"
     verdict = await told.row("select verdict from run where id = %(id)s", id=life.run)
@@ -128,7 +128,7 @@ async def test_a_decision_that_a_cancel_crossed_is_made_again(
     monkeypatch.setattr(told.log, "append", crossing)
     await told.begin(life)
     await say(told.log, subjects.run(AGENT, life.run), life.completed())
-    (end,) = await eventually(lambda: told.ends("s1"), within_s=10)
+    (end,) = await eventually(lambda: told.ends("s1"))
     assert isinstance(end, SubmissionFinished)
     assert (crossed, end.code) == ([True], "ranked")
 
@@ -173,6 +173,6 @@ async def test_no_number_and_no_text_of_an_agent_holds_the_projection_up(
     ]
     for fact in told_more:
         await say(told.log, run, fact)
-    (end,) = await eventually(lambda: told.ends("s1"), within_s=10)
+    (end,) = await eventually(lambda: told.ends("s1"))
     assert isinstance(end, SubmissionFinished)
     assert not end.is_eligible

@@ -54,7 +54,7 @@ class Ruled:
             looks.append(last if is_over else -len(looks))
             return len(looks) >= LOOKS and set(looks[-LOOKS:]) == {last}
 
-        await eventually(is_still, within_s=20)
+        await eventually(is_still)
 
     async def say(self, agg: str, *facts: Fact) -> None:
         """Say facts about one thing, and wait until they are folded."""
@@ -230,9 +230,9 @@ async def test_two_rankers_announce_once(postgres_dsn: str) -> None:
         first, second = ranker_of(log, ReadModels(one)), ranker_of(log, ReadModels(two))
         async with running(first):
             await live(log, Life("a"))
-            await eventually(lambda: len(announced(log)) >= 2, within_s=10)
+            await eventually(lambda: len(announced(log)) >= 2)
             await asyncio.gather(second.announcements.of(None), second.announcements.of(None))
-            await eventually(lambda: is_folded(log, ReadModels(two)), within_s=10)
+            await eventually(lambda: is_folded(log, ReadModels(two)))
             await second.announcements.of(None)
     assert announced(log) == [("record", "a"), ("podium", ["ada"])]
 
@@ -247,7 +247,7 @@ async def test_a_ban_that_is_over_moves_the_podium_with_the_next_event(ruled: Ru
         await say(ruled.log, subjects.agent("a9"), events.AgentDrained(reason="any event"))
         return announced(ruled.log)[-2:] == [("podium", []), ("podium", ["ada"])]
 
-    await eventually(is_back, within_s=15)
+    await eventually(is_back)
 
 
 async def test_a_ranker_that_folds_everything_anew_announces_nothing_again(
@@ -262,5 +262,5 @@ async def test_a_ranker_that_folds_everything_anew_announces_nothing_again(
     async with await connect(postgres_dsn, "rm_anew") as anew:
         ranker = ranker_of(ruled.log, ReadModels(anew))
         async with running(ranker):
-            await eventually(lambda: ranker.boards == set(), within_s=10)
+            await eventually(lambda: ranker.boards == set())
     assert (announced(ruled.log), await ruled.log.last()) == (said, last)

@@ -41,7 +41,7 @@ async def folded(reads: Reads) -> None:
     async def is_folded() -> bool:
         return bool((await reads.get("leaderboards"))["as_of"] == await reads.log.last())
 
-    await eventually(is_folded, within_s=10)
+    await eventually(is_folded)
 
 
 async def test_readers_of_one_number_at_once_each_see_their_own_view(reads: Reads) -> None:
@@ -65,7 +65,7 @@ async def test_a_change_of_the_board_shows_at_once(reads: Reads) -> None:
     async def is_ranked() -> bool:
         return len(await reads.board()) == 2
 
-    await eventually(is_ranked, within_s=10)
+    await eventually(is_ranked)
     ranking = (await polled(reads, number, as_("ada")))[1]["ranking"]
     assert (ranking["rank"], ranking["delta_to_next"]) == (2, pytest.approx(50e-6))
     closed = events.LeaderboardChanged(visibility="closed", reason="a contest")
@@ -141,7 +141,7 @@ async def test_a_look_that_began_before_one_asked_does_not_count(postgres_dsn: s
     async with counted(postgres_dsn) as reads:
         moments = Moments(reads)
         early = asyncio.create_task(moments.now())
-        await eventually(lambda: reads.asked["snapshot"] == 1, within_s=5)
+        await eventually(lambda: reads.asked["snapshot"] == 1)
         async with await connect(postgres_dsn, SCHEMA) as connection:
             await connection.execute(b"update checkpoint set seq = 7")
         rows = await (await moments.now()).rows("checkpoint")

@@ -66,7 +66,7 @@ async def test_records_are_listed_and_say_whether_they_stand(reads: Reads) -> No
         items: list[Any] = (await reads.get(f"{BOARD}/records"))["items"]
         return items if len(items) == 2 else []
 
-    newest, oldest = await eventually(records, within_s=5)
+    newest, oldest = await eventually(records)
     assert (newest["submission"], newest["previous_us"], newest["is_standing"]) == ("b", 100, True)
     assert (oldest["participant"], oldest["previous_us"]) == ("Ada", None)
     cheat = events.SubmissionDisqualified(rule="r", reason="cheat")
@@ -75,7 +75,7 @@ async def test_records_are_listed_and_say_whether_they_stand(reads: Reads) -> No
     async def fallen() -> bool:
         return not (await records())[0]["is_standing"]
 
-    await eventually(fallen, within_s=5)
+    await eventually(fallen)
 
 
 async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Reads) -> None:
@@ -89,7 +89,7 @@ async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Re
         page = await reads.get(path)
         return page if (page["moderation"] or {}).get("appeal") == "filed" else None
 
-    page = await eventually(decided, within_s=5)
+    page = await eventually(decided)
     assert (page["ranking"]["status"], page["ranking"]["reason"]) == (
         "removed",
         "reads the clock",
@@ -105,7 +105,7 @@ async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Re
     async def ranked() -> bool:
         return bool((await reads.get(path))["ranking"]["status"] == "ranked")
 
-    await eventually(ranked, within_s=5)
+    await eventually(ranked)
     assert (await reads.get("moderation?open=true"))["items"] == []
     assert len((await reads.get("moderation"))["items"]) == 1
 
@@ -126,7 +126,7 @@ async def test_a_banned_participants_submission_says_so(reads: Reads) -> None:
         ranking = (await reads.get(f"submissions/{found['number']}"))["ranking"]
         return bool(ranking["code"] == "banned" and ranking["reason"] == "spam")
 
-    await eventually(status, within_s=5)
+    await eventually(status)
     assert await reads.board() == []
 
 
@@ -147,7 +147,7 @@ async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> Non
         page = items and await reads.get(f"submissions/{items[0]['number']}")
         return page and page["state"] == "queued" and page
 
-    page = await eventually(waiting, within_s=5)
+    page = await eventually(waiting)
     queue = page["queue"]
     assert (queue["position"], queue["ahead"], queue["eta_s"]) == (2, 1, 6.0)
     assert (queue["eta_p90_s"], queue["why"]) == (18.0, "paused")
@@ -168,14 +168,14 @@ async def test_an_agent_says_what_was_decided_about_it(reads: Reads) -> None:
         items = (await reads.get("agents"))["items"]
         return next((one for one in items if one["standing"] == "quarantined"), None)
 
-    found = await eventually(agent, within_s=5)
+    found = await eventually(agent)
     assert (found["standing_reason"], found["cordoned"]) == ("failed thrice", "looks odd")
     await say(reads.log, agg, events.AgentReleased(reason="mended"))
 
     async def enrolled() -> bool:
         return bool((await reads.get("agents"))["items"][0]["standing"] == "enrolled")
 
-    await eventually(enrolled, within_s=5)
+    await eventually(enrolled)
 
 
 async def test_a_boards_top_is_whole_where_a_tie_crosses_the_limit(reads: Reads) -> None:
@@ -185,7 +185,7 @@ async def test_a_boards_top_is_whole_where_a_tie_crosses_the_limit(reads: Reads)
     async def all_there() -> bool:
         return len(await reads.board()) == 80
 
-    await eventually(all_there, within_s=10)
+    await eventually(all_there)
     items = (await reads.get(f"{BOARD}?limit=5"))["items"]
     assert [(one["number"], one["rank"]) for one in items] == [
         (one["number"], 1) for one in (await reads.board())[:5]
@@ -200,6 +200,6 @@ async def test_old_scores_stay_with_the_old_version(reads: Reads) -> None:
     async def newest() -> bool:
         return bool((await reads.get(BOARD))["problem_version"] == 2)
 
-    await eventually(newest, within_s=5)
+    await eventually(newest)
     assert await reads.board() == []
     assert len((await reads.get(f"{BOARD}?version=1"))["items"]) == 1

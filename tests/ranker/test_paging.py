@@ -37,7 +37,7 @@ async def entries(reads: Reads, count: int, account: str = "p{}") -> None:
         items = (await reads.get("submissions?state=finished"))["items"]
         return len(items) == count
 
-    await eventually(all_there, within_s=10)
+    await eventually(all_there)
 
 
 async def pages(reads: Reads, path: str, headers: dict[str, str] | None = None) -> list[list[Any]]:
@@ -93,7 +93,7 @@ async def test_problems_come_page_by_page_in_the_order_of_their_names(reads: Rea
     async def there() -> bool:
         return len((await reads.get("problems"))["items"]) == 5
 
-    await eventually(there, within_s=10)
+    await eventually(there)
     found = await pages(reads, "problems?limit=2")
     assert [[one["slug"] for one in page] for page in found] == [
         ["a", "b"],
@@ -120,7 +120,7 @@ async def test_who_has_these_bytes_is_told_so(reads: Reads) -> None:
         page = await reads.http.get(f"/v1/{path}", headers=as_("ada") | tag)
         return page.status_code == 200
 
-    await eventually(changed, within_s=10)
+    await eventually(changed)
 
 
 async def test_with_an_etag_a_read_waits_for_news(reads: Reads) -> None:
@@ -132,7 +132,7 @@ async def test_with_an_etag_a_read_waits_for_news(reads: Reads) -> None:
         items = (await reads.get("submissions"))["items"]
         return items and items[0]["state"] == "queued" and items[0]["number"]
 
-    number = await eventually(queued, within_s=10)
+    number = await eventually(queued)
     answer = await reads.http.get(f"/v1/submissions/{number}")
     tag, began = {"If-None-Match": answer.headers["etag"]}, time.monotonic()
     await reads.http.get(f"/v1/submissions/{number}?wait_s=0.5", headers=tag)

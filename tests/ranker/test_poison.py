@@ -41,7 +41,7 @@ class Poisoned:
     async def put(self, envelope: Envelope) -> int:
         """Store it; the projection stands before it."""
         seq = await self.log.append(New(envelope, None))
-        await eventually(lambda: self.news.parked is not None, within_s=10)
+        await eventually(lambda: self.news.parked is not None)
         assert self.news.parked is not None
         assert self.news.parked.seq == seq
         return seq
@@ -110,7 +110,7 @@ async def test_the_projection_stands_and_goes_on_when_it_may(
     assert not poisoned.task.done()
     await poisoned.skip(seq, projection="another")
     await poisoned.skip(seq)
-    await eventually(lambda: is_folded(poisoned.log, poisoned.models), within_s=10)
+    await eventually(lambda: is_folded(poisoned.log, poisoned.models))
     assert await poisoned.parked() == []
     assert poisoned.news.parked is None
     outcomes = await poisoned.models.rows("outcomes")
@@ -133,7 +133,7 @@ async def test_a_rebuild_passes_over_what_was_skipped(
     await live(poisoned.log, Life("before"))
     await poisoned.skip(await poisoned.put(undecodable()))
     await live(poisoned.log, Life("after", "grace"))
-    await eventually(lambda: is_folded(poisoned.log, poisoned.models), within_s=10)
+    await eventually(lambda: is_folded(poisoned.log, poisoned.models))
     found = await replayed(postgres_dsn, poisoned.log)
     assert (found.differences, found.rows["submission"]) == ([], 2)
 
@@ -142,17 +142,17 @@ async def test_tables_that_are_switched_in_let_the_projection_look_again(
     poisoned: Poisoned, postgres_dsn: str
 ) -> None:
     await say(poisoned.log, *Life("s1").facts()[0])
-    await eventually(lambda: is_folded(poisoned.log, poisoned.models), within_s=10)
+    await eventually(lambda: is_folded(poisoned.log, poisoned.models))
     await poisoned.models.connection.execute(b"update submission set timeline = '[[1]]'")
     poisoned.writer.remembered.forget()
     await say(poisoned.log, *Life("s1").facts()[1])
-    await eventually(lambda: poisoned.news.parked is not None, within_s=10)
+    await eventually(lambda: poisoned.news.parked is not None)
     assert (await replayed(postgres_dsn, poisoned.log, SCHEMA, switch=True)).is_switched
     switched = events.ProjectionSwitched(
         name="ranker", from_schema="", to_schema=SCHEMA, seq=1, is_equal=False
     )
     await say(poisoned.log, subjects.audit("projection"), switched)
-    await eventually(lambda: is_folded(poisoned.log, poisoned.models), within_s=10)
+    await eventually(lambda: is_folded(poisoned.log, poisoned.models))
     (row,) = await poisoned.models.rows("outcomes")
     assert (poisoned.news.parked, row["state"]) == (None, "queued")
 

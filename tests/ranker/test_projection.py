@@ -35,7 +35,7 @@ async def ended(log: MemoryLog, models: ReadModels) -> list[events.SubmissionFin
         over = [one for one in outcomes if one["state"] == "finished"]
         return len(over) == received and await is_folded(log, models)
 
-    await eventually(is_over, within_s=10)
+    await eventually(is_over)
     return [
         event.fact for event in log.since(0) if isinstance(event.fact, events.SubmissionFinished)
     ]

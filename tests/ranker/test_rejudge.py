@@ -74,7 +74,7 @@ class Judging:
             waiting = (await self.get("/v1/queue"))["items"]
             return is_folded and not waiting and last == await self.log.last()
 
-        await eventually(is_still, within_s=10)
+        await eventually(is_still)
 
     async def ran(self, life: Life, time_us: float, verdict: str = "passed") -> None:
         """A rejudge's job of a submission, from its queue to its verdict."""
@@ -88,7 +88,7 @@ class Judging:
 
     async def previewed(self) -> dict[str, Any]:
         """The preview, once all drafts are there."""
-        (event,) = await eventually(lambda: self.told(events.RejudgePreviewed), within_s=10)
+        (event,) = await eventually(lambda: self.told(events.RejudgePreviewed))
         assert isinstance(event.fact, events.RejudgePreviewed)
         said: dict[str, Any] = msgspec.json.decode(await self.blobs.get(event.fact.diff.digest))
         return said
@@ -150,7 +150,7 @@ async def test_drafts_change_nothing_that_is_public(judging: Judging) -> None:
     before = await judging.board(1)
     submission = await judging.get("/v1/submissions/3")
     await judging.ran(judging.lives[0], 90)
-    await eventually(lambda: judging.told(events.RejudgeJudged), within_s=10)
+    await eventually(lambda: judging.told(events.RejudgeJudged))
     await judging.settled()
     assert (await judging.board(1), await judging.board(2)) == (before, [])
     after = await judging.get("/v1/submissions/3")

@@ -122,7 +122,7 @@ async def test_the_running_projector_goes_on_in_the_fresh_tables(dsn: str, town:
             found = await replayed(dsn, town.log, LIVE, switch=True)
             assert found.differences == []
             await town.live(Life(f"s{number}", account=f"a{number}", time_us=10.0 * number))
-            await eventually(partial(is_at, models, await town.log.last()), within_s=10)
+            await eventually(partial(is_at, models, await town.log.last()))
     assert (await replayed(dsn, town.log, LIVE)).differences == []
 
 
@@ -141,7 +141,7 @@ async def test_events_that_come_during_a_switch_are_folded_once(dsn: str, town: 
         for _ in range(3):
             assert (await replayed(dsn, town.log, LIVE, switch=True)).differences == []
         await submitting
-        await eventually(partial(is_at, models, await town.log.last()), within_s=10)
+        await eventually(partial(is_at, models, await town.log.last()))
     assert (await replayed(dsn, town.log, LIVE)).differences == []
 
 

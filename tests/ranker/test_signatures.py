@@ -36,7 +36,7 @@ class Signed:
                 await self._forge(agg, fact, key)
             else:
                 await say(self.log, agg, fact)
-        ends = await eventually(lambda: self._ends(life.id), within_s=10)
+        ends = await eventually(lambda: self._ends(life.id))
         return ends[0]
 
     async def _forge(self, agg: str, fact: events.Fact, key: SigningKey) -> None:

@@ -40,7 +40,7 @@ class Line:
             items = (await self.reads.get("submissions"))["items"]
             return next((one["number"] for one in items if one["id"] == life.id), None)
 
-        found = await eventually(number, within_s=10)
+        found = await eventually(number)
         assert found is not None
         return found
 
@@ -122,7 +122,7 @@ async def test_what_is_kept_nowhere_is_told_without_a_place(line: Line) -> None:
     line.reads.live.progress[life.id] = {"stage": "time", "case": "x", "done": 1, "total": 2}
     heard = Heard()
     listening = asyncio.create_task(listen(line.http, line.events(number), heard))
-    await eventually(lambda: len(heard.notices) >= 2, within_s=10)
+    await eventually(lambda: len(heard.notices) >= 2)
     await line.go_on(life)
     await asyncio.wait_for(listening, 10)
     assert {name for name, _ in heard.notices} == {"progress", "queue"}
@@ -135,7 +135,7 @@ async def test_a_hundred_readers_are_told_at_once(line: Line) -> None:
     async with httpx.AsyncClient(headers=STAFF, timeout=20, limits=limits) as http:
         heard = [Heard() for _ in range(100)]
         readers = [asyncio.create_task(listen(http, line.events(number), one)) for one in heard]
-        await eventually(lambda: all(one.places for one in heard), within_s=20)
+        await eventually(lambda: all(one.places for one in heard))
         await line.go_on(life)
         await asyncio.wait_for(asyncio.gather(*readers), 20)
     assert len({tuple(one.places) for one in heard}) == 1
@@ -146,7 +146,7 @@ async def test_the_end_of_the_process_ends_streams_without_an_end(line: Line) ->
     number = await line.received(Life("s1"))
     heard = Heard()
     listening = asyncio.create_task(listen(line.http, line.events(number), heard))
-    await eventually(lambda: len(heard.places) == 2, within_s=10)
+    await eventually(lambda: len(heard.places) == 2)
     began = time.monotonic()
     line.stopping.set()
     await asyncio.wait_for(listening, 5)

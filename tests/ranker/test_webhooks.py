@@ -62,7 +62,7 @@ async def test_who_is_overtaken_is_told_once(hooked: Hooked, receiver: Receiver)
         await hooked.finish(Life("s1", time_us=100.0))
         for count, time_us in enumerate((200.0, 50.0, 10.0), 1):
             await hooked.finish(Life(f"b{count}", "bob", time_us=time_us))
-            await eventually(partial(has_got, receiver, "/bob", count), within_s=20)
+            await eventually(partial(has_got, receiver, "/bob", count))
         await eventually(lambda: receiver.at("/ada"))
     told = [one.said["data"] for one in receiver.at("/ada")]
     assert len(told) == 1
@@ -85,7 +85,7 @@ async def test_boards_and_holds_are_told(hooked: Hooked, receiver: Receiver) -> 
         )
         await say(hooked.log, BOARD, moved)
         await say(hooked.log, subjects.problem("softmax"), events.LeaderboardArchived(reason="r"))
-        await eventually(lambda: len(receiver.got) >= 8, within_s=20)
+        await eventually(lambda: len(receiver.got) >= 8)
     kinds = sorted(receiver.kinds("/in"))
     assert kinds == [
         "problem.closed",

@@ -61,7 +61,7 @@ class Service:
             return None
 
     async def is_up(self) -> None:
-        await eventually(lambda: self.answer("/healthz"), within_s=20)
+        await eventually(lambda: self.answer("/healthz"))
 
     def end(self) -> tuple[int, list[str]]:
         """The exit code, and the messages it logged."""

@@ -68,7 +68,7 @@ async def behind() -> AsyncIterator[Behind]:
 
 async def test_a_reader_who_takes_nothing_is_let_go_and_costs_little(behind: Behind) -> None:
     _, writer = await behind.ask()
-    await eventually(lambda: behind.source.is_closed, within_s=10)
+    await eventually(lambda: behind.source.is_closed)
     assert behind.source.made * len(PIECE) < BYTES_MAX
     writer.transport.abort()
 
@@ -78,7 +78,7 @@ async def test_a_reader_who_goes_away_closes_the_source(behind: Behind) -> None:
     reader, writer = await behind.ask()
     await reader.read(100)
     writer.transport.abort()
-    await eventually(lambda: behind.source.is_closed, within_s=10)
+    await eventually(lambda: behind.source.is_closed)
 
 
 async def test_the_end_of_the_process_ends_an_answer_properly(behind: Behind) -> None:

@@ -178,7 +178,7 @@ async def test_a_server_does_not_outlive_a_killed_parent(kind: str, folder: Path
     assert parent.stdout.readline()
     killed(parent)
     # Each process of a server has the lock, so that a free lock says that all are gone.
-    await eventually(lambda: not lock.is_held(folder), within_s=10)
+    await eventually(lambda: not lock.is_held(folder))
     server = KINDS[kind](folder)
     assert server.start()
     server.stop()
@@ -196,9 +196,9 @@ def test_a_start_waits_for_an_orphan_that_is_ending(kind: str, folder: Path) -> 
 
 async def test_a_killed_setup_leaves_no_half_cluster(tmp_path: Path) -> None:
     parent = started("Postgres", tmp_path)
-    await eventually((tmp_path / "data.new" / "base").exists, within_s=20)
+    await eventually((tmp_path / "data.new" / "base").exists)
     killed(parent)
-    await eventually(lambda: not lock.is_held(tmp_path), within_s=10)
+    await eventually(lambda: not lock.is_held(tmp_path))
     assert not (tmp_path / "data").exists()
     server = Postgres(tmp_path)
     assert await answer(server.start()) == "postgres"
@@ -208,9 +208,9 @@ async def test_a_killed_setup_leaves_no_half_cluster(tmp_path: Path) -> None:
 async def test_a_start_that_is_given_up_leaves_no_process(tmp_path: Path) -> None:
     starting = Postgres(tmp_path).starting()
     made = (tmp_path / "data.new" / "base").exists
-    await eventually(lambda: next(starting) or made(), within_s=20)
+    await eventually(lambda: next(starting) or made())
     starting.close()
-    await eventually(lambda: not lock.is_held(tmp_path), within_s=10)
+    await eventually(lambda: not lock.is_held(tmp_path))
 
 
 def test_a_number_of_a_dead_process_does_not_stop_postgres(postgres: Postgres) -> None:

@@ -29,7 +29,7 @@ def agent_of(person: Person) -> dict[str, Any]:
     return next(item for item in items if item["id"] == "local")
 
 
-def until(check: Callable[[], Any], within_s: float = 20) -> Any:
+def until(check: Callable[[], Any], within_s: float = 60) -> Any:
     """What a check returns once that is true."""
     end = time.monotonic() + within_s
     while not (found := check()):
