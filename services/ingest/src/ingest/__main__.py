@@ -11,6 +11,7 @@ from ingest.http.who import Gate, Keys
 from ingest.login import oauth_http, wiring
 from ingest.login.argon import Hasher
 from ingest.login.http import login
+from ingest.metrics import RoomMetrics
 from ingest.popcorn import popcorn
 from ingest.popcorn.asking import Asking
 from ingest.popcorn.parts import Parts
@@ -22,6 +23,7 @@ from ingest.service import ingest
 from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
 from ingest.service.ports import Ports
+from ingest.service.room import Bounds
 from ingest.service.webhooks import Webhooks
 from ingest.settings import LOOPBACK, Settings, load
 from shared import lifecycle
@@ -51,7 +53,9 @@ async def _run(settings: Settings, life: Life) -> None:
         LogMetrics("ingest", log)
         feed = AccessFeed(log)
         blobs, letters = NatsBlobs(nc), NatsDeadLetters(nc)
-        commands = ingest(Ports(log, blobs, register, ranker, letters), feed)
+        bounds = Bounds(settings.at_once_max, settings.waiting_max, settings.queued_max)
+        commands = ingest(Ports(log, blobs, register, ranker, letters), feed, bounds)
+        RoomMetrics(commands.intake.room, commands.intake.queues)
 
         async def is_well() -> str:
             if not nc.is_connected:

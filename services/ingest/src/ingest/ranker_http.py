@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
+from urllib.parse import quote
 
 import httpx
 import msgspec
@@ -28,6 +29,7 @@ RETURNED = (
 )
 OF_FILES = (*RETURNED, "content-length", "content-disposition")
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
+STAFF = Reader(is_staff=True)
 AWAY = "the leaderboards cannot be read for a moment; ask again"
 
 
@@ -37,6 +39,14 @@ class _Submission(msgspec.Struct):
 
 class _Items(msgspec.Struct):
     items: list[RejudgeItem]
+
+
+class _Queue(msgspec.Struct):
+    ahead: int
+
+
+class _Some(msgspec.Struct):
+    items: list[msgspec.Raw]
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,19 @@ class Ranker:
         asked = which._asdict()
         query = {key: value for key, value in asked.items() if value is not None}
         return _read(await self._get("/internal/rejudge-items", query=query), _Items).items
+
+    async def waiting(self, gpu: str) -> int:
+        """How many submissions wait for a GPU type; 0 for one it has not met. Errors: Failed."""
+        answer = await self._get(f"/v1/queue/{quote(gpu, safe='')}")
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return 0
+        return _read(answer, _Queue).ahead
+
+    async def is_used(self, problem: str) -> bool:
+        """Whether anybody ever submitted to a problem. Errors: Failed."""
+        asked: dict[str, str | int] = {"problem": problem, "limit": 1}
+        answer = await self._get("/v1/submissions", {HEADER: encode(STAFF)}, asked)
+        return bool(_read(answer, _Some).items)
 
     async def _get(
         self,

@@ -36,6 +36,10 @@ class Settings:
     autolink: str = ""
     rate_per_token: str = "600/minute"  # noqa: S105  (no secret: a rate)
     rate_per_address: str = "600/minute"
+    # How many submissions are taken in at once, wait for that, and wait for a GPU type.
+    at_once_max: int = 100
+    waiting_max: int = 300
+    queued_max: int = 10_000
     # Where problems may come from, and what profiles: docs/popcorn.md.
     problem_roots: str = ""
     repositories: str = ""
@@ -67,6 +71,7 @@ def load() -> Settings:
     settings = read(Settings, "WARPBOARD_INGEST", os.environ)
     _check_believed(settings)
     _check_rates(settings)
+    _check_bounds(settings)
     token = settings.operator_token
     is_sendable = token.isascii() and token.isprintable() and " " not in token
     if token and not (is_sendable and len(token) >= TOKEN_LENGTH_MIN):
@@ -102,6 +107,14 @@ def _check_rates(settings: Settings) -> None:
         text = getattr(settings, name)
         if text and not RATE.match(text):
             what = f"{PREFIX}_{name.upper()} is {text!r}: expected 600/minute, or nothing"
+            raise Refused("bad_settings", what, name)
+
+
+def _check_bounds(settings: Settings) -> None:
+    """Errors: Refused, for room in which nobody has a place."""
+    for name, least in (("at_once_max", 1), ("waiting_max", 0), ("queued_max", 1)):
+        if (given := getattr(settings, name)) < least:
+            what = f"{PREFIX}_{name.upper()} is {given}: expected at least {least}"
             raise Refused("bad_settings", what, name)
 
 

@@ -22,7 +22,7 @@ from ingest.http.bodies import (
 from ingest.http.repeats import idempotency_key
 from ingest.http.who import Gate
 from ingest.service import Ingest
-from ingest.service.intake import Receipt, Upload
+from ingest.service.batches import Receipt, Upload
 from ingest.service.participants import Participants
 from ingest.service.ports import Note
 from shared.clock import now

@@ -11,7 +11,7 @@ from ingest.popcorn.parts import Parts, board, patient
 from ingest.popcorn.profiles import archive, archive_name, cases
 from ingest.popcorn.seen import Shown
 from ingest.popcorn.standing import runner_queue, standing
-from ingest.service.intake import Upload
+from ingest.service.batches import Upload
 from shared.blobs import Missing
 from shared.errors import Refused
 

@@ -22,7 +22,7 @@ from ingest.popcorn.seen import Wait
 from ingest.popcorn.standing import runner_queue
 from ingest.popcorn.stream import Follower, followed
 from ingest.popcorn.words import MODES, instant
-from ingest.service.intake import Receipt, Upload
+from ingest.service.batches import Receipt, Upload
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.http import STOPPING, Live

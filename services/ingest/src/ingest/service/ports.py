@@ -210,6 +210,14 @@ class Lookups(Protocol):
         """The submissions that may run again. Errors: Failed."""
         ...
 
+    async def waiting(self, gpu: str) -> int:
+        """How many submissions wait for a GPU type. Errors: Failed."""
+        ...
+
+    async def is_used(self, problem: str) -> bool:
+        """Whether anybody ever submitted to a problem. Errors: Failed."""
+        ...
+
 
 class Ports(NamedTuple):
     """All that ingest needs of the world."""

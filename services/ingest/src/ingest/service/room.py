@@ -1,0 +1,108 @@
+"""Room: so many submissions under way at once, and so many waiting for each GPU type."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from ingest.service.ports import Lookups
+from shared.errors import Failed, Refused
+
+RETRY_S = 2.0
+# A client of the public API gives a submission up after 60 s.
+WAIT_S_MAX = 30.0
+QUEUE_RETRY_S = 60.0
+LOOK_S_MAX = 1.0
+FRESH_S = 1.0
+
+
+class Bounds(NamedTuple):
+    """How many submissions are taken in at once, how many wait for that, and for a GPU type."""
+
+    at_once_max: int = 100
+    waiting_max: int = 300
+    queued_max: int = 10_000
+
+
+class Room:
+    """Lets so many in at once, in the order they came; so many others wait, and not for long.
+
+    `turned_away` counts those for whom there was no room.
+    """
+
+    def __init__(self, bounds: Bounds, wait_s_max: float = WAIT_S_MAX) -> None:
+        self._places = asyncio.Semaphore(bounds.at_once_max)
+        self._waiting_max = bounds.waiting_max
+        self._wait_s_max = wait_s_max
+        self.under_way = 0
+        self.waiting = 0
+        self.turned_away = 0
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """A place, as soon as it is one's turn. Errors: Refused `queue_full`."""
+        await self._turn()
+        self.under_way += 1
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+            self._places.release()
+
+    async def _turn(self) -> None:
+        if self._places.locked() and self.waiting >= self._waiting_max:
+            raise self._full()
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(self._wait_s_max):
+                await self._places.acquire()
+        except TimeoutError as error:
+            raise self._full() from error
+        finally:
+            self.waiting -= 1
+
+    def _full(self) -> Refused:
+        self.turned_away += 1
+        what = f"{self.under_way} submissions are being taken in and {self.waiting} wait for that"
+        return Refused("queue_full", f"{what}: send yours again", retry_after_s=RETRY_S)
+
+
+class Queues:
+    """How many submissions wait for each GPU type, as the read side last said.
+
+    It is asked once a second at most, and where it says nothing nobody is kept out: what is
+    accepted beyond the limit is no more than what comes in that time. `turned_away` counts those
+    for whom a queue was full.
+    """
+
+    def __init__(self, lookups: Lookups, queued_max: int) -> None:
+        self._lookups = lookups
+        self._queued_max = queued_max
+        self._asked: dict[str, tuple[float, asyncio.Task[int]]] = {}
+        self.turned_away = 0
+
+    async def fullness(self, gpus: Iterable[str]) -> Refused | None:
+        """What is said of a submission for which a queue is too long; None if none is."""
+        for gpu in gpus:
+            if (waiting := await self._waiting(gpu)) >= self._queued_max:
+                self.turned_away += 1
+                what = f"{waiting:,} submissions wait for {gpu} already, which is the most that may"
+                said = f"{what}: send yours again when some of them are over"
+                return Refused("queue_full", said, "gpu", QUEUE_RETRY_S)
+        return None
+
+    async def _waiting(self, gpu: str) -> int:
+        now = asyncio.get_running_loop().time()
+        asked_at, looking = self._asked.get(gpu, (now - FRESH_S, None))
+        if looking is None or now - asked_at >= FRESH_S:
+            looking = asyncio.create_task(self._look(gpu))
+            self._asked[gpu] = now, looking
+        # Whoever asked first may hang up; the others still want to know.
+        return await asyncio.shield(looking)
+
+    async def _look(self, gpu: str) -> int:
+        with contextlib.suppress(Failed, TimeoutError):
+            async with asyncio.timeout(LOOK_S_MAX):
+                return await self._lookups.waiting(gpu)
+        return 0
