@@ -13,6 +13,10 @@ import msgspec
 from ranker.http import application
 from ranker.http.acts import acts
 from ranker.http.audit import audit
+from ranker.http.shapes.history import End
+from ranker.http.shapes.submissions import Progress
+from ranker.service import News
+from shared.answers import schemas
 from shared.events import (
     CATALOGUE,
     Artefact,
@@ -41,10 +45,23 @@ EXAMPLES: dict[str, object] = {
     "state": "active",
 }
 TEXT: dict[str, Any] = {"schema": {"type": "string"}}
+# Which schema the data of each server-sent event has; those of the log have their type's name.
+STREAM: dict[str, Any] = {
+    "schema": {"type": "string", "description": "Server-sent events; docs/http.md tells of them."},
+    "x-events": {
+        name: {"$ref": f"#/components/schemas/{kind}"}
+        for name, kind in (
+            ("*", "Told"),
+            ("queue", "Queue"),
+            ("progress", "Progress"),
+            ("end", "End"),
+        )
+    },
+}
 BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 # What some reads answer beside JSON.
 MEDIA: dict[str, dict[str, Any]] = {
-    "/v1/submissions/{number}/events": {"text/event-stream": TEXT},
+    "/v1/submissions/{number}/events": {"text/event-stream": STREAM},
     "/v1/submissions/{number}/files/{name}": {"application/octet-stream": BYTES, "*/*": BYTES},
     "/v1/problems/{slug}/files/{name}": {"text/plain": TEXT},
 }
@@ -133,19 +150,26 @@ def page() -> str:
 def reads() -> str:
     """The OpenAPI of the read side's public routes as it should be."""
     nothing = cast("Any", None)
-    app = application(nothing, nothing, nothing, nothing, nothing)
+    app = application(nothing, News(), nothing, nothing, nothing)
     acts(app, nothing, nothing)
     audit(app, nothing, None)
+    told = schemas(app.routes, (Progress, End))
     paths = {path: said for path, said in app.openapi()["paths"].items() if path.startswith("/v1/")}
     for path, said in paths.items():
         operation = said["get"]
         operation["operationId"] = f"read_{operation['operationId']}"
         # Every refusal has one shape, which ingest's document tells for all routes.
         operation["responses"].pop("422", None)
-        operation["responses"]["200"]["content"] |= MEDIA.get(path, {})
+        content = operation["responses"]["200"]["content"]
+        if ("GET", path) in told.bodies:
+            content["application/json"] = {"schema": told.bodies["GET", path]}
+        else:
+            del content["application/json"]
+        content |= MEDIA.get(path, {})
         for parameter in operation.get("parameters", ()):
             _parameter(parameter)
-    return json.dumps({"paths": paths}, indent=1, sort_keys=True) + "\n"
+    whole = {"paths": paths, "components": {"schemas": told.shared}}
+    return json.dumps(whole, indent=1, sort_keys=True) + "\n"
 
 
 def _parameter(parameter: dict[str, Any]) -> None:

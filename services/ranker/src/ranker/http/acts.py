@@ -1,13 +1,14 @@
 """What operators did: every act is an event, with who and why, and staff alone reads them."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 from fastapi import FastAPI, Query
 
 from ranker.http.access import Asker
 from ranker.http.answers import NUMBER_MAX, Limit
+from ranker.http.shapes import deciding as shapes
 from ranker.service import News
 from shared.errors import Refused
 from shared.event_log import Recorded
@@ -29,7 +30,6 @@ ACTS = frozenset(
 # Of what an act says these are long, or no reader's matter.
 LEFT_OUT = ("reason", "items", "token_hash", "code_hash", "sign_key")
 
-Row = dict[str, Any]
 Before = Annotated[int, Query(ge=1, le=NUMBER_MAX)]
 
 
@@ -48,7 +48,7 @@ def acts(app: FastAPI, shelf: Acts, news: News) -> None:
     """The read of what operators did."""
 
     @app.get("/v1/admin/audit")
-    async def audit(who: Asker, before: Before = NUMBER_MAX, limit: Limit = 100) -> dict[str, Any]:
+    async def audit(who: Asker, before: Before = NUMBER_MAX, limit: Limit = 100) -> shapes.Acts:
         """The acts of operators, newest first; `before` with `next_before` goes on.
 
         A page looks back over a bounded stretch of the log, so it may hold few, or none.
@@ -75,7 +75,7 @@ def _is_act(event: Recorded) -> bool:
     return said.type in ACTS or said.actor.startswith(OPERATOR)
 
 
-def _shown(event: Recorded) -> Row:
+def _shown(event: Recorded) -> shapes.Act:
     said = event.envelope
     data = msgspec.json.decode(said.data)
     fields = data if isinstance(data, dict) else {}

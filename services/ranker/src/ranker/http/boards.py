@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, cast
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, Query, Request
 from pydantic import Field
 
 from ranker.domain.score import interval_us
@@ -13,9 +13,12 @@ from ranker.http.access import Asker, Seen
 from ranker.http.answers import CURSOR_CHARS_MAX, LIMIT_MAX, Asking, ProblemVersion, answered
 from ranker.http.problems import problem_row
 from ranker.http.ranks import seconds
+from ranker.http.shapes import boards as shapes
+from ranker.http.shapes.waiting import Parked
 from ranker.http.snapshots import Asked, Found, Snapshots, asked_for, instant, next_cursor
 from ranker.service import Board, News, Reads
 from ranker.service.top import RANKED_MAX, Placed, top
+from shared.answers import Answer
 from shared.clock import now
 from shared.errors import Refused
 from shared.instants import SaidInstant
@@ -69,10 +72,11 @@ class Boards:
         self.app.get("/v1/leaderboards/{slug}/{gpu}/records")(self.records)
         self.app.get("/v1/leaderboards/{slug}/{gpu}/history")(self.history)
 
-    async def every(self, who: Asker, request: Request) -> Response:
+    async def every(self, who: Asker, request: Request) -> Answer[shapes.Leaderboards]:
         """Every leaderboard that has an entry."""
         seq = await self._checkpoint()
-        items = await Seen(self.reads, who).rows("leaderboards", at=now())
+        rows = await Seen(self.reads, who).rows("leaderboards", at=now())
+        items = cast("list[shapes.BoardLine]", rows)
         return answered(request, {"items": items, "as_of": seq}, seq)
 
     async def one(
@@ -82,14 +86,14 @@ class Boards:
         slug: str,
         gpu: str,
         query: Annotated[BoardQuery, Query()],
-    ) -> Response:
+    ) -> Answer[shapes.Leaderboard]:
         """One leaderboard, best first; what cannot be told apart has one rank."""
         seen = Seen(self.reads, who)
         problem, board = await named(seen, slug, gpu, query.version)
         asked = asked_for(board, query.limit, instant(query.as_of or query.at), query.cursor)
         found = await (self._now(asked) if asked.at is None else self._then(asked, asked.at))
         is_over = problem["state"] != "active"
-        body = {
+        body: shapes.Leaderboard = {
             "problem": board.problem,
             "title": problem["title"],
             "problem_version": board.problem_number,
@@ -110,11 +114,11 @@ class Boards:
         slug: str,
         gpu: str,
         query: Annotated[RecordsQuery, Query()],
-    ) -> Response:
+    ) -> Answer[shapes.Records]:
         """The records of a leaderboard, newest first."""
         seen, seq = Seen(self.reads, who), await self._checkpoint()
         _, board = await named(seen, slug, gpu, query.version)
-        rows = await self._records(seen, board, query.limit)
+        rows = cast("list[shapes.Record]", await self._records(seen, board, query.limit))
         return answered(request, {"items": rows, "as_of": seq}, seq)
 
     async def history(
@@ -124,15 +128,17 @@ class Boards:
         slug: str,
         gpu: str,
         query: Annotated[HistoryQuery, Query()],
-    ) -> Response:
+    ) -> Answer[shapes.History]:
         """The score over time: a participant's ranked submissions, or else the records."""
         seen, seq = Seen(self.reads, who), await self._checkpoint()
         _, board = await named(seen, slug, gpu, query.version)
         if query.participant is None:
             rows = await self._records(seen, board, RANKED_MAX)
-            return answered(request, _history(board, None, rows, seq), seq)
-        name, rows = await personal(seen, query.participant, board)
-        return answered(request, _history(board, name, rows, seq), seq)
+            points = [row | {"score": seconds(row["score_us"])} for row in rows]
+            records = cast("list[shapes.Point]", points)
+            return answered(request, _history(board, None, records, seq), seq)
+        name, items = await personal(seen, query.participant, board)
+        return answered(request, _history(board, name, items, seq), seq)
 
     async def _records(self, seen: Seen, board: Board, limit: int) -> list[Row]:
         where = {"problem": board.problem, "gpu": board.gpu, "number": board.problem_number}
@@ -166,9 +172,10 @@ class Boards:
         return Found(seq, rows[asked.offset : end], len(rows) > end)
 
 
-def standing(news: News) -> Row | None:
+def standing(news: News) -> Parked | None:
     """The event before which the read models stand, None if they follow the log."""
-    return None if news.parked is None else news.parked._asdict()
+    parked = news.parked
+    return None if parked is None else {"seq": parked.seq, "error": parked.error}
 
 
 async def named(seen: Seen, slug: str, gpu: str, version: int | None) -> tuple[Row, Board]:
@@ -181,7 +188,7 @@ async def named(seen: Seen, slug: str, gpu: str, version: int | None) -> tuple[R
     return found, Board(found["slug"], types[gpu.lower()], version or found["number"])
 
 
-async def personal(seen: Seen, name: str, board: Board) -> tuple[str, list[Row]]:
+async def personal(seen: Seen, name: str, board: Board) -> tuple[str, list[shapes.Personal]]:
     """A participant's name, and every ranked submission of theirs there. Errors: Refused."""
     known = await seen.rows("participant", name=name)
     if not known:
@@ -189,13 +196,24 @@ async def personal(seen: Seen, name: str, board: Board) -> tuple[str, list[Row]]
     account = known[0]["account"]
     rows = await seen.rows("personal", account=account, **board._asdict())
     items = [seen.line(row | {"account": account, "problem": board.problem}) for row in rows]
-    return known[0]["name"], [row | {"score": seconds(row["score_us"])} for row in items]
+    scored = [row | {"score": seconds(row["score_us"])} for row in items]
+    return known[0]["name"], cast("list[shapes.Personal]", scored)
 
 
-def _history(board: Board, participant: str | None, rows: Sequence[Row], seq: int) -> Row:
-    where = {"problem": board.problem, "gpu": board.gpu, "problem_version": board.problem_number}
-    items = [row | {"score": seconds(row["score_us"])} for row in rows]
-    return {"participant": participant, **where, "items": items, "as_of": seq}
+def _history(
+    board: Board,
+    participant: str | None,
+    items: list[shapes.Personal] | list[shapes.Point],
+    seq: int,
+) -> shapes.History:
+    return {
+        "participant": participant,
+        "problem": board.problem,
+        "gpu": board.gpu,
+        "problem_version": board.problem_number,
+        "items": items,
+        "as_of": seq,
+    }
 
 
 async def entries(reads: Reads, board: Board, placed: Sequence[Placed]) -> list[Row]:
@@ -221,10 +239,10 @@ def _item(placed: Placed, shown: Row) -> Row:
     return shown | {name: entry[name] for name in names} | own
 
 
-def _shown(seen: Seen, row: Row, problem: Row) -> Row:
+def _shown(seen: Seen, row: Row, problem: Row) -> shapes.Entry:
     """A row as the contract has it, beside what it says in microseconds."""
     is_bounded = row["low_us"] is not None
-    return row | {
+    said = row | {
         "tied": row["is_tied"],
         "participant_id": row["account"],
         "name": row["participant"],
@@ -233,3 +251,4 @@ def _shown(seen: Seen, row: Row, problem: Row) -> Row:
         "submitted_at": row["received_at"],
         "source_visible": seen.owns(row | {"problem": problem["slug"]}) or problem["is_over"],
     }
+    return cast("shapes.Entry", said)

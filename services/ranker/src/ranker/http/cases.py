@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 
 from ranker.http.access import Asker, Row, Seen, safe_case
 from ranker.http.answers import NumberInPath, answered
 from ranker.http.problems import SEED, Manifests, problem_row
+from ranker.http.shapes.cases import CaseShown, Estimate
 from ranker.service import Reads
+from shared.answers import Answer
 from shared.blobs import Blobs
 from shared.errors import Failed
 
@@ -19,7 +21,9 @@ def cases(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
     manifests = Manifests(blobs)
 
     @app.get("/v1/submissions/{number}/cases")
-    async def case_results(request: Request, who: Asker, number: NumberInPath) -> Response:
+    async def case_results(
+        request: Request, who: Asker, number: NumberInPath
+    ) -> Answer[list[CaseShown]]:
         """How each case of one's own submission ended, all that failed among them."""
         seen = Seen(reads, who)
         row = await seen.own(number)
@@ -42,7 +46,7 @@ def _arguments(manifest: Row) -> dict[str, Row]:
     }
 
 
-def _case(index: int, case: Row, made_of: dict[str, Row]) -> Row:
+def _case(index: int, case: Row, made_of: dict[str, Row]) -> CaseShown:
     """A case as the contract has it; of a hidden one nothing but its verdict."""
     shown, is_hidden = safe_case(case), bool(case.get("is_hidden"))
     return {
@@ -59,13 +63,18 @@ def _case(index: int, case: Row, made_of: dict[str, Row]) -> Row:
     }
 
 
-def _estimate(case: dict[str, Any]) -> Row | None:
+def _estimate(case: dict[str, Any]) -> Estimate | None:
     if case.get("time_us") is None:
         return None
-    names = ("samples", "dropped", "process_us", "error", "freedom", "null_us", "grade")
     return {
         "time_us": case["time_us"],
         "time_us_ci95": case.get("interval_us"),
         "statistics": case.get("statistics", {}),
-        **{name: case.get(name) for name in names},
+        "samples": case.get("samples"),
+        "dropped": case.get("dropped"),
+        "process_us": case.get("process_us"),
+        "error": case.get("error"),
+        "freedom": case.get("freedom"),
+        "null_us": case.get("null_us"),
+        "grade": case.get("grade"),
     }

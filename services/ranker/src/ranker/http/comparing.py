@@ -2,16 +2,18 @@
 
 import asyncio
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, Query, Request
 
-from ranker.domain.contrast import contrast, of_scores
+from ranker.domain.contrast import Contrast, contrast, of_scores
 from ranker.domain.difference import unified
 from ranker.http.access import Asker, Seen, safe_case
 from ranker.http.answers import NUMBER_MAX, answered
+from ranker.http.shapes import boards as shapes
 from ranker.http.sources import source_text
 from ranker.service import Reads
+from shared.answers import Answer
 from shared.blobs import Blobs
 from shared.clock import now
 
@@ -27,25 +29,31 @@ def comparing(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
     """The comparison of two submissions."""
 
     @app.get("/v1/compare")
-    async def compare(request: Request, who: Asker, a: Number, b: Number) -> Response:
+    async def compare(
+        request: Request, who: Asker, a: Number, b: Number
+    ) -> Answer[shapes.Comparison]:
         """How b differs from a; a ratio under one says that b is the faster."""
         seen = Seen(reads, who)
         one, other = await seen.submission(a), await seen.submission(b)
         is_whole = seen.owns(one) and seen.owns(other)
         cases = [[safe_case(case) for case in row["cases"]] for row in (one, other)]
-        body = {
+        body: shapes.Comparison = {
             "a": _side(one),
             "b": _side(other),
             "diff": await _diff(seen, blobs, one, other),
-            "score": of_scores(one, other)._asdict(),
-            "cases": [found._asdict() for found in contrast(*cases)] if is_whole else [],
+            "score": _shown(of_scores(one, other)),
+            "cases": [_shown(found) for found in contrast(*cases)] if is_whole else [],
         }
         return answered(request, body)
 
 
-def _side(row: Row) -> Row:
+def _shown(found: Contrast) -> shapes.Contrast:
+    return cast("shapes.Contrast", found._asdict())
+
+
+def _side(row: Row) -> shapes.Side:
     names = ("number", "problem", "problem_number", "gpu", "mode", "verdict", "score_us")
-    return {name: row[name] for name in names}
+    return cast("shapes.Side", {name: row[name] for name in names})
 
 
 async def _diff(seen: Seen, blobs: Blobs, one: Row, other: Row) -> str | None:

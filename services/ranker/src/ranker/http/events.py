@@ -9,16 +9,18 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, cast
 
 import msgspec
-from fastapi import Header, Query, Request, Response
+from fastapi import Header, Query, Request
 
 from ranker.domain.story import Told, story
 from ranker.http.access import Asker, Seen, unknown
 from ranker.http.answers import NumberInPath, answered
+from ranker.http.shapes.history import Told as Shape
 from ranker.http.waiting import WAITING, expected
 from ranker.service import Alive, News, Reads
+from shared.answers import Answer
 from shared.errors import Failed, Refused
 from shared.event_log import Recorded
 from shared.http import Live
@@ -89,14 +91,15 @@ class Histories:
         who: Asker,
         after: Place = 0,
         last_event_id: LastPlace = None,
-    ) -> Response:
+    ) -> Answer[list[Shape]] | Live:
         """What happened to a submission after a place, and what happens until it is over."""
         seen = Seen(self.reads, who)
         place = after if last_event_id is None else last_event_id
         page = await self.page(seen, number, place)
         accept = request.headers.get("accept", "")
         if JSON in accept and EVENTS not in accept:
-            return answered(request, await self._whole(seen, number, page))
+            whole = await self._whole(seen, number, page)
+            return answered(request, cast("list[Shape]", whole))
         if self.open >= STREAMS_MAX:
             raise Refused("too_many_streams", f"{STREAMS_MAX} streams are open here", None, 2.0)
         stream = Stream(self, seen, number, page.row["id"], place)

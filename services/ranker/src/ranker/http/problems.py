@@ -3,7 +3,7 @@
 import time
 from collections import OrderedDict
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from urllib.parse import quote
 
 import msgspec
@@ -13,7 +13,9 @@ from pydantic import Field
 from ranker.http import cursors
 from ranker.http.access import Asker, Seen
 from ranker.http.answers import LIMIT_MAX, Paged, Version, answered
+from ranker.http.shapes import problems as shapes
 from ranker.service import Reads
+from shared.answers import Answer
 from shared.blobs import Blobs, Missing
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -84,7 +86,7 @@ def problems(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
     @app.get("/v1/problems")
     async def every(
         request: Request, who: Asker, query: Annotated[ProblemsQuery, Query()]
-    ) -> Response:
+    ) -> Answer[shapes.Problems]:
         """The newest version of each problem, in the order of their names."""
         (checkpoint,) = await reads.rows("checkpoint")
         seq, after = checkpoint["seq"], None
@@ -97,18 +99,29 @@ def problems(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
         # Contests have no events yet: no problem is in one.
         shown = [_shown(row, now()) for row in rows[:limit]] if query.contest is None else []
         is_more = len(rows) > limit and query.contest is None
-        body = {"items": shown, "next_cursor": _next(shown, seq) if is_more else None}
-        return answered(request, body | {"as_of": seq}, seq)
+        body: shapes.Problems = {
+            "items": cast("list[shapes.Problem]", shown),
+            "next_cursor": _next(shown, seq) if is_more else None,
+            "as_of": seq,
+        }
+        return answered(request, body, seq)
 
     @app.get("/v1/problems/{slug}")
-    async def one(request: Request, who: Asker, slug: str, version: Version = None) -> Response:
+    async def one(
+        request: Request, who: Asker, slug: str, version: Version = None
+    ) -> Answer[shapes.ProblemWhole]:
         """One problem with its rules, in its newest version or another."""
         row = await problem_row(Seen(reads, who), slug, version)
         manifest = await manifests.of(row["manifest"])
         statement = manifest["files"].get(STATEMENT)
         said = (await manifests.text(statement)).decode() if statement else ""
-        return answered(request, row | _rules(row, manifest) | {"statement": said})
+        whole = row | _rules(row, manifest) | {"statement": said}
+        return answered(request, cast("shapes.ProblemWhole", whole))
 
+    _files(app, reads, manifests)
+
+
+def _files(app: FastAPI, reads: Reads, manifests: Manifests) -> None:
     @app.get("/v1/problems/{slug}/files/{name}")
     async def file(
         request: Request, who: Asker, slug: str, name: str, version: Version = None

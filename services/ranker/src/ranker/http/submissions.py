@@ -5,10 +5,10 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from urllib.parse import quote
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, Query, Request
 from pydantic import Field
 
 from ranker.http import cursors
@@ -25,9 +25,11 @@ from ranker.http.answers import (
 from ranker.http.boards import standing
 from ranker.http.moments import Moment, Moments
 from ranker.http.ranks import ranking, seconds
+from ranker.http.shapes import submissions as shapes
 from ranker.http.sources import source_text
 from ranker.http.waiting import expected
 from ranker.service import Alive, News, Reads
+from shared.answers import Answer
 from shared.blobs import Blobs
 from shared.clock import now
 from shared.errors import Refused
@@ -102,7 +104,7 @@ class Submissions:
         app.get("/v1/me/submissions")(self.own)
         app.get("/v1/submissions/{number}")(self.one)
 
-    async def newest(self, who: Asker, query: Annotated[NewestQuery, Query()]) -> dict[str, Any]:
+    async def newest(self, who: Asker, query: Annotated[NewestQuery, Query()]) -> shapes.Newest:
         """The newest submissions first; `before` continues a list."""
         seen = Seen(self.reader, who)
         items = await self._listed(seen, **query.model_dump())
@@ -110,7 +112,7 @@ class Submissions:
 
     async def own(
         self, request: Request, who: Asker, query: Annotated[OwnQuery, Query()]
-    ) -> Response:
+    ) -> Answer[shapes.Own]:
         """One's own submissions, newest first."""
         if who.account is None:
             raise Refused("missing_credential", "say who you are: this list is your own")
@@ -128,7 +130,8 @@ class Submissions:
         found, more = items[: query.limit], items[query.limit :]
         last = found[-1]["number"] if more else 0
         following = OwnCursor(made_at=time.time(), as_of=seq, number=last) if more else None
-        body = {"items": found, "next_cursor": following and cursors.text(following), "as_of": seq}
+        cursor = None if following is None else cursors.text(following)
+        body: shapes.Own = {"items": found, "next_cursor": cursor, "as_of": seq}
         return answered(request, body, seq)
 
     async def one(
@@ -137,7 +140,7 @@ class Submissions:
         who: Asker,
         number: NumberInPath,
         query: Annotated[OneQuery, Query()],
-    ) -> Response:
+    ) -> Answer[shapes.Page]:
         """One submission; with `after`, or an ETag seen before, held until there is news."""
         seen = Seen(self.reader, who)
         after = query.after
@@ -152,15 +155,16 @@ class Submissions:
                 raise Refused("no_access", "its source is not yours to see", "source")
             text = await source_text(self.blobs, found["source_digest"])
             found = found | {"source": text}
-        return answered(request, seen.page(found), found["version"])
+        return answered(request, cast("shapes.Page", seen.page(found)), found["version"])
 
-    async def _listed(self, seen: Seen, **wanted: object) -> list[Row]:
+    async def _listed(self, seen: Seen, **wanted: object) -> list[shapes.Line]:
         every = ("problem", "participant", "account", "state", "mode", "tag", "before", "limit")
         asked = {name: wanted.get(name) for name in every}
         if isinstance(asked["problem"], str):
             asked["problem"] = asked["problem"].lower()
         rows = await seen.rows("submissions", **asked)
-        return [seen.line(row) | _state(row) | {"score": seconds(row["score_us"])} for row in rows]
+        found = [seen.line(row) | _state(row) | {"score": seconds(row["score_us"])} for row in rows]
+        return cast("list[shapes.Line]", found)
 
     async def _after(self, seen: Seen, number: int, after: int, wait_s: float) -> Row | None:
         """A submission once it has news after a version, or a while is over."""

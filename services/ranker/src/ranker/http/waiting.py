@@ -1,13 +1,14 @@
 """What a submission waits for, and what each GPU type's queue looks like."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI
 
 from ranker.http.access import Asker, Seen
 from ranker.http.acts import check_staff
 from ranker.http.boards import standing
+from ranker.http.shapes import waiting as shapes
 from ranker.service import Alive, News, Reads
 from shared.clock import now
 from shared.errors import Refused
@@ -25,31 +26,36 @@ def waiting(app: FastAPI, reader: Reads, news: News, live: Alive) -> None:
     """The reads of agents and queues."""
 
     @app.get("/v1/agents")
-    async def agents() -> dict[str, Any]:
+    async def agents() -> shapes.Agents:
         """Who registered, who of them is alive, and what was decided about them."""
         alive = live.alive()
         rows = await reader.rows("agents")
         items = [row | _offered(row, alive.get(row["id"])) for row in rows]
-        return {"items": items, "as_of": news.seq}
+        return {"items": cast("list[shapes.Agent]", items), "as_of": news.seq}
 
     @app.get("/v1/admin/agents")
-    async def agents_for_operators(who: Asker) -> dict[str, Any]:
+    async def agents_for_operators(who: Asker) -> shapes.Agents:
         """The same for operators, and a refusal for others."""
         check_staff(who)
         return await agents()
 
     @app.get("/v1/queue")
-    async def queue(who: Asker) -> dict[str, Any]:
+    async def queue(who: Asker) -> shapes.Queues:
         """What is not over yet, by GPU type and state, and how long each queue takes."""
         items = await reader.rows("waiting")
         paused = {row["gpu"]: row["paused"] for row in await reader.rows("pools")}
         gpus = sorted({row["gpu"] for row in items} | set(paused) | set(live.queues))
         pools = [_pool(gpu, items, paused.get(gpu), live) for gpu in gpus]
         await _number([job for pool in pools for job in pool["forecast"]], Seen(reader, who))
-        return {"items": items, "pools": pools, "as_of": news.seq, "parked": standing(news)}
+        return {
+            "items": cast("list[shapes.Depth]", items),
+            "pools": cast("list[shapes.Pool]", pools),
+            "as_of": news.seq,
+            "parked": standing(news),
+        }
 
     @app.get("/v1/queue/{gpu}")
-    async def of_gpu(gpu: str) -> Row:
+    async def of_gpu(gpu: str) -> shapes.QueueOfGpu:
         """What whoever submits for a GPU type now would wait for."""
         rows = {row["gpu"].lower(): row["gpu"] for row in await reader.rows("gpus")}
         if gpu.lower() not in rows:
@@ -59,7 +65,8 @@ def waiting(app: FastAPI, reader: Reads, news: News, live: Alive) -> None:
         depth = sum(row["submissions"] for row in items if row["state"] in WAITING)
         paused = [row["paused"] for row in await reader.rows("pools") if row["gpu"] == name]
         said = _queue(live, name, ANY_MODE, paused[0] if paused else None)
-        return said | {"position": depth + 1, "ahead": depth, "items": items}
+        whole = said | {"position": depth + 1, "ahead": depth, "items": items}
+        return cast("shapes.QueueOfGpu", whole)
 
 
 def _offered(row: Row, offer: Row | None) -> Row:

@@ -1,0 +1,1 @@
+"""What reads answer, theme by theme; the OpenAPI document shows it."""

@@ -1,0 +1,73 @@
+"""What is answered of a submission's cases."""
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from shared.answers import Us
+
+Verdict = Annotated[str, Field(description="`passed`, or what went wrong; said by the supervisor.")]
+Interval = Annotated[
+    list[float], Field(description="A 95 % interval, low and high.", min_length=2, max_length=2)
+]
+
+
+class Mismatch(TypedDict):
+    """One wrong element of a public case, as text."""
+
+    index: str
+    got: str
+    expected: str
+
+
+class Case(TypedDict):
+    """How a case ended; a hidden one has its stage and verdict alone."""
+
+    name: str
+    stage: str
+    verdict: Verdict
+    is_hidden: bool
+    message: NotRequired[str]
+    time_us: NotRequired[Us | None]
+    interval_us: NotRequired[Interval | None]
+    samples: NotRequired[int]
+    process_us: NotRequired[list[Us]]
+    error: NotRequired[float | None]
+    freedom: NotRequired[int]
+    null_us: NotRequired[list[Us]]
+    grade: NotRequired[str]
+    statistics: NotRequired[dict[str, float]]
+    dropped: NotRequired[int]
+    wrong: NotRequired[int]
+    mismatches: NotRequired[list[Mismatch]]
+
+
+class Estimate(TypedDict):
+    """The time of one call, and how sure that is."""
+
+    time_us: Us
+    time_us_ci95: Interval | None
+    statistics: dict[str, float]
+    samples: int | None
+    dropped: int | None
+    process_us: list[Us] | None
+    error: float | None
+    freedom: int | None
+    null_us: list[Us] | None
+    grade: str | None
+
+
+class CaseShown(TypedDict):
+    """How a case ended, and what a public one was made of."""
+
+    index: int
+    name: str
+    stage: str
+    visibility: Literal["public", "hidden"]
+    case: Annotated[dict[str, Any] | None, Field(description="Its arguments, without the seed.")]
+    verdict: Verdict
+    message: str | None
+    wrong: int
+    mismatches: list[Mismatch]
+    estimate: Estimate | None

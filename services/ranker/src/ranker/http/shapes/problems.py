@@ -1,0 +1,100 @@
+"""What is answered of problems."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from shared.answers import At, Digest, Seq, Visibility
+
+Budgets = Annotated[
+    dict[str, int], Field(description="Seconds that each stage may take: build, test and so on.")
+]
+
+
+class Problem(TypedDict):
+    """A version of a problem."""
+
+    slug: str
+    name: Annotated[str, Field(description="The slug once more.")]
+    number: Annotated[int, Field(description="The version.")]
+    digest: Digest
+    title: str
+    gpus: list[str]
+    cases_count: Annotated[dict[str, int], Field(description="How many tests and benchmarks.")]
+    ranking_by: Literal["last", "mean", "geom"]
+    budgets_s: Budgets
+    source_bytes_max: int
+    languages: list[str]
+    manifest: Digest
+    published_at: At
+    visibility: Visibility
+    deadline_at: At | None
+    archived_at: At | None
+    state: Literal["active", "ended", "archived"]
+    is_over: bool
+
+
+class Problems(TypedDict):
+    """The newest version of each problem, in the order of their names."""
+
+    items: list[Problem]
+    next_cursor: str | None
+    as_of: Seq
+
+
+class CaseOf(TypedDict):
+    """A case by its arguments, without the seed, which a ranked run draws anew."""
+
+    name: str
+    args: dict[str, Any]
+
+
+class Cases(TypedDict):
+    """The cases that everybody knows; more of the same kind are hidden."""
+
+    tests: list[CaseOf]
+    benchmarks: list[CaseOf]
+
+
+class Requires(TypedDict, total=False):
+    """What a machine must have; nothing is one GPU of any kind."""
+
+    count: int
+    memory_mib: Annotated[int, Field(description="MiB on each GPU.")]
+    toolchains: list[str]
+
+
+class Rules(TypedDict):
+    """By what a problem is judged, as text."""
+
+    formula: str
+    cases: Cases
+    tolerances: str
+    budgets_s: Budgets
+    deadline_at: At | None
+    ties: str
+    source_policy: str
+    requires: Requires
+
+
+class ProblemFile(TypedDict):
+    """A file that participants may see."""
+
+    name: str
+    url: str
+
+
+class ProblemWhole(Problem):
+    """A problem with all that a participant has to know."""
+
+    authors: list[str] | None
+    difficulty: str | None
+    tags: list[str] | None
+    lang: str | None
+    description: str
+    templates: Annotated[dict[str, str], Field(description="The file of each language.")]
+    submission: str | None
+    files: list[ProblemFile]
+    rules: Rules
+    statement: Annotated[str, Field(description="Markdown; empty where there is none.")]
