@@ -46,7 +46,12 @@ benchmarks:
 test_timeout: 10
 gpus: [CPU, H100]
 """
-FILES = {"task.yml": TASK.encode(), "reference.py": b"def ref_kernel(data): return data\n"}
+REFERENCE = b"""\
+def generate_input(**case): ...
+def ref_kernel(data): return data
+def check_implementation(data, output): return data == output
+"""
+FILES = {"task.yml": TASK.encode(), "reference.py": REFERENCE}
 KERNEL = b"def custom_kernel(data):\n    return data\n"
 KERNEL_FILE = {"file": ("kernel.py", KERNEL)}
 ADA = {"Warpboard-Participant": "ada"}
@@ -123,9 +128,18 @@ class Door:
         return recorded.fact
 
 
-def reading(log: MemoryLog) -> FastAPI:
+class Queue:
+    """How many wait for each GPU type, as a test wants it; `asked` counts who asked."""
+
+    def __init__(self, waiting: int = 0) -> None:
+        self.waiting = waiting
+        self.asked = 0
+
+
+def reading(log: MemoryLog, queue: Queue | None = None) -> FastAPI:
     """As much of the read side as ingest asks, read from the log at once."""
     app = FastAPI()
+    waiting = queue or Queue()
 
     def received() -> Sequence[tuple[int, str, SubmissionReceived]]:
         return [
@@ -138,6 +152,17 @@ def reading(log: MemoryLog) -> FastAPI:
     async def submission(number: int) -> JSONResponse:
         found = [name for seq, name, _ in received() if seq == number]
         return JSONResponse({"id": found[0]} if found else {}, 200 if found else 404)
+
+    @app.get("/v1/queue/{gpu}")
+    async def queue_of(gpu: str) -> JSONResponse:
+        waiting.asked += 1
+        return JSONResponse({"gpu": gpu, "ahead": waiting.waiting})
+
+    @app.get("/v1/submissions")
+    async def some(problem: str) -> JSONResponse:
+        return JSONResponse(
+            {"items": [seq for seq, _, one in received() if one.problem == problem]}
+        )
 
     @app.get("/internal/rejudge-items")
     async def items(

@@ -1,7 +1,9 @@
 """Participants' names, identities, tokens' names and invites' codes: never in an event."""
 
+import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,23 +23,33 @@ ACCOUNTS_MAX = 10_000
 REPEATS_KEPT_S = 24 * 3600
 # No request is handled for so long: whoever began it is gone.
 LOST_AFTER_S = 60
+# Who submits waits for 60 s.
+TURN_S_MAX = 30.0
 
 
 @dataclass(frozen=True)
 class PostgresPeople:
-    """Participants in the tables of the schema accounts; a name keeps its account for ever."""
+    """Participants in the tables of the schema accounts; a name keeps its account for ever.
+
+    However many ask at once, each waits for its turn here: the pool would turn most of them away.
+    """
 
     pool: AsyncConnectionPool
+    _turns: asyncio.Semaphore = field(init=False)
     _accounts: dict[str, str] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_turns", asyncio.Semaphore(self.pool.max_size))
+
     async def account(self, name: str) -> str:
         """The account of a participant's name, opened when it is new. Errors: Failed."""
-        if known := await self.known(name):
-            return known
-        await self._ask("open_account", account=new_id(), name=name)
+        if name in self._accounts:
+            return self._accounts[name]
+        if rows := await self._ask("open_account", account=new_id(), name=name):
+            return _kept(self._accounts, name, str(rows[0][0]))
         opened = await self.known(name)
-        assert opened is not None
+        assert opened is not None, "whoever opened it at that moment has opened it"
         return opened
 
     async def known(self, name: str) -> str | None:
@@ -117,12 +129,22 @@ class PostgresPeople:
     async def _ask(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
         sql = statements("ingest", "participants.sql")[statement]
         try:
-            async with self.pool.connection() as connection:
+            async with self._turn(), self.pool.connection() as connection:
                 cursor = await connection.execute(sql.encode(), values)
                 return await cursor.fetchall() if cursor.description else []
-        except (OperationalError, PoolTimeout) as error:
+        except (OperationalError, PoolTimeout, TimeoutError) as error:
             log.warning("the accounts cannot be read: %s", error)
             raise Failed("the accounts cannot be read for a moment; ask again") from error
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """As many at once as there are connections, in order. Errors: TimeoutError."""
+        async with asyncio.timeout(TURN_S_MAX):
+            await self._turns.acquire()
+        try:
+            yield
+        finally:
+            self._turns.release()
 
 
 def _kept(cache: dict[str, str], key: str, value: str) -> str:

@@ -136,6 +136,7 @@ class Intake:
                     if replays:
                         return replays
                     if isinstance(said, Refused):
+                        self.queues.turned_away += said is batch.full
                         raise
                     await pause(attempt)
         raise Failed(f"a quota changed {DECISIONS_MAX} times while it was being taken of")

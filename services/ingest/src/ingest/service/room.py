@@ -72,8 +72,8 @@ class Queues:
     """How many submissions wait for each GPU type, as the read side last said.
 
     It is asked once a second at most, and where it says nothing nobody is kept out: what is
-    accepted beyond the limit is no more than what comes in that time. `turned_away` counts those
-    for whom a queue was full.
+    accepted beyond the limit is no more than what comes in that time. `turned_away` counts whom
+    intake refused for it.
     """
 
     def __init__(self, lookups: Lookups, queued_max: int) -> None:
@@ -86,7 +86,6 @@ class Queues:
         """What is said of a submission for which a queue is too long; None if none is."""
         for gpu in gpus:
             if (waiting := await self._waiting(gpu)) >= self._queued_max:
-                self.turned_away += 1
                 what = f"{waiting:,} submissions wait for {gpu} already, which is the most that may"
                 said = f"{what}: send yours again when some of them are over"
                 return Refused("queue_full", said, "gpu", QUEUE_RETRY_S)

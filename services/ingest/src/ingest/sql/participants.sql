@@ -1,8 +1,18 @@
 -- name: open_account
--- A new participant gets an account; a known one keeps theirs.
-insert into accounts.participant (account, name)
-values (%(account)s, %(name)s)
-on conflict (name) do nothing;
+-- The account of a participant's name, a new one where there is none; no row if somebody else opens
+-- it at this moment.
+with opened as (
+    insert into accounts.participant (account, name)
+    values (%(account)s, %(name)s)
+    on conflict (name) do nothing
+    returning account
+)
+
+select account from opened
+union all
+select account from accounts.participant
+where name = %(name)s
+limit 1;
 
 -- name: account_of
 -- The account behind a participant's name.
