@@ -98,6 +98,7 @@ def _tokens(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     @router.get("/tokens")
     async def listed(caller: Annotated[Caller, Depends(holder)]) -> dict[str, Any]:
         """One's tokens that are not revoked, oldest first, without their texts."""
+        check_unlimited(caller)
         return {"items": [token_shown(one) for one in await tokens.listed(caller.id)]}
 
     @router.delete("/tokens/{id}")
@@ -110,6 +111,8 @@ def _tokens(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         is_own = any((one.number, one.id) == (id, caller.token) for one in held)
         if not (is_own or caller.may("account")):
             raise Refused("scope_missing", "this needs the scope account, or the token itself")
+        if not is_own:
+            check_unlimited(caller)
         made = await tokens.revoke(caller.id, id, "revoked by its owner", caller.actor)
         return {"id": id, "state": "revoked"} | shown(made)
 

@@ -65,7 +65,7 @@ def _hooks(router: APIRouter, hooks: Webhooks, gate: Gate) -> None:
     @router.get("")
     async def listed(caller: Annotated[Caller, Depends(holder)]) -> dict[str, Any]:
         """One's webhooks, oldest first, without their secrets."""
-        return {"items": [hook_shown(row) for row in await hooks.listed(caller.account)]}
+        return {"items": [hook_shown(row) for row in await hooks.listed(caller)]}
 
     @router.get("/{id}")
     async def one(
@@ -73,7 +73,7 @@ def _hooks(router: APIRouter, hooks: Webhooks, gate: Gate) -> None:
         caller: Annotated[Caller, Depends(holder)],
     ) -> Mapping[str, Any]:
         """One of one's webhooks; one that is off has a notice that says why."""
-        return hook_shown(await hooks.one(caller.account, id))
+        return hook_shown(await hooks.one(caller, id))
 
     @router.delete("/{id}")
     async def remove(
@@ -93,7 +93,7 @@ def _deliveries(router: APIRouter, hooks: Webhooks, gate: Gate) -> None:
         caller: Annotated[Caller, Depends(holder)],
     ) -> dict[str, Any]:
         """Have it told of a test, once; one that is off and takes it is on again."""
-        return {"id": id, "event_id": await hooks.test(caller.account, id)}
+        return {"id": id, "event_id": await hooks.test(caller, id)}
 
     @router.get("/{id}/deliveries")
     async def deliveries(
@@ -103,7 +103,7 @@ def _deliveries(router: APIRouter, hooks: Webhooks, gate: Gate) -> None:
         limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
     ) -> dict[str, Any]:
         """What it was told and what it answered, newest first."""
-        found = await hooks.deliveries(caller.account, id, cursor, limit + 1)
+        found = await hooks.deliveries(caller, id, cursor, limit + 1)
         page = found[:limit]
         after = str(page[-1].number) if len(found) > limit else None
         return {"items": [delivery_shown(one) for one in page], "next_cursor": after}

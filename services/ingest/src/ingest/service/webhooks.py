@@ -116,41 +116,44 @@ class Webhooks:
             made = await self._decide(id_, command, caller.actor)
             assert made.seq is not None, "an added webhook is an event"
             await self.rows.keep(id_, made.seq)
-        return await self.one(caller.id, id_), secret
+        return await self.one(caller, id_), secret
 
-    async def listed(self, account: str | None) -> Sequence[Row]:
-        """Those of an account. Errors: Failed."""
-        return [] if account is None else await self.rows.listed(account)
+    async def listed(self, caller: Caller) -> Sequence[Row]:
+        """One's own; by a token that is limited to problems those of these alone. Errors: Failed."""
+        rows = [] if caller.account is None else await self.rows.listed(caller.account)
+        if not caller.problems:
+            return rows
+        return [row for row in rows if row.problems and caller.problems.issuperset(row.problems)]
 
-    async def one(self, account: str | None, id_: str) -> Row:
-        """One of an account. Errors: Refused `unknown_webhook`; Failed."""
-        for row in await self.listed(account):
+    async def one(self, caller: Caller, id_: str) -> Row:
+        """One of one's own. Errors: Refused `unknown_webhook`; Failed."""
+        for row in await self.listed(caller):
             if row.id == id_:
                 return row
         raise webhooks.unknown()
 
     async def remove(self, caller: Caller, id_: str) -> Made:
         """Tell it nothing any more, and keep nothing of it. Errors: Refused; Failed."""
-        await self.one(caller.account, id_)
+        await self.one(caller, id_)
         made = await self._decide(
             id_, webhooks.Remove(caller.id, "removed by its owner"), caller.actor
         )
         await self.rows.forget(id_)
         return made
 
-    async def test(self, account: str | None, id_: str) -> str:
+    async def test(self, caller: Caller, id_: str) -> str:
         """Have it told that this is a test; the id under which. Errors: Refused; Failed."""
-        await self.one(account, id_)
+        await self.one(caller, id_)
         self.tests.take(id_)
         event = new_id()
         await self.rows.test(id_, event)
         return event
 
     async def deliveries(
-        self, account: str | None, id_: str, before: int, limit: int
+        self, caller: Caller, id_: str, before: int, limit: int
     ) -> Sequence[Delivery]:
         """What it was told, newest first. Errors: Refused; Failed."""
-        await self.one(account, id_)
+        await self.one(caller, id_)
         return await self.rows.deliveries(id_, before, limit)
 
     def _check_problems(self, caller: Caller, problems: Sequence[str]) -> None:

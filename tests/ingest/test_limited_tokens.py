@@ -1,0 +1,42 @@
+"""A token that is limited to some problems: what else its owner has is not for it."""
+
+import pytest
+
+from tests.ingest.door import Door
+from tests.ingest.holders import bearer, code, made, token
+
+pytestmark = pytest.mark.server
+
+EVERYTHING = ("submit", "account", "webhooks", "read:own")
+HOOK = {"url": "https://hooks.example.org/a", "events": ["submission.ended"]}
+
+
+async def test_a_limited_token_looks_after_itself_alone(strict: Door) -> None:
+    ada = await token(strict, "ada", *EVERYTHING)
+    other = await made(strict, "ada", "submit")
+    limited = await made(strict, "ada", *EVERYTHING, problems=["copy"])
+    own = bearer(limited["token"])
+    refused = (403, "scope_missing")
+    assert code(await strict.http.get("/v1/tokens", headers=own)) == refused
+    answer = await strict.http.delete(f"/v1/tokens/{other['id']}", headers=own)
+    assert code(answer) == refused
+    assert "limited to some problems" in answer.json()["detail"]
+    assert len((await strict.http.get("/v1/tokens", headers=ada)).json()["items"]) == 3
+    narrower = {"name": "n", "scopes": ["submit"], "problems": ["copy"]}
+    assert (await strict.http.post("/v1/tokens", json=narrower, headers=own)).status_code == 201
+    answer = await strict.http.delete(f"/v1/tokens/{limited['id']}", headers=own)
+    assert answer.status_code == 200
+
+
+async def test_a_limited_token_sees_the_webhooks_of_its_problems_alone(strict: Door) -> None:
+    ada = await token(strict, "ada", *EVERYTHING)
+    own = await token(strict, "ada", *EVERYTHING, problems=["copy"])
+    of_all = (await strict.http.post("/v1/webhooks", json=HOOK, headers=ada)).json()["id"]
+    of_copy = HOOK | {"problems": ["copy"]}
+    seen = (await strict.http.post("/v1/webhooks", json=of_copy, headers=ada)).json()["id"]
+    listed = (await strict.http.get("/v1/webhooks", headers=own)).json()["items"]
+    assert [one["id"] for one in listed] == [seen]
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/test"), ("GET", "/deliveries")):
+        answer = await strict.http.request(method, f"/v1/webhooks/{of_all}{path}", headers=own)
+        assert code(answer) == (404, "unknown_webhook"), (method, path)
+    assert (await strict.http.delete(f"/v1/webhooks/{seen}", headers=own)).status_code == 200
