@@ -1,8 +1,9 @@
 """ingest as an HTTP client sees it, with the log behind it and a read side that reads that log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -204,6 +205,7 @@ async def opened(
     are_names_believed: bool = True,
     autolink: str = "",
     blobs: MemoryBlobs | None = None,
+    clock: Callable[[], datetime] = now,
 ) -> AsyncIterator[Door]:
     """A door, the first one with the problem copy; the log behind may be a real one."""
     migrate(dsn, "shared", "accounts")
@@ -216,7 +218,8 @@ async def opened(
     ):
         letters = MemoryDeadLetters(memory, bus)
         ranker = Ranker(behind)
-        ports = Ports(log, blobs or MemoryBlobs(), PostgresPeople(people), ranker, letters)
+        register, kept = PostgresPeople(people), blobs or MemoryBlobs()
+        ports = Ports(log, kept, register, ranker, letters, clock)
 
         assert isinstance(log, Branches)
         feed = AccessFeed(log)

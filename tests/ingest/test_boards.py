@@ -119,6 +119,8 @@ async def test_codes_are_not_to_be_guessed(closed: Door) -> None:
     answer = await join(closed, invite)
     assert code(answer) == (429, "rate_limited")
     assert int(answer.headers["retry-after"]) > 60
+    # Who sits beside them, behind the same address, is not locked out with them.
+    assert (await join(closed, invite, EVE)).status_code == 200
 
 
 async def test_many_invites_are_made_at_once(closed: Door) -> None:

@@ -1,4 +1,4 @@
-"""For how long an Idempotency-Key means the request it came with, and until when one submits."""
+"""For how long an Idempotency-Key means the request that it came with."""
 
 import asyncio
 from datetime import timedelta
@@ -6,9 +6,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.service.room import Bounds
-from shared.testing import eventually
-from tests.ingest.taking_in import T0, counter
+from tests.ingest.taking_in import counter
 
 OTHER = b"def custom_kernel(data):\n    return None\n"
 
@@ -59,32 +57,3 @@ def test_a_key_means_one_request_a_day_whatever_happens(steps: list[tuple[int, b
                 began, numbers = (found.at if is_old else began), got
 
     asyncio.run(all_of_it())
-
-
-async def test_the_instant_of_its_event_decides_whether_it_came_in_time() -> None:
-    async with counter(Bounds(at_once_max=1)) as found:
-        await found.close_at(T0 + timedelta(hours=1))
-        room = found.commands.intake.room
-        early = await found.submit("k")
-        async with room.place():
-            late = asyncio.create_task(found.refusal())
-            again = asyncio.create_task(found.submit("k"))
-            await eventually(lambda: room.waiting == 2)
-            found.pass_(hours=1)
-        assert await late == "deadline_passed"
-        assert await again == early
-        assert all(
-            one.envelope.at < T0 + timedelta(hours=1)
-            for one in found.log.since(0)
-            if one.envelope.type == "SubmissionReceived"
-        )
-
-
-async def test_a_deadline_that_is_moved_meanwhile_counts() -> None:
-    async with counter(Bounds(at_once_max=1)) as found:
-        room = found.commands.intake.room
-        async with room.place():
-            late = asyncio.create_task(found.refusal())
-            await eventually(lambda: room.waiting == 1)
-            await found.close_at(T0)
-        assert await late == "deadline_passed"

@@ -149,7 +149,8 @@ class Access:
         if caller.kind == "anonymous":
             what = f"{slug} is a closed leaderboard: send a member's token"
             raise Refused("missing_credential", what, "authorization")
-        what = f"{slug} is a closed leaderboard: join it by POST /v1/user/join with an invite"
+        how = "`warpboard join CODE`, or POST /v1/user/join"
+        what = f"{slug} is a closed leaderboard: join it with an invite, by {how}"
         raise Refused("no_access", what, "problem")
 
     def check_manages(self, caller: Caller, slug: str) -> None:

@@ -58,13 +58,15 @@ class Publish:
 class Change:
     """Let others see a leaderboard, or until another time; None leaves either as it is.
 
-    `has_deadline` false means none, true means `deadline_at`.
+    `has_deadline` false means none, true means `deadline_at`. With `is_no_sooner` the deadline may
+    be put off alone.
     """
 
     reason: str
     visibility: str | None = None
     has_deadline: bool | None = None
     deadline_at: datetime | None = None
+    is_no_sooner: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,9 @@ def _change(command: Change, state: Problem) -> Sequence[Fact]:
     after = _changed(state, command)
     if (after.visibility, after.deadline_at) == (state.visibility, state.deadline_at):
         return ()
+    if command.is_no_sooner and _is_sooner(after.deadline_at, state.deadline_at):
+        what = "a deadline that comes sooner opens what others sent in: an operator moves it so"
+        raise Refused("scope_missing", f"{what} (scope admin:problems)", "deadline_at")
     return (
         LeaderboardChanged(
             visibility=command.visibility,
@@ -111,6 +116,10 @@ def _change(command: Change, state: Problem) -> Sequence[Fact]:
             reason=command.reason,
         ),
     )
+
+
+def _is_sooner(after: datetime | None, before: datetime | None) -> bool:
+    return after is not None and (before is None or after < before)
 
 
 def _changed(state: Problem, change: Change | LeaderboardChanged) -> Problem:

@@ -74,7 +74,10 @@ def _leaderboards(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         slug: SlugInPath, body: Change, caller: Annotated[Caller, Depends(manager)]
     ) -> dict[str, Any]:
         """Close a leaderboard or open it to everybody, or move its deadline."""
-        return shown(await ingest.boards.change(slug.lower(), body.command(), caller.actor))
+        command = body.command()
+        if not caller.may("admin:problems"):
+            command = await ingest.boards.by_author(slug.lower(), command)
+        return shown(await ingest.boards.change(slug.lower(), command, caller.actor))
 
     @router.post("/admin/leaderboards/{slug}/archive")
     async def archive(

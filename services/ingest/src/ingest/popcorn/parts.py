@@ -49,7 +49,13 @@ async def board(parts: Parts, caller: Caller, name: str) -> Board:
     slug = name.lower()
     published = await parts.ingest.intake.published(slug)
     looking = replace(caller, boards=frozenset(caller.reader.boards), problems=frozenset())
-    parts.gate.board(looking, slug)
+    try:
+        parts.gate.board(looking, slug)
+    except Refused as refused:
+        if refused.code != "no_access":
+            raise
+        what = f"{slug} is a closed leaderboard: join it with an invite, by `popcorn-cli join CODE`"
+        raise Refused(refused.code, what, refused.field) from refused
     return Board(slug, published.gpus)
 
 

@@ -21,6 +21,8 @@ from ingest.service.tokens import Tokens
 from ingest.service.tries import Tries
 
 WRONG_CODES = "10/hour"
+# A class of thirty behind one address, each of whom mistypes a code a few times.
+WRONG_CODES_THERE = "200/hour"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: Bounds | None = None) -> Inge
     intake = Intake(ports, Histories(ports.log), feed, bounds or Bounds())
     people = People(decisions, feed, ports.people)
     wrong = Tries(WRONG_CODES, "wrong codes")
+    wrong_there = Tries(WRONG_CODES_THERE, "wrong codes from your address")
     return Ingest(
         intake=intake,
         participants=Participants(ports, decisions, intake, feed),
@@ -55,8 +58,8 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: Bounds | None = None) -> Inge
         moderators=Moderators(ports, decisions, feed),
         rejudges=Rejudges(ports, decisions),
         operators=Operators(ports, decisions),
-        boards=Boards(decisions, feed),
-        invites=Invites(decisions, feed, ports.people, people, wrong),
+        boards=Boards(decisions, feed, ports.lookups),
+        invites=Invites(decisions, feed, ports.people, people, wrong, wrong_there),
         people=people,
         tokens=Tokens(decisions, feed, ports.people),
         feed=feed,

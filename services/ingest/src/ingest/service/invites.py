@@ -57,13 +57,18 @@ def fresh() -> str:
 
 @dataclass(frozen=True)
 class Invites:
-    """The commands about invites; `wrong` limits how many codes somebody may guess."""
+    """The commands about invites.
+
+    `wrong` limits how many codes somebody may guess, and `wrong_there` how many may be guessed from
+    one address, which many may share.
+    """
 
     decisions: Decisions
     feed: AccessFeed
     rows: InviteRows
     people: People
     wrong: Tries
+    wrong_there: Tries
 
     async def issue(self, wanted: Wanted, actor: str) -> list[str]:
         """Codes that were not there before. Errors: Refused; Failed."""
@@ -102,13 +107,12 @@ class Invites:
 
         Wrong codes are counted for who tries and for where they try.
         """
-        tried = (account, address)
-        for one in tried:
-            self.wrong.check(one)
+        self.wrong.check(account)
+        self.wrong_there.check(address)
         found = self.feed.now().invite(digest(code))
         if found is None:
-            for one in tried:
-                self.wrong.take(one)
+            self.wrong.take(account)
+            self.wrong_there.take(address)
             raise invites.invalid()
         command = invites.Redeem(account, self.decisions.clock())
         await self._decide(found.id, command, f"account:{account}")

@@ -119,7 +119,7 @@ class Webhooks:
         return await self.one(caller, id_), secret
 
     async def listed(self, caller: Caller) -> Sequence[Row]:
-        """One's own; by a token that is limited to problems those of these alone. Errors: Failed."""
+        """One's own; to a token that is limited to problems, of these alone. Errors: Failed."""
         rows = [] if caller.account is None else await self.rows.listed(caller.account)
         if not caller.problems:
             return rows
