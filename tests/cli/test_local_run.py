@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Refused
-from warpboard.local_run import DOWNLOAD_BYTES_MAX, FILES_MAX, SOURCE_BYTES_MAX, LocalDisk
+from shared.folders import FILES_BYTES_MAX, FILES_MAX
+from warpboard.local_run import DOWNLOAD_BYTES_MAX, SOURCE_BYTES_MAX, LocalDisk
 
 TASK_YML = """\
 files:
@@ -19,6 +20,11 @@ tests: []
 benchmarks: [{size: 1, seed: 2}]
 gpus: ["CPU"]
 """
+REFERENCE = """\
+def generate_input(size, seed): ...
+def ref_kernel(data): ...
+def check_implementation(data, output): ...
+"""
 
 
 @pytest.fixture
@@ -27,7 +33,7 @@ def problem(tmp_path: Path) -> Path:
     folder = tmp_path / "Empty Loop"
     folder.mkdir()
     (folder / "task.yml").write_text(TASK_YML)
-    (folder / "reference.py").write_text("def generate_input(size, seed): ...\n")
+    (folder / "reference.py").write_text(REFERENCE)
     return folder
 
 

@@ -53,3 +53,10 @@ def test_an_author_is_an_account_that_owns_nothing(found: dict[str, str]) -> Non
     assert found["kill"] == "PermissionError"
     assert found["capabilities"] in CAPABILITIES
     assert found["shadow"] == "PermissionError"
+
+
+def test_an_author_may_import_what_nobody_has_yet(host: Host) -> None:
+    # torch does so on its own, late: use_deterministic_algorithms brings in a profiler.
+    late = "\ndef check_implementation(data, output):\n    import cProfile\n    return True\n"
+    host.files["reference.py"] = REFERENCE + late
+    assert host.run(HONEST).verdict == "passed"

@@ -116,7 +116,7 @@ async def test_who_was_never_here_cannot_be_banned(door: Door) -> None:
 
 async def test_a_rejudge_names_what_runs_again(door: Door) -> None:
     numbers = [await door.number(gpu=gpu) for gpu in ("CPU", "H100", "CPU")]
-    await door.publish(FILES | {"reference.py": b"def ref_kernel(data): return 1\n"})
+    await door.publish(FILES | {"reference.py": FILES["reference.py"] + b"# 1\n"})
     answer = await door.admin("POST", "rejudges", problem="copy", select="all", reason="a bug")
     assert answer.status_code == 201
     assert (answer.json()["count"], answer.json()["from_version"]) == (len(numbers), 1)
@@ -130,7 +130,7 @@ async def test_a_rejudge_names_what_runs_again(door: Door) -> None:
 
 async def test_a_rejudge_counts_after_its_preview_alone(door: Door) -> None:
     await door.submit()
-    await door.publish(FILES | {"reference.py": b"def ref_kernel(data): return 1\n"})
+    await door.publish(FILES | {"reference.py": FILES["reference.py"] + b"# 1\n"})
     answer = await door.admin("POST", "rejudges", problem="copy", select="best", reason="r")
     rejudge = answer.json()["id"]
     path = f"rejudges/{rejudge}/apply"

@@ -1,7 +1,6 @@
 """Files named on the command line, and a run of them here by the agents' own harness."""
 
 import asyncio
-import os
 import re
 import shutil
 import tempfile
@@ -15,7 +14,9 @@ from typing import Any, BinaryIO
 from harness import entry
 from harness.entry import RunReport, RunRequest, StageFinished, Started
 from shared.errors import Refused
+from shared.folders import listed, problem_files
 from shared.problems import compile_problem
+from shared.problems.contest import with_gpus
 from shared.problems.languages import suffix
 from warpboard.domain.answers import Answer, Progress
 from warpboard.domain.demo import Sample, Solutions
@@ -23,9 +24,7 @@ from warpboard.domain.names import slug_of
 from warpboard.service.ports import ProblemFiles, Terms, Wish
 
 SOURCE_BYTES_MAX = 16 * 1024 * 1024
-FILES_MAX = 256
 DEVICE = "cpu"
-SKIPPED = ("solutions", "__pycache__")
 DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 
@@ -39,8 +38,10 @@ class LocalDisk:
 
     def problem(self, folder: Path, slug: str | None) -> ProblemFiles:
         """A problem directory without its solutions, compiled. Errors: Refused."""
-        files = _problem_files(folder)
-        name = slug or slug_of(folder.resolve().name)
+        files, entry = problem_files(folder), listed(folder)
+        if entry is not None:
+            files = with_gpus(files, entry.gpus)
+        name = slug or (entry.slug if entry else slug_of(folder.resolve().name))
         version = compile_problem(name, files)
         return ProblemFiles(
             slug=name,
@@ -138,32 +139,6 @@ def _bytes(file: Path, bytes_max: int) -> bytes:
     if len(data) > bytes_max:
         raise Refused("file_too_large", f"{file} is over {bytes_max:,} bytes")
     return data
-
-
-def _problem_files(folder: Path) -> dict[str, bytes]:
-    if not folder.is_dir():
-        raise Refused("bad_problem", f"{folder} is no directory")
-    files: dict[str, bytes] = {}
-    left = SOURCE_BYTES_MAX
-    for path in _walk(folder):
-        if len(files) == FILES_MAX:
-            raise Refused("bad_problem", f"{folder} has over {FILES_MAX} files")
-        data = _bytes(path, left)
-        left -= len(data)
-        files[path.relative_to(folder).as_posix()] = data
-    return files
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    """The files of a problem, in order; what is neither file nor folder is no part of it."""
-    for where, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if _is_part(name))
-        paths = (Path(where) / name for name in sorted(names) if _is_part(name))
-        yield from (path for path in paths if path.is_file())
-
-
-def _is_part(name: str) -> bool:
-    return not name.startswith(".") and name not in SKIPPED
 
 
 class LocalHarness:

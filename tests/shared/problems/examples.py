@@ -20,10 +20,16 @@ benchmarks:
 gpus: [CPU, H100]
 """
 
+REFERENCE = b"""\
+def generate_input(**case): ...
+def ref_kernel(data): ...
+def check_implementation(data, output): ...
+"""
+
 FILES = {
     "task.yml": TASK.encode(),
     "task.py": b"input_t = output_t = object\n",
-    "reference.py": b"def generate_input(size, seed): ...\n",
+    "reference.py": REFERENCE,
     "template.py": b"def custom_kernel(data): ...\n",
     "statement.md": "# Doubling, π and ²\n".encode(),
 }

@@ -8,7 +8,14 @@ import pytest
 
 from shared.errors import Refused
 from shared.problems import compile_problem
-from tests.shared.problems.examples import FILES, TASK, compiled, replaced, with_task
+from tests.shared.problems.examples import (
+    FILES,
+    REFERENCE,
+    TASK,
+    compiled,
+    replaced,
+    with_task,
+)
 
 SLUGS = ("identity", "vectoradd", "matmul", "softmax", "histogram", "grayscale")
 PROBLEMS = Path(__file__).parents[3] / "problems"
@@ -55,7 +62,7 @@ def test_equal_files_give_an_equal_digest() -> None:
         (replaced("size: 64", "size: 65"), {}),
         (replaced("size: 1024", "size: 1024.0"), {}),
         (TASK + "test_timeout: 60\n", {}),
-        (TASK, {"reference_py": b"def generate_input(size, seed): return None\n"}),
+        (TASK, {"reference_py": REFERENCE + b"# changed\n"}),
         (TASK, {"statement_md": b"# Another\n"}),
         (TASK, {"warpboard_yml": b"title: Twice\n"}),
     ],

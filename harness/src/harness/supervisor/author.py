@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from harness.problem import Case, Problem, ProblemFault
-from harness.supervisor import compare
+from harness.supervisor import compare, shim
 from harness.supervisor.mark import Mark
 
 _REFERENCE = "reference"
@@ -19,10 +19,15 @@ _NUMPY_SEED_MASK = 0xFFFF_FFFF
 class Author:
     """A problem's generate_input, ref_kernel and check_implementation."""
 
-    def __init__(self, problem: Problem, mark: Mark) -> None:
-        """`mark` says what of the author's code runs, should that be its end or never end."""
+    def __init__(self, problem: Problem, mark: Mark, device: str = "cpu") -> None:
+        """`mark` says what of the author's code runs, should that be its end or never end.
+
+        On the cpu device code that was written for CUDA computes on the processor.
+        """
         self._mark = mark
-        with mark.over("reference.py"):
+        is_moved = device == "cpu" and shim.means_cuda(problem)
+        self._within = shim.here() if is_moved else contextlib.nullcontext
+        with mark.over("reference.py"), self._within():
             module = _load(problem)
         self._generate = _function(module, "generate_input")
         self._answer = _function(module, "ref_kernel")
@@ -47,7 +52,7 @@ class Author:
 
     def _blamed(self, name: str, case: Case, call: Callable[[], Any]) -> Any:
         try:
-            with self._mark.over(f"{name} on {case.name}"):
+            with self._mark.over(f"{name} on {case.name}"), self._within():
                 return call()
         except BaseException as error:
             raise ProblemFault(f"{name} failed on {case.name}: {_told(error)}") from error

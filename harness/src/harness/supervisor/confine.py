@@ -24,7 +24,9 @@ def give_up(folders: Sequence[int]) -> None:
     if landlock.abi() >= landlock.ABI_MIN:
         landlock.restrict(_paths(folders))
     if os.getuid() == 0:
-        linux.become(RUN_UID, keep_reading=not _is_reachable(Path(sys.prefix)))
+        # An environment may be open to all while the interpreter beneath it is not.
+        is_open = all(_is_reachable(Path(one)) for one in (sys.prefix, sys.base_prefix))
+        linux.become(RUN_UID, keep_reading=not is_open)
     linux.become_unreadable()
     seccomp.install()
 

@@ -181,7 +181,7 @@ class _Run:
         return []
 
     def _look_around(self) -> None:
-        author = Author(self._problem, self._home.mark)
+        author = Author(self._problem, self._home.mark, self._device.name)
         self._court = Court(author, self._device, self._warmer, self._machine.defences)
         for case in self._every_case():
             if case.name not in self._shapes:

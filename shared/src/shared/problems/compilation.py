@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.problems.cases import Case, read_cases
+from shared.problems.contract import check_reference
 from shared.problems.document import Document, bad_problem, read_document, shown
-from shared.problems.sources import Sources, gathered
+from shared.problems.sources import REFERENCE, Sources, gathered
 from shared.problems.task_yml import NAMES, TaskYml, gpus_count, read_task, task_warnings
 from shared.problems.version import Needs, ProblemVersion
 from shared.problems.warpboard_yml import (
@@ -43,6 +44,7 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         what = f"twice the tests and the benchmarks are over {RUN_CASES_MAX} cases: write fewer"
         document.refuse(("tests",), what)
     sources = gathered(document, task, files)
+    check_reference(document, sources.files[REFERENCE], cases, is_ranked=task.multi_gpu)
     content = (
         {"slug": slug, "title": extras.title or slug.replace("-", " ").replace("_", " ").title()}
         | _of_task(task, cases)

@@ -12,6 +12,7 @@ FILE_BYTES_MAX = 1_000_000
 REFERENCE = "reference.py"
 STATEMENT = "statement.md"
 MANIFEST = "manifest.json"
+UP = "../"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 
@@ -63,24 +64,26 @@ class _Shelf:
     def put_template(self, source: str, path: Path) -> str:
         """Keeps the text of `source` under its own last name; the same text twice is one file."""
         name = source.rpartition("/")[2]
+        if name == self._submission:
+            # Public problems begin a submission under the submission's own name.
+            name = f"template_{name}"
         _check_name(self._document, name, path)
         data = self._text(source, path)
-        if name == self._submission or self.kept.get(name, data) != data:
+        if self.kept.get(name, data) != data:
             what = f"{shown(name)} is there with another text: rename it or the other file"
             self._document.refuse(path, what)
         self.kept[name] = data
         return name
 
     def _text(self, source: str, path: Path) -> bytes:
-        inside = _inside(source)
-        if inside is None:
-            what = f"{shown(source)} leads out of the problem's directory: copy the file into it"
-            self._document.refuse(path, what)
-        if inside not in self._files:
+        found = normal(source) or ""
+        if found not in self._files:
             what = f"{shown(source)} is no file of the problem: add it, or mend the path"
+            if not found or found.startswith(UP):
+                what = f"{shown(source)} leads out of the problem's root: copy the file into it"
             self._document.refuse(path, what)
-        _check_text(inside, self._files[inside])
-        return self._files[inside]
+        _check_text(source, self._files[found])
+        return self._files[found]
 
 
 def _submission(document: Document, task: TaskYml) -> str:
@@ -113,19 +116,31 @@ def _check_text(name: str, data: bytes) -> None:
         raise bad_problem(f"{name} is not UTF-8 at byte {error.start}: save it so", name) from error
 
 
-def _inside(source: str) -> str | None:
-    r"""The source relative to the problem's directory; None if it leads out of it.
+def normal(source: str) -> str | None:
+    r"""A source's plain path from the problem's directory, which may go up; None for any other.
 
-    >>> _inside("./code/../task.py"), _inside("../task.py"), _inside("/etc/passwd"), _inside("a\\b")
-    ('task.py', None, None, None)
+    >>> normal("./code/../task.py"), normal("a/../../utils.py"), normal("/etc/x"), normal("a\\b")
+    ('task.py', '../utils.py', None, None)
     """
     parts: list[str] = []
     for part in source.split("/"):
-        if part == ".." and not parts:
-            return None
-        if part == "..":
+        if part == ".." and parts and parts[-1] != "..":
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
-    is_foreign = source.startswith("/") or "\\" in source or source[1:2] == ":"
+    is_foreign = source.startswith("/") or "\\" in source or source[1:2] == ":" or "\0" in source
     return None if is_foreign or not parts else "/".join(parts)
+
+
+def above(task: Document) -> list[str]:
+    """The paths above its directory that a problem takes files from, for who reads them.
+
+    Of a task that says it in another form there are none: who compiles it says what is wrong.
+    """
+    value = task.value if isinstance(task.value, dict) else {}
+    files, templates = value.get("files"), value.get("templates")
+    entries = files if isinstance(files, list) else []
+    sources = [one.get("source") for one in entries if isinstance(one, dict)]
+    sources += list(templates.values()) if isinstance(templates, dict) else []
+    found = {normal(one) for one in sources if isinstance(one, str)}
+    return sorted(one for one in found if one and one.startswith(UP))

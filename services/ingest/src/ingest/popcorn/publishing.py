@@ -1,7 +1,7 @@
 """Problems made leaderboards by an admin: one folder, or what a repository holds."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, Protocol
 
 from ingest.domain.problems import Change
 from ingest.popcorn import repositories
-from ingest.popcorn.contests import Listed, contest, with_gpus
 from ingest.popcorn.parts import NO_REASON, Parts
 from shared.errors import Failed, Refused
+from shared.folders import contest_files, problem_files
 from shared.problems import compile_problem
+from shared.problems.contest import Listed, contest, with_gpus
 
 DEV = "-dev"
 DEV_DAYS = 365
 UPDATE_S_MAX = 110.0
-CONTESTS_MAX = 200
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ async def create(
     folder = await asyncio.to_thread(repositories.directory_in, sources.roots, directory)
     slug = f"{folder.name.lower()}{DEV}"
     try:
-        files = await asyncio.to_thread(repositories.files_of, folder)
+        files = await asyncio.to_thread(problem_files, folder, _root(sources.roots, folder))
         await parts.ingest.authors.publish(slug, files, actor, visibility)
     except Refused as refused:
         raise Refused("bad_directory", refused.reason, "directory") from refused
@@ -81,16 +81,19 @@ async def update(parts: Parts, sources: Sources, wanted: Wanted, actor: str) -> 
 
 
 def contests_in(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]:
-    """The competition files of a repository, each with the folder that its paths begin at."""
-    found = []
-    for root in (folder, folder / "problems"):
-        if root.is_symlink():
-            continue
-        for path in sorted([*root.glob("*.yaml"), *root.glob("*.yml")])[:CONTESTS_MAX]:
-            if path.is_symlink() or not path.is_file() or only not in (None, path.stem):
-                continue
-            found.append((path.name, root, path.read_bytes()[: repositories.FILE_BYTES_MAX]))
-    return found
+    """The contest files of a repository, each with the folder that its paths begin at."""
+    roots = [one for one in (folder, folder / "problems") if not one.is_symlink()]
+    return [
+        (path.name, root, path.read_bytes())
+        for root in roots
+        for path in contest_files(root)
+        if only in (None, path.stem)
+    ]
+
+
+def _root(roots: Sequence[Path], folder: Path) -> Path:
+    """Which of the operator's folders a problem lies in."""
+    return next(one for one in map(Path.resolve, roots) if folder.is_relative_to(one))
 
 
 async def _contest(
@@ -124,7 +127,7 @@ async def _contest(
 def _read(root: Path, one: Listed) -> Ready:
     """Errors: Refused."""
     folder = repositories.directory_in((root,), one.directory)
-    files = with_gpus(repositories.files_of(folder), one.gpus)
+    files = with_gpus(problem_files(folder, root), one.gpus)
     return Ready(one, files, compile_problem(one.slug, files).gpus)
 
 

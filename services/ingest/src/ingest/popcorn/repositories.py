@@ -13,15 +13,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from shared.errors import Failed, Refused
+from shared.problems.task_yml import NAMES
 
 CLONE_S_MAX = 60.0
 CLONE_BYTES_MAX = 200_000_000
 LOOK_S = 0.2
-FILES_MAX = 256
-FILE_BYTES_MAX = 1_000_000
-NAMES = ("task.yml", "task.yaml")
-# A problem is published without what answers it.
-SKIPPED = ("solutions", "__pycache__", ".git")
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,99}\Z")
 
 
@@ -127,19 +123,3 @@ def directory_in(roots: Sequence[Path], directory: str) -> Path:
             return folder
     what = f"{directory[:60]!r} is no folder with a task.yml under the configured roots"
     raise Refused("bad_directory", what, "directory")
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    """The files of a problem by their path in its folder. Errors: Refused `bad_problem`."""
-    found: dict[str, bytes] = {}
-    for root, folders, names in os.walk(folder):
-        folders[:] = sorted(one for one in folders if one not in SKIPPED)
-        for name in sorted(names):
-            path = Path(root) / name
-            if path.is_symlink() or not path.is_file():
-                continue
-            if len(found) >= FILES_MAX or path.stat().st_size > FILE_BYTES_MAX:
-                what = f"a problem has at most {FILES_MAX} files of {FILE_BYTES_MAX:,} bytes"
-                raise Refused("bad_problem", f"{name}: {what}", "files")
-            found[path.relative_to(folder).as_posix()] = path.read_bytes()
-    return found

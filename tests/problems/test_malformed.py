@@ -1,0 +1,140 @@
+"""Whatever a task, contest or extra file says, it compiles or gets one clear sentence."""
+
+import copy
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shared.errors import Refused
+from shared.folders import listed, problem_files
+from shared.problems import compile_problem
+from shared.problems.contest import contest
+from tests.problems import sets
+from tests.shared.problems.examples import FILES, TASK
+
+SOUND: Any = yaml.safe_load(TASK)
+CONTEST: Any = yaml.safe_load(sets.CONTEST)
+EXTRAS: Any = {
+    "title": "T",
+    "gpus": ["CPU"],
+    "limits": {"source_bytes": 9},
+    "budget_s": {"build": 5},
+    "requires": {"count": 1, "toolchains": ["g++"]},
+    "languages": ["python"],
+    "tags": ["a"],
+}
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["@SUBMISSION@", "../x", "/etc/passwd", "a" * 5000, 10**400, -1, 0, 2**63]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+PIECES = st.sampled_from(
+    ["..", ".", "", "a", "task.py", "private.py", "link", "etc", "passwd", "C:", "\\", "\0", "…"]
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of everything in a document, itself included."""
+    inner: Any = value.items() if isinstance(value, dict) else ()
+    inner = enumerate(value) if isinstance(value, list) else inner
+    return [path, *(found for key, one in inner for found in places(one, (*path, key)))]
+
+
+@st.composite
+def damaged(draw: st.DrawFn, sound: Any) -> bytes:
+    """A document with one or two values replaced, taken out or put in, as YAML reads it."""
+    value = copy.deepcopy(sound)
+    for _ in range(draw(st.integers(1, 2))):
+        *above, last = draw(st.sampled_from(places(value)[1:] or [("tests",)]))
+        here = value
+        for key in above:
+            here = here[key]
+        how = draw(st.sampled_from(["replace", "remove", "add"]))
+        if how == "remove":
+            del here[last]
+        elif how == "add" and isinstance(here, dict):
+            here[draw(st.text(max_size=6))] = draw(VALUES)
+        else:
+            here[last] = draw(VALUES)
+    return json.dumps(value).encode()
+
+
+def one_clear_sentence(refused: Refused, name: str) -> None:
+    assert refused.code == "bad_problem"
+    assert refused.reason.strip()
+    assert "\n" not in refused.reason
+    assert len(refused.reason) < 600
+    assert name in refused.reason or "reference.py" in refused.reason
+
+
+@given(damaged(SOUND))
+def test_a_task_of_wrong_values_gets_one_sentence(text: bytes) -> None:
+    try:
+        compile_problem("doubling", {**FILES, "task.yml": text})
+    except Refused as refused:
+        one_clear_sentence(refused, "task.yml")
+
+
+@given(damaged(EXTRAS))
+def test_extras_of_wrong_values_get_one_sentence(text: bytes) -> None:
+    try:
+        compile_problem("doubling", {**FILES, "warpboard.yml": text})
+    except Refused as refused:
+        one_clear_sentence(refused, "warpboard.yml")
+
+
+@given(damaged(CONTEST))
+def test_a_contest_of_wrong_values_gets_one_sentence(text: bytes) -> None:
+    try:
+        contest("set.yaml", text)
+    except Refused as refused:
+        one_clear_sentence(refused, "set.yaml")
+
+
+@given(st.lists(PIECES, min_size=1, max_size=9))
+@settings(deadline=None)
+def test_no_source_reaches_a_file_outside_its_set(pieces: list[str]) -> None:
+    source = "/".join(pieces)
+    with tempfile.TemporaryDirectory() as home:
+        folder = sets.laid_out(Path(home))
+        task = yaml.safe_load(sets.TASK)
+        task["files"][2]["source"] = source
+        (folder / "task.yml").write_text(json.dumps(task))
+        (folder.parent / "link").symlink_to("/etc")
+        try:
+            files = problem_files(folder)
+            assert not any(b"SECRET" in data or b"root:" in data for data in files.values())
+            compile_problem("add", {**files, "warpboard.yml": b"gpus: [CPU]"})
+        except Refused as refused:
+            one_clear_sentence(refused, "task.yml")
+
+
+@pytest.mark.parametrize("text", [b"a: &a [*a]", b"&a {b: *a}", b"problems: &p [*p]"])
+def test_a_document_that_holds_itself_is_refused(text: bytes) -> None:
+    for name in ("task.yml", "warpboard.yml"):
+        with pytest.raises(Refused, match="anchors and aliases are not read"):
+            compile_problem("doubling", {**FILES, name: text})
+
+
+def test_a_huge_set_is_refused_while_it_is_read(tmp_path: Path) -> None:
+    folder = sets.laid_out(tmp_path)
+    with (folder / "weights.bin").open("wb") as file:
+        file.truncate(1 << 34)
+    with pytest.raises(Refused, match="over 16,777,216 bytes"):
+        problem_files(folder)
+    (folder / "weights.bin").unlink()
+    with (folder.parent.parent / "first.yaml").open("a") as file:
+        file.write("#" * 200_000)
+    with pytest.raises(Refused, match="at most 131072"):
+        listed(folder)
