@@ -33,13 +33,14 @@ Mode = Literal["test", "benchmark", "ranked", "profile"]
 Visibility = Literal["public", "closed"]
 
 REF = "#/components/schemas/{model}"
+ELSEWHERE = "x-schema"
 
 
 class Answer(Response, Generic[Body]):
     """An answer whose body is known, beside what it is sent with."""
 
 
-class Told(APIRoute):
+class Documented(APIRoute):
     """A route that is documented by its annotation, and sends what it returns unchecked."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
@@ -85,7 +86,7 @@ def schemas(routes: Iterable[BaseRoute], beside: Iterable[type] = ()) -> Schemas
     found = {
         (method, path): body_of(route.endpoint)
         for method, path, route in every(routes)
-        if isinstance(route, Told)
+        if isinstance(route, Documented)
     } | {("", kind.__name__): kind for kind in beside}
     kinds = {key: kind for key, kind in found.items() if kind is not None}
     inputs: list[tuple[tuple[str, str], JsonSchemaMode, TypeAdapter[Any]]] = [
@@ -97,12 +98,19 @@ def schemas(routes: Iterable[BaseRoute], beside: Iterable[type] = ()) -> Schemas
     return Schemas({key: by_key[key, "serialization"] for key in kinds}, shared)
 
 
+def elsewhere(name: str) -> WithJsonSchema:
+    """That something has a schema of this name, whose type is another service's."""
+    return WithJsonSchema({ELSEWHERE: name})
+
+
 def _close(said: Any) -> None:
     """Let objects whose fields are named have no others, so that none is forgotten here."""
     if isinstance(said, list):
         for one in said:
             _close(one)
     elif isinstance(said, dict):
+        if ELSEWHERE in said:
+            said["$ref"] = REF.format(model=said.pop(ELSEWHERE))
         if isinstance(said.get("properties"), dict):
             said.setdefault("additionalProperties", False)
         for one in said.values():

@@ -17,6 +17,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.clock import new_id
+from shared.codes import STATUS
 from shared.errors import Failed, Refused
 from shared.heads import ShortHeads
 
@@ -28,62 +29,6 @@ SLOW_S_MAX = 30.0
 CLOSE_S_MAX = 5.0
 # Where a request finds the event that says that its process is to end.
 STOPPING = "warpboard.stopping"
-STATUS = {
-    "missing_credential": 401,
-    "invalid_credential": 401,
-    "cli_id_not_linked": 401,
-    "scope_missing": 403,
-    "bad_csrf": 403,
-    "login_refused": 403,
-    "user_banned": 403,
-    "no_access": 403,
-    "operator_access_off": 403,
-    "not_yours": 403,
-    "deadline_passed": 403,
-    "unknown_leaderboard": 404,
-    "unknown_submission": 404,
-    "unknown_problem": 404,
-    "unknown_participant": 404,
-    "unknown_agent": 404,
-    "unknown_rejudge": 404,
-    "unknown_dead_letter": 404,
-    "unknown_token": 404,
-    "unknown_cli_id": 404,
-    "unknown_user_code": 404,
-    "unknown_identity": 404,
-    "unknown_invite": 404,
-    "unknown_webhook": 404,
-    "not_found": 404,
-    "already_ended": 409,
-    "has_submissions": 409,
-    "not_cancellable": 409,
-    "wrong_state": 409,
-    "under_review": 409,
-    "in_progress": 409,
-    "shown_once": 409,
-    "cli_id_taken": 409,
-    "identity_taken": 409,
-    "name_taken": 409,
-    "user_code_used": 409,
-    "consent_missing": 409,
-    "too_many_webhooks": 409,
-    "cursor_expired": 410,
-    "cli_id_expired": 410,
-    "user_code_expired": 410,
-    "file_too_large": 413,
-    "request_too_large": 413,
-    "archive_not_supported": 415,
-    "bad_problem": 422,
-    "idempotency_key_reused": 422,
-    "invalid_request": 422,
-    "invalid_url": 422,
-    "quota_exceeded": 429,
-    "rate_limited": 429,
-    "submissions_paused": 503,
-    "too_many_streams": 503,
-    "queue_full": 503,
-    "starting": 503,
-}
 # When to ask again, in seconds, where a refusal does not know better.
 AGAIN_S = {429: "60", 503: "1"}
 # What a route leaves in `request.state`, to be said as headers should it be refused.

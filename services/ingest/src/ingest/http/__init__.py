@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI
-from fastapi.responses import JSONResponse
 
 from ingest.http.accounts import accounts
 from ingest.http.boards import boards
@@ -17,10 +16,13 @@ from ingest.http.reads import reads
 from ingest.http.reference import reference
 from ingest.http.rejudges import rejudges
 from ingest.http.repeats import Once
+from ingest.http.shapes import Well
 from ingest.http.submissions import submissions
 from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.ports import Reads, Repeats
+from shared.answers import Documented
+from shared.errors import Failed
 from shared.http import BodyLimit, install
 
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
@@ -48,6 +50,7 @@ def application(
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
+    app.router.route_class = Documented
     app.add_middleware(Once, gate=gate, repeats=repeats)
     app.add_middleware(BodyLimit, bytes_max=REQUEST_BYTES_MAX)
     if rates is not None and not gate.are_names_believed:
@@ -70,9 +73,8 @@ def last(app: FastAPI, gate: Gate, reader: Reads) -> None:
 
 def _health(app: FastAPI, is_well: Callable[[], Awaitable[str]]) -> None:
     @app.get("/health")
-    async def health() -> JSONResponse:
+    async def health() -> Well:
         """Whether this door may take traffic: the log and the database answer."""
-        ill = await is_well()
-        if ill:
-            return JSONResponse({"status": "ill", "detail": ill}, 503, {"Retry-After": "1"})
-        return JSONResponse({"status": "ok"})
+        if ill := await is_well():
+            raise Failed(ill)
+        return {"status": "ok"}

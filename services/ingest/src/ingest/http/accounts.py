@@ -1,19 +1,20 @@
 """What participants ask about themselves: who they are, their tokens and identities."""
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from ingest.domain.callers import Caller, check_unlimited
+from ingest.http import shapes
 from ingest.http.bodies import Body, IdInPath, NumberInPath, Slug, Text, shown
 from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.people import People
 from ingest.service.ports import Identity
 from ingest.service.tokens import Issued, Listed, NewToken
+from shared.answers import Documented
 from shared.clock import now
 from shared.errors import Refused
 
@@ -45,7 +46,7 @@ class TokenWish(Body):
 
 def accounts(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes, each for the participant themselves."""
-    router = APIRouter(prefix="/v1")
+    router = APIRouter(prefix="/v1", route_class=Documented)
     _me(router, ingest, gate)
     _identities(router, ingest.people, gate)
     _tokens(router, ingest, gate)
@@ -54,7 +55,7 @@ def accounts(ingest: Ingest, gate: Gate) -> APIRouter:
 
 def _me(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     @router.get("/me")
-    async def me(caller: Annotated[Caller, Depends(gate.participant())]) -> dict[str, Any]:
+    async def me(caller: Annotated[Caller, Depends(gate.participant())]) -> shapes.Me:
         """Who one is here: account, name, roles, what this token may, and where else one is known.
 
         On a machine where names are believed, one who has done nothing yet has no account.
@@ -79,9 +80,7 @@ def _identities(router: APIRouter, people: People, gate: Gate) -> None:
     holder = gate.participant("account")
 
     @router.delete("/me/identities/{identity}")
-    async def unlink(
-        identity: IdInPath, caller: Annotated[Caller, Depends(holder)]
-    ) -> dict[str, Any]:
+    async def unlink(identity: IdInPath, caller: Annotated[Caller, Depends(holder)]) -> shapes.Made:
         """Be known there no longer; one is linked by logging in there."""
         check_unlimited(caller)
         return shown(await people.unlink(caller.id, identity, "unlinked", caller.actor))
@@ -91,12 +90,12 @@ def _tokens(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     tokens, holder = ingest.tokens, gate.participant("account")
 
     @router.post("/tokens", status_code=201)
-    async def issue(body: TokenWish, caller: Annotated[Caller, Depends(holder)]) -> dict[str, Any]:
+    async def issue(body: TokenWish, caller: Annotated[Caller, Depends(holder)]) -> shapes.Issued:
         """Make a token for oneself, which may no more than one does here; it is shown once."""
         return issued_shown(await tokens.mint(caller, body.new()), body)
 
     @router.get("/tokens")
-    async def listed(caller: Annotated[Caller, Depends(holder)]) -> dict[str, Any]:
+    async def listed(caller: Annotated[Caller, Depends(holder)]) -> shapes.Tokens:
         """One's tokens that are not revoked, oldest first, without their texts."""
         check_unlimited(caller)
         return {"items": [token_shown(one) for one in await tokens.listed(caller.id)]}
@@ -105,7 +104,7 @@ def _tokens(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     async def revoke(
         id: NumberInPath,  # noqa: A002  (the contract's own word)
         caller: Annotated[Caller, Depends(gate.participant())],
-    ) -> dict[str, Any]:
+    ) -> shapes.Revoked:
         """Let a token act for nobody any more, everywhere within a second; any may end itself."""
         held = ingest.feed.now().tokens_of(caller.id)
         is_own = any((one.number, one.id) == (id, caller.token) for one in held)
@@ -114,10 +113,10 @@ def _tokens(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         if not is_own:
             check_unlimited(caller)
         made = await tokens.revoke(caller.id, id, "revoked by its owner", caller.actor)
-        return {"id": id, "state": "revoked"} | shown(made)
+        return {"id": id, "state": "revoked", **shown(made)}
 
 
-def issued_shown(issued: Issued, wish: TokenWish) -> dict[str, Any]:
+def issued_shown(issued: Issued, wish: TokenWish) -> shapes.Issued:
     """A token as it is answered once, with its text."""
     return {
         "id": issued.number,
@@ -130,7 +129,7 @@ def issued_shown(issued: Issued, wish: TokenWish) -> dict[str, Any]:
     }
 
 
-def token_shown(listed: Listed) -> Mapping[str, Any]:
+def token_shown(listed: Listed) -> shapes.Token:
     """A token as it is listed, without its text."""
     token, row = listed
     return {
@@ -146,7 +145,7 @@ def token_shown(listed: Listed) -> Mapping[str, Any]:
     }
 
 
-def identity_shown(identity: Identity) -> Mapping[str, Any]:
+def identity_shown(identity: Identity) -> shapes.Identity:
     """Where a participant is known too."""
     return {
         "id": identity.id,

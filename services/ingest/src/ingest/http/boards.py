@@ -1,17 +1,19 @@
 """Leaderboards as authors and operators run them: who sees them, until when, and invites."""
 
 from datetime import UTC
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import Field
 
 from ingest.domain import problems as rules
 from ingest.domain.callers import Caller
+from ingest.http import shapes
 from ingest.http.bodies import Body, Slug, SlugInPath, Text, Why, shown
 from ingest.http.who import Gate, whence
 from ingest.service import Ingest
 from ingest.service.invites import CODE_LENGTH_MAX, INVITES_MAX, Invited, Wanted
+from shared.answers import Documented
 from shared.errors import Refused
 from shared.instants import Instant
 
@@ -59,7 +61,7 @@ class Join(Body):
 
 def boards(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes; authors run their own leaderboards, operators all of them."""
-    router = APIRouter(prefix="/v1")
+    router = APIRouter(prefix="/v1", route_class=Documented)
     _leaderboards(router, ingest, gate)
     _invites(router, ingest, gate)
     _join(router, ingest, gate)
@@ -72,7 +74,7 @@ def _leaderboards(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     @router.put("/admin/leaderboards/{slug}")
     async def change(
         slug: SlugInPath, body: Change, caller: Annotated[Caller, Depends(manager)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Close a leaderboard or open it to everybody, or move its deadline."""
         command = body.command()
         if not caller.may("admin:problems"):
@@ -82,7 +84,7 @@ def _leaderboards(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     @router.post("/admin/leaderboards/{slug}/archive")
     async def archive(
         slug: SlugInPath, body: Why, caller: Annotated[Caller, Depends(manager)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Let a leaderboard take nothing in any more; it stays to be read."""
         return shown(await ingest.boards.archive(slug.lower(), body.reason, caller.actor))
 
@@ -91,7 +93,7 @@ def _invites(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     runs = gate.runs()
 
     @router.post("/admin/invites", status_code=201)
-    async def issue(body: InviteWish, caller: Annotated[Caller, Depends(runs)]) -> dict[str, Any]:
+    async def issue(body: InviteWish, caller: Annotated[Caller, Depends(runs)]) -> shapes.Codes:
         """Make codes, each of which makes one participant a member of closed leaderboards."""
         slugs = list(dict.fromkeys(slug.lower() for slug in body.leaderboards))
         for slug in slugs:
@@ -102,14 +104,14 @@ def _invites(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         return {"leaderboards": slugs, "codes": codes}
 
     @router.get("/admin/leaderboards/{slug}/invites", dependencies=[Depends(gate.manager())])
-    async def listed(slug: SlugInPath) -> dict[str, Any]:
+    async def listed(slug: SlugInPath) -> shapes.Invites:
         """The invites to a leaderboard that are not revoked, and who used each."""
         return {"items": [_shown(one) for one in await ingest.invites.listed(slug.lower())]}
 
     @router.delete("/admin/invites/{code}")
     async def revoke(
         code: CodeInPath, body: Why, caller: Annotated[Caller, Depends(runs)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Uninvited:
         """Let a code make nobody a member; who was one by it is one no longer."""
         for slug in ingest.invites.by_code(code).problems:
             gate.check_manages(caller, slug)
@@ -121,13 +123,13 @@ def _join(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     @router.post("/user/join")
     async def join(
         body: Join, request: Request, caller: Annotated[Caller, Depends(gate.participant("join"))]
-    ) -> dict[str, Any]:
+    ) -> shapes.Joined:
         """Become a member of closed leaderboards by an invite; again is as well."""
         slugs = await ingest.invites.join(caller.id, body.code, whence(request))
         return {"status": "ok", "leaderboards": list(slugs)}
 
 
-def _shown(invited: Invited) -> dict[str, Any]:
+def _shown(invited: Invited) -> shapes.Invite:
     claimed_at, ends_at = invited.claimed_at, invited.expires_at
     return {
         "code": invited.code,

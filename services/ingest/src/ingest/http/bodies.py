@@ -1,10 +1,11 @@
 """What requests of operators and participants say, and how a decision is answered."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field
 
+from ingest.http import shapes
 from ingest.service.decisions import Made
 
 TEXT_LENGTH_MAX = 500
@@ -37,7 +38,7 @@ class Why(Body):
     reason: Text
 
 
-def shown(made: Made) -> dict[str, Any]:
+def shown(made: Made) -> shapes.Made:
     """A decision as an answer; `event` is null if it was so already."""
     kind = None if made.fact is None else type(made.fact).__name__
     return {"event": kind, "seq": made.seq}

@@ -8,15 +8,22 @@ from typing import Any
 from fastapi import FastAPI
 
 from ingest.http.examples import give_examples
+from shared.answers import Schemas, schemas
+from shared.codes import STATUS
+from shared.http import CODES
 
 READS = "reads.json"
-JSON = "application/json"
+JSON, EVENTS = "application/json", "text/event-stream"
 ERROR = {
     "type": "object",
     "required": ["detail", "code", "request_id"],
     "properties": {
         "detail": {"type": "string", "description": "One readable sentence."},
-        "code": {"type": "string", "description": "The same for programs."},
+        "code": {
+            "type": "string",
+            "description": "The same for programs.",
+            "enum": sorted({*STATUS, *CODES.values(), "unavailable", "bug"}),
+        },
         "request_id": {"type": "string"},
         "errors": {
             "type": "array",
@@ -74,8 +81,10 @@ SCHEMES = {
     },
 }
 OPEN = (
-    *("GET /health", "GET /auth/init", "GET /v1/intake"),
-    *("POST /v1/auth/device", "POST /v1/auth/device/token"),
+    *("GET /health", "GET /healthz", "GET /readyz", "GET /auth/init", "GET /v1/intake"),
+    *("POST /v1/auth/device", "POST /v1/auth/device/token", "GET /leaderboards"),
+    *("GET /gpus/{leaderboard}", "GET /runner_queue/{gpu}"),
+    *("GET /submissions/{leaderboard}/{gpu}", "GET /submission_count/{leaderboard}/{gpu}"),
 )
 # Reads that are nobody's without a credential.
 GUARDED_READS = ("/v1/me/", "/v1/admin/")
@@ -88,7 +97,7 @@ def describe(app: FastAPI) -> None:
 
     def whole() -> dict[str, Any]:
         if not known:
-            known.append(document(plain()))
+            known.append(document(plain(), schemas(app.routes)))
         return known[0]
 
     app.openapi = whole  # type: ignore[method-assign]
@@ -96,15 +105,23 @@ def describe(app: FastAPI) -> None:
 
 def read_paths() -> dict[str, dict[str, Any]]:
     """The paths of the reads, and what the document says of each; `make docs` writes the file."""
-    text = (importlib.resources.files("ingest.http") / READS).read_text(encoding="utf-8")
-    paths: dict[str, dict[str, Any]] = json.loads(text)["paths"]
+    paths: dict[str, dict[str, Any]] = _reads()["paths"]
     return paths
 
 
-def document(own: dict[str, Any]) -> dict[str, Any]:
+def _reads() -> dict[str, Any]:
+    text = (importlib.resources.files("ingest.http") / READS).read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def document(own: dict[str, Any], told: Schemas) -> dict[str, Any]:
     """The document of ingest's own routes, with the reads and the errors that all may answer."""
-    paths, known = read_paths(), read_paths()
+    reads, known = _reads(), read_paths()
+    paths = reads["paths"]
     for path, said in own["paths"].items():
+        for method, operation in said.items():
+            _say(operation, told.bodies.get((method.upper(), path)))
         paths[path] = paths.get(path, {}) | said
     for route, operation in _operations(paths):
         method, _, path = route.partition(" ")
@@ -115,12 +132,36 @@ def document(own: dict[str, Any]) -> dict[str, Any]:
         is_open = route in OPEN or (is_read and not path.startswith(GUARDED_READS))
         operation["security"] = [{}, *_credentials()] if is_open else _credentials()
     components = own.get("components", {})
-    schemas = dict(components.get("schemas", {})) | {"Error": ERROR}
+    asked = components.get("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
-    shared = components | {"schemas": schemas, "securitySchemes": SCHEMES}
+        asked.pop(name, None)
+    parts = [asked, told.shared, reads["components"]["schemas"], {"Error": ERROR}]
+    shared = components | {"schemas": _joined(parts), "securitySchemes": SCHEMES}
     found = own | {"paths": dict(sorted(paths.items())), "components": shared}
     give_examples(found)
+    return found
+
+
+def _say(operation: dict[str, Any], body: dict[str, Any] | None) -> None:
+    """Let an operation tell of its body, whichever status of success it comes with."""
+    if body is None:
+        return
+    for status, response in operation["responses"].items():
+        if not status.startswith("2"):
+            continue
+        if EVENTS in response.get("content", {}):
+            response["content"][EVENTS]["x-events"] = body
+        else:
+            response["content"] = {JSON: {"schema": body}}
+
+
+def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Schemas of several sources; a name means one thing."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        twice = sorted(name for name in part if found.get(name, part[name]) != part[name])
+        assert not twice, f"the document has two schemas each of {', '.join(twice)}"
+        found |= part
     return found
 
 

@@ -1,16 +1,18 @@
 """Operators' routes for agents and pools."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from ingest.domain import agents, pools
+from ingest.http import shapes
 from ingest.http.bodies import Body, IdInPath, Text, Token, Why, shown
 from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.machines import Machines
+from shared.answers import Documented
 
 SIGN_KEY_LENGTH_MAX = 64
 EVERY_S_MIN, EVERY_S_MAX = 10, 30 * 86400
@@ -42,7 +44,7 @@ class CanaryChoice(Body):
 
 def machines(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes, each for operators alone."""
-    router = APIRouter(prefix="/v1/admin")
+    router = APIRouter(prefix="/v1/admin", route_class=Documented)
     _agents(router, ingest.machines, gate)
     _pools(router, ingest.machines, gate)
     return router
@@ -54,7 +56,7 @@ def _agents(router: APIRouter, commands: Machines, gate: Gate) -> None:
     @router.post("/agents/{agent}/enroll")
     async def enroll(
         agent: IdInPath, body: Enrollment, actor: Annotated[str, Depends(operator)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Let an agent sign with a key; a later one replaces it."""
         command = agents.Enroll(body.sign_key, body.owner, body.reason)
         return shown(await commands.treat(agent, command, actor))
@@ -65,7 +67,7 @@ def _agents(router: APIRouter, commands: Machines, gate: Gate) -> None:
         act: Literal["cordon", "drain", "release", "revoke"],
         body: Why,
         actor: Annotated[str, Depends(operator)],
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Give an agent canaries alone, or nothing; let it work again, or never."""
         return shown(await commands.treat(agent, TREATMENTS[act](body.reason), actor))
 
@@ -77,21 +79,21 @@ def _pools(router: APIRouter, commands: Machines, gate: Gate) -> None:
     @router.post("/pools/{gpu}/pause")
     async def pause(
         gpu: IdInPath, body: Why, actor: Annotated[str, Depends(operator)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Give out no job of a GPU type."""
         return shown(await commands.pool(gpu, pools.Pause(body.reason), actor))
 
     @router.post("/pools/{gpu}/resume")
     async def resume(
         gpu: IdInPath, body: Why, actor: Annotated[str, Depends(operator)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Give out the jobs of a GPU type again."""
         return shown(await commands.pool(gpu, pools.Resume(body.reason), actor))
 
     @router.put("/pools/{gpu}/canary")
     async def choose(
         gpu: IdInPath, body: CanaryChoice, actor: Annotated[str, Depends(operator)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Run a submission on every agent of a pool, again and again."""
         wanted = pools.Canary(gpu, body.every_s, body.ratio_max)
         return shown(await commands.canary(body.submission, wanted, actor))
@@ -99,6 +101,6 @@ def _pools(router: APIRouter, commands: Machines, gate: Gate) -> None:
     @router.delete("/pools/{gpu}/canary")
     async def remove(
         gpu: IdInPath, body: Why, actor: Annotated[str, Depends(operator)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Run no canary any more."""
         return shown(await commands.pool(gpu, pools.RemoveCanary(body.reason), actor))

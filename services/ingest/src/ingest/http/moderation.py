@@ -1,17 +1,19 @@
 """Operators' routes for submissions, participants and their quotas."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from ingest.domain import moderation as rules
 from ingest.domain import quotas
+from ingest.http import shapes
 from ingest.http.bodies import Body, NameInPath, NumberInPath, Text, Why, shown
 from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.moderators import Moderators
+from shared.answers import Documented
 from shared.errors import Refused
 from shared.instants import Instant
 
@@ -51,7 +53,7 @@ class QuotaLimit(Body):
 
 def moderation(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes, each for operators alone."""
-    router = APIRouter(prefix="/v1/admin")
+    router = APIRouter(prefix="/v1/admin", route_class=Documented)
     _submissions(router, ingest.moderators, gate)
     _participants(router, ingest.moderators, gate)
     return router
@@ -63,7 +65,7 @@ def _submissions(router: APIRouter, commands: Moderators, gate: Gate) -> None:
     @router.post("/submissions/{number}/decide-appeal")
     async def decide_appeal(
         number: NumberInPath, body: AppealAnswer, actor: Annotated[str, Depends(operator)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Answer an appeal; an accepted one lifts what it is against."""
         command = rules.DecideAppeal(body.is_accepted, body.reason)
         return shown(await commands.judge(number, command, actor))
@@ -74,7 +76,7 @@ def _submissions(router: APIRouter, commands: Moderators, gate: Gate) -> None:
         act: Literal["hold", "release", "disqualify", "restore"],
         body: Judgement,
         actor: Annotated[str, Depends(operator)],
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Keep a submission off its leaderboard, or let it back."""
         return shown(await commands.judge(number, _judgement(act, body), actor))
 
@@ -95,7 +97,7 @@ def _participants(router: APIRouter, commands: Moderators, gate: Gate) -> None:
     @router.post("/participants/{name}/ban")
     async def ban(
         name: NameInPath, body: BanWhy, actor: Annotated[str, Depends(operator)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Keep a participant out, until then or for ever."""
         until = _utc(body.until_at) if body.until_at else None
         return shown(await commands.ban(name, body.reason, until, actor))
@@ -103,12 +105,12 @@ def _participants(router: APIRouter, commands: Moderators, gate: Gate) -> None:
     @router.post("/participants/{name}/unban")
     async def unban(
         name: NameInPath, body: Why, actor: Annotated[str, Depends(operator)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Let a participant in again."""
         return shown(await commands.unban(name, body.reason, actor))
 
     @router.put("/quota")
-    async def limit(body: QuotaLimit, actor: Annotated[str, Depends(operator)]) -> dict[str, Any]:
+    async def limit(body: QuotaLimit, actor: Annotated[str, Depends(operator)]) -> shapes.Made:
         """Limit what a participant may take in a window, or everybody."""
         most = quotas.UNLIMITED if body.limit is None else body.limit
         command = quotas.SetLimit(body.bucket, most, body.window_s, body.reason)

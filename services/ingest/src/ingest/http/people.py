@@ -6,11 +6,13 @@ from fastapi import APIRouter, Depends, Response
 from pydantic import Field
 
 from ingest.domain import accounts as rules
+from ingest.http import shapes
 from ingest.http.accounts import TokenWish, identity_shown, issued_shown, token_shown
 from ingest.http.bodies import Body, IdInPath, NameInPath, NumberInPath, Text, Why, shown
 from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.ports import account_of
+from shared.answers import Documented
 
 SUBJECT_LENGTH_MAX = 200
 KNOWN: dict[int | str, dict[str, Any]] = {200: {"description": "They had an account."}}
@@ -50,7 +52,7 @@ class Elsewhere(Body):
 
 def people(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes, each for operators alone; what makes somebody mightier is for admins."""
-    router = APIRouter(prefix="/v1/admin")
+    router = APIRouter(prefix="/v1/admin", route_class=Documented)
     _participants(router, ingest, gate)
     _roles(router, ingest, gate)
     _tokens(router, ingest, gate)
@@ -66,15 +68,15 @@ def _participants(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     )
     async def open_account(
         body: Newcomer, response: Response, actor: Annotated[str, Depends(operator)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Opened:
         """Open an account; one who is known keeps theirs."""
         account, made = await ingest.people.open(body.name, "operator", actor)
         if made.fact is None:
             response.status_code = 200
-        return {"participant_id": account, "name": body.name} | shown(made)
+        return {"participant_id": account, "name": body.name, **shown(made)}
 
     @router.get("/participants/{name}", dependencies=[Depends(operator)])
-    async def participant(name: NameInPath) -> dict[str, Any]:
+    async def participant(name: NameInPath) -> shapes.Participant:
         """What is known of a participant: roles, ban, identities, tokens without their texts."""
         account = await account_of(ingest.people.register, name)
         access = ingest.feed.now()
@@ -97,14 +99,14 @@ def _roles(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     @router.post("/participants/{name}/roles")
     async def grant(
         name: NameInPath, body: RoleWish, actor: Annotated[str, Depends(admin)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Let a participant do what a role allows."""
         return shown(await ingest.people.role(name, rules.Grant(body.role, body.reason), actor))
 
     @router.delete("/participants/{name}/roles/{role}")
     async def take(
         name: NameInPath, role: Role, body: Why, actor: Annotated[str, Depends(admin)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Let a participant no longer do what a role allows."""
         return shown(await ingest.people.role(name, rules.TakeRole(role, body.reason), actor))
 
@@ -113,7 +115,7 @@ def _tokens(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     admin, operator = gate.operator("admin"), gate.operator("admin:participants")
 
     @router.post("/tokens", status_code=201)
-    async def issue(body: TokenFor, actor: Annotated[str, Depends(admin)]) -> dict[str, Any]:
+    async def issue(body: TokenFor, actor: Annotated[str, Depends(admin)]) -> shapes.Issued:
         """Make a token for a participant, within what their roles allow; it is shown once."""
         account = await account_of(ingest.people.register, body.participant)
         new = body.new()._replace(reason=body.reason)
@@ -124,9 +126,10 @@ def _tokens(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         id: NumberInPath,  # noqa: A002  (the contract's own word)
         body: Why,
         actor: Annotated[str, Depends(operator)],
-    ) -> dict[str, Any]:
+    ) -> shapes.Revoked:
         """Let anybody's token act for nobody any more, everywhere within a second."""
-        return {"id": id} | shown(await ingest.tokens.revoke_any(id, body.reason, actor))
+        made = await ingest.tokens.revoke_any(id, body.reason, actor)
+        return {"id": id, "state": "revoked", **shown(made)}
 
 
 def _identities(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
@@ -135,7 +138,7 @@ def _identities(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     @router.post("/participants/{name}/identities")
     async def link(
         name: NameInPath, body: Elsewhere, actor: Annotated[str, Depends(admin)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Let who is known elsewhere be this participant; they log in as this one from now on."""
         account = await account_of(ingest.people.register, name)
         return shown(await ingest.people.link(account, body.provider, body.subject, actor))
@@ -143,7 +146,7 @@ def _identities(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     @router.delete("/participants/{name}/identities/{identity}")
     async def unlink(
         name: NameInPath, identity: IdInPath, body: Why, actor: Annotated[str, Depends(admin)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Let an identity be this participant's no longer."""
         account = await account_of(ingest.people.register, name)
         return shown(await ingest.people.unlink(account, identity, body.reason, actor))

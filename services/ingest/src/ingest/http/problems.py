@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, File, Form, Request, Response, UploadFile
 
+from ingest.http import shapes
 from ingest.http.who import Gate
 from ingest.service.authors import Authors
 from shared.errors import Refused
@@ -22,7 +23,7 @@ def problems(app: FastAPI, authors: Authors, gate: Gate) -> None:
         response: Response,
         request: Request,
         visibility: Annotated[Literal["public", "closed"] | None, Form()] = None,
-    ) -> dict[str, Any]:
+    ) -> shapes.Published:
         """Publish a task.yml directory as a problem's newest version.
 
         A new problem is seen by everybody unless it is `closed`; another author's is not yours.

@@ -1,15 +1,17 @@
 """Operators' routes for rejudges."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from ingest.domain import endings
+from ingest.http import shapes
 from ingest.http.bodies import Body, IdInPath, Text, Token, Why, shown
 from ingest.http.who import Gate
 from ingest.service import Ingest
+from shared.answers import Documented
 
 ENDS: Mapping[str, Callable[[str], endings.Apply | endings.Discard]] = {
     "apply": endings.Apply,
@@ -32,13 +34,13 @@ class RejudgeWish(Body):
 
 def rejudges(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes, each for operators alone."""
-    router, commands = APIRouter(prefix="/v1/admin"), ingest.rejudges
+    router, commands = APIRouter(prefix="/v1/admin", route_class=Documented), ingest.rejudges
     operator = gate.operator("admin:problems")
 
     @router.post("/rejudges", status_code=201)
     async def request(
         body: RejudgeWish, actor: Annotated[str, Depends(operator)]
-    ) -> dict[str, Any]:
+    ) -> shapes.Requested:
         """Let submissions run again under another version; nothing counts until it is applied."""
         wanted = endings.Selection(
             problem=body.problem.lower(),
@@ -62,7 +64,7 @@ def rejudges(ingest: Ingest, gate: Gate) -> APIRouter:
         act: Literal["apply", "discard"],
         body: Why,
         actor: Annotated[str, Depends(operator)],
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Let the results of a rejudge count, or not."""
         return shown(await commands.end(id, ENDS[act](body.reason), actor))
 

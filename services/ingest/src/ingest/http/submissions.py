@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from fastapi import Depends, FastAPI, File, Form, Query, Request, Response, UploadFile
 from pydantic import Field
 
 from ingest.domain.callers import Caller
 from ingest.domain.quotas import Balance
+from ingest.http import shapes
 from ingest.http.bodies import (
     APPEAL_LENGTH_MAX,
     PRINTABLE,
@@ -110,7 +111,7 @@ def _submit(app: FastAPI, ingest: Ingest, gate: Gate) -> None:
         wish: Annotated[Wish, Depends(_wish)],
         request: Request,
         response: Response,
-    ) -> dict[str, Any]:
+    ) -> shapes.Received:
         """Take one source file in; the answer comes after it is in the log."""
         upload = Upload(
             caller=caller,
@@ -132,7 +133,7 @@ def _submit(app: FastAPI, ingest: Ingest, gate: Gate) -> None:
         }
 
     @app.get("/v1/intake")
-    async def state() -> dict[str, Any]:
+    async def state() -> shapes.Intake:
         """Why no submission is taken in now; null if they are."""
         return {"paused": await intake.paused()}
 
@@ -141,17 +142,17 @@ def _end(app: FastAPI, participants: Participants, gate: Gate) -> None:
     @app.post("/v1/submissions/{number}/cancel", status_code=202)
     async def cancel(
         number: NumberInPath, request: Request, body: WhyCancel | None = None
-    ) -> dict[str, Any]:
+    ) -> shapes.Cancelling:
         """Let a submission end without a verdict: its owner may, or an operator."""
         reason = body.reason if body else ""
         caller = await gate.either(request, "submit", "admin:submissions")
         made = await participants.cancel(number, caller, reason)
-        return {"number": number, "state": "cancelling"} | shown(made)
+        return {"number": number, "state": "cancelling", **shown(made)}
 
     @app.delete("/v1/submissions/{number}")
     async def withdraw(
         number: NumberInPath, request: Request, body: WhyCancel | None = None
-    ) -> dict[str, Any]:
+    ) -> shapes.Withdrawn:
         """Take one's own submission off its leaderboard for ever; what goes on is cancelled.
 
         Its history stays, and what it cost does not come back.
@@ -159,7 +160,7 @@ def _end(app: FastAPI, participants: Participants, gate: Gate) -> None:
         caller = await gate.either(request, "delete:own", "admin:submissions")
         reason = body.reason if body else ""
         made = await participants.withdraw(number, caller, reason)
-        return {"number": number, "state": "withdrawn"} | shown(made)
+        return {"number": number, "state": "withdrawn", **shown(made)}
 
 
 def _others(app: FastAPI, participants: Participants, gate: Gate) -> None:
@@ -168,7 +169,7 @@ def _others(app: FastAPI, participants: Participants, gate: Gate) -> None:
         number: NumberInPath,
         body: Plea,
         who: Annotated[Caller, Depends(gate.participant("submit"))],
-    ) -> dict[str, Any]:
+    ) -> shapes.Made:
         """Ask to look again at what was decided about one's own submission."""
         return shown(await participants.appeal(number, who, body.text))
 
@@ -177,11 +178,11 @@ def _others(app: FastAPI, participants: Participants, gate: Gate) -> None:
         number: NumberInPath,
         body: Remark,
         who: Annotated[Caller, Depends(gate.participant("submit"))],
-    ) -> dict[str, Any]:
+    ) -> shapes.Noted:
         """Note something on one's own submission, for oneself, instead of what was noted."""
         said = Note(body.note or None, body.tag or None)
         await participants.say(number, who, said)
-        return {"number": number} | said._asdict()
+        return {"number": number, "note": said.note, "tag": said.tag}
 
     @app.get("/v1/quota")
     async def quota(
@@ -189,7 +190,7 @@ def _others(app: FastAPI, participants: Participants, gate: Gate) -> None:
         who: Annotated[Caller, Depends(gate.participant("read:own"))],
         problem: Annotated[str, Query()] = "",
         gpu: Annotated[str | None, Query()] = None,
-    ) -> dict[str, Any]:
+    ) -> shapes.Balances:
         """What is left of one's quotas; of one leaderboard's with `problem`, and `gpu`."""
         found = await participants.balances(who, problem.lower(), gpu)
         response.headers.update(_limit_headers(found))
@@ -214,7 +215,7 @@ def _limit_headers(found: Sequence[Balance]) -> dict[str, str]:
     }
 
 
-def _receipt(receipt: Receipt) -> dict[str, Any]:
+def _receipt(receipt: Receipt) -> shapes.Receipt:
     path = f"/v1/submissions/{receipt.number}"
     return {
         "number": receipt.number,
@@ -227,7 +228,7 @@ def _receipt(receipt: Receipt) -> dict[str, Any]:
     }
 
 
-def _balance(left: Balance) -> dict[str, Any]:
+def _balance(left: Balance) -> shapes.Balance:
     return {
         "bucket": left.bucket,
         "limit": left.limit,

@@ -1,18 +1,19 @@
 """What participants have told to addresses of their own, and what became of each event."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
 from ingest.domain.callers import Caller
+from ingest.http import shapes
 from ingest.http.accounts import Slugs
 from ingest.http.bodies import Body, IdInPath, shown
 from ingest.http.who import Gate
 from ingest.service.webhooks import Delivery, Row, Webhooks, Wish
 from shared.addresses import URL_LENGTH_MAX
+from shared.answers import Documented
 
 LIMIT, LIMIT_MAX = 50, 200
 NUMBER_MAX = 2**63 - 1
@@ -47,7 +48,7 @@ class WebhookWish(Body):
 
 def webhooks(hooks: Webhooks, gate: Gate) -> APIRouter:
     """The routes, each for the participant whose webhooks they are."""
-    router = APIRouter(prefix="/v1/webhooks")
+    router = APIRouter(prefix="/v1/webhooks", route_class=Documented)
     _hooks(router, hooks, gate)
     _deliveries(router, hooks, gate)
     return router
@@ -57,13 +58,15 @@ def _hooks(router: APIRouter, hooks: Webhooks, gate: Gate) -> None:
     holder = gate.participant("webhooks")
 
     @router.post("", status_code=201)
-    async def add(body: WebhookWish, caller: Annotated[Caller, Depends(holder)]) -> dict[str, Any]:
+    async def add(
+        body: WebhookWish, caller: Annotated[Caller, Depends(holder)]
+    ) -> shapes.WebhookMade:
         """Tell an address of what happens from now on; its secret is shown once."""
         row, secret = await hooks.add(caller, body.wish())
         return {**hook_shown(row), "secret": secret}
 
     @router.get("")
-    async def listed(caller: Annotated[Caller, Depends(holder)]) -> dict[str, Any]:
+    async def listed(caller: Annotated[Caller, Depends(holder)]) -> shapes.Webhooks:
         """One's webhooks, oldest first, without their secrets."""
         return {"items": [hook_shown(row) for row in await hooks.listed(caller)]}
 
@@ -71,7 +74,7 @@ def _hooks(router: APIRouter, hooks: Webhooks, gate: Gate) -> None:
     async def one(
         id: IdInPath,  # noqa: A002  (the contract's own word)
         caller: Annotated[Caller, Depends(holder)],
-    ) -> Mapping[str, Any]:
+    ) -> shapes.Webhook:
         """One of one's webhooks; one that is off has a notice that says why."""
         return hook_shown(await hooks.one(caller, id))
 
@@ -79,9 +82,9 @@ def _hooks(router: APIRouter, hooks: Webhooks, gate: Gate) -> None:
     async def remove(
         id: IdInPath,  # noqa: A002  (the contract's own word)
         caller: Annotated[Caller, Depends(holder)],
-    ) -> dict[str, Any]:
+    ) -> shapes.Removed:
         """Tell it nothing any more, and forget what it was told."""
-        return {"id": id, "state": "removed"} | shown(await hooks.remove(caller, id))
+        return {"id": id, "state": "removed", **shown(await hooks.remove(caller, id))}
 
 
 def _deliveries(router: APIRouter, hooks: Webhooks, gate: Gate) -> None:
@@ -91,7 +94,7 @@ def _deliveries(router: APIRouter, hooks: Webhooks, gate: Gate) -> None:
     async def test(
         id: IdInPath,  # noqa: A002  (the contract's own word)
         caller: Annotated[Caller, Depends(holder)],
-    ) -> dict[str, Any]:
+    ) -> shapes.Tested:
         """Have it told of a test, once; one that is off and takes it is on again."""
         return {"id": id, "event_id": await hooks.test(caller, id)}
 
@@ -101,7 +104,7 @@ def _deliveries(router: APIRouter, hooks: Webhooks, gate: Gate) -> None:
         caller: Annotated[Caller, Depends(holder)],
         cursor: Annotated[int, Query(ge=1, le=NUMBER_MAX)] = NUMBER_MAX,
         limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
-    ) -> dict[str, Any]:
+    ) -> shapes.Deliveries:
         """What it was told and what it answered, newest first."""
         found = await hooks.deliveries(caller, id, cursor, limit + 1)
         page = found[:limit]
@@ -109,7 +112,7 @@ def _deliveries(router: APIRouter, hooks: Webhooks, gate: Gate) -> None:
         return {"items": [delivery_shown(one) for one in page], "next_cursor": after}
 
 
-def hook_shown(row: Row) -> Mapping[str, Any]:
+def hook_shown(row: Row) -> shapes.Webhook:
     """A webhook without its secret."""
     return {
         "id": row.id,
@@ -123,7 +126,7 @@ def hook_shown(row: Row) -> Mapping[str, Any]:
     }
 
 
-def delivery_shown(one: Delivery) -> Mapping[str, Any]:
+def delivery_shown(one: Delivery) -> shapes.Delivery:
     """What became of one event."""
     return {
         "number": one.number,

@@ -1,16 +1,19 @@
 """The client's admin commands for leaderboards: made, updated, closed, archived; and invites."""
 
 from datetime import UTC
-from typing import Any, Literal
+from typing import Literal, cast
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from ingest.domain.problems import Change
+from ingest.popcorn import admin_shapes as shapes
+from ingest.popcorn.asked import TAG
 from ingest.popcorn.parts import NO_REASON, Parts
 from ingest.popcorn.publishing import Sources, create, update
 from ingest.popcorn.words import instant
 from ingest.service.invites import Invited, Wanted
+from shared.answers import Documented
 from shared.errors import Refused
 from shared.instants import Instant
 
@@ -35,7 +38,7 @@ class Repository(BaseModel):
     visibility: Visibility | None = None
 
 
-class Invites(BaseModel):
+class InvitesWanted(BaseModel):
     """How many invites there are to be, and to what."""
 
     leaderboards: list[str] = Field(default=[], max_length=100)
@@ -52,7 +55,7 @@ class Visible(BaseModel):
 
 def admin_boards(parts: Parts, sources: Sources) -> APIRouter:
     """The routes, each for operators alone."""
-    router = APIRouter(prefix="/admin", include_in_schema=False)
+    router = APIRouter(prefix="/admin", tags=[TAG], route_class=Documented)
     _boards(router, parts, sources)
     _visibility(router, parts)
     _invites(router, parts)
@@ -63,20 +66,23 @@ def _boards(router: APIRouter, parts: Parts, sources: Sources) -> None:
     runs = parts.gate.operator("admin:problems")
 
     @router.post("/leaderboards")
-    async def made(body: Directory, request: Request) -> dict[str, Any]:
+    async def made(body: Directory, request: Request) -> shapes.BoardMade:
         """Publish a folder as a leaderboard to develop on, open for a year."""
         actor = await runs(request)
         slug = await create(parts, sources, body.directory, body.visibility, actor)
         return {"status": "ok", "leaderboard": slug}
 
     @router.post("/update-problems")
-    async def updated(body: Repository, request: Request) -> dict[str, Any]:
+    async def updated(body: Repository, request: Request) -> shapes.Updated:
         """Publish what a repository on the operator's list holds."""
         actor = await runs(request)
-        return {"status": "ok", **await update(parts, sources, body, actor)}
+        told = await update(parts, sources, body, actor)
+        return cast("shapes.Updated", {"status": "ok", **told})
 
     @router.delete("/leaderboards/{leaderboard}")
-    async def archived(leaderboard: str, request: Request, force: bool = False) -> dict[str, Any]:
+    async def archived(
+        leaderboard: str, request: Request, force: bool = False
+    ) -> shapes.BoardArchived:
         """Archive a leaderboard: it takes nothing in any more, and stays to be read."""
         actor = await runs(request)
         slug = leaderboard.lower()
@@ -93,7 +99,7 @@ def _visibility(router: APIRouter, parts: Parts) -> None:
     runs = parts.gate.operator("admin:problems")
 
     @router.post("/leaderboards/{leaderboard}/visibility")
-    async def visibility(leaderboard: str, body: Visible, request: Request) -> dict[str, Any]:
+    async def visibility(leaderboard: str, body: Visible, request: Request) -> shapes.Seen:
         """Close a leaderboard, or open it to everybody."""
         actor = await runs(request)
         slug = leaderboard.lower()
@@ -105,7 +111,7 @@ def _invites(router: APIRouter, parts: Parts) -> None:
     runs = parts.gate.operator("admin:problems")
 
     @router.post("/invites")
-    async def issue(body: Invites, request: Request) -> dict[str, Any]:
+    async def issue(body: InvitesWanted, request: Request) -> shapes.CodesMade:
         """Make codes; each lets one participant in."""
         actor = await runs(request)
         named = [*body.leaderboards, *([body.leaderboard] if body.leaderboard else [])]
@@ -118,7 +124,7 @@ def _invites(router: APIRouter, parts: Parts) -> None:
         return {"status": "ok", "leaderboards": slugs, "codes": codes}
 
     @router.get("/leaderboards/{leaderboard}/invites")
-    async def listed(leaderboard: str, request: Request) -> dict[str, Any]:
+    async def listed(leaderboard: str, request: Request) -> shapes.InvitesListed:
         """The invites to a leaderboard, and who claimed each."""
         await runs(request)
         slug = leaderboard.lower()
@@ -126,14 +132,14 @@ def _invites(router: APIRouter, parts: Parts) -> None:
         return {"status": "ok", "leaderboard": slug, "invites": [_invite(one) for one in found]}
 
     @router.delete("/invites/{code}")
-    async def revoke(code: str, request: Request) -> dict[str, Any]:
+    async def revoke(code: str, request: Request) -> shapes.CodeRevoked:
         """Let a code make nobody a member."""
         actor = await runs(request)
         was_claimed = await parts.ingest.invites.revoke(code, NO_REASON, actor)
         return {"status": "ok", "code": code, "was_claimed": was_claimed}
 
 
-def _invite(one: Invited) -> dict[str, Any]:
+def _invite(one: Invited) -> shapes.InviteListed:
     return {
         "code": one.code,
         "user_id": one.account,

@@ -1,17 +1,18 @@
 """One's own submissions: listed, polled, deleted; and closed leaderboards joined."""
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from ingest.domain.callers import Caller
 from ingest.http.who import whence
+from ingest.popcorn import asked, shapes
+from ingest.popcorn.asked import TAG
 from ingest.popcorn.parts import Parts, bounded, number_of, patient
 from ingest.popcorn.results import runs
 from ingest.popcorn.seen import Listed, Shown
 from ingest.popcorn.standing import job, runner_queue, standing
 from ingest.popcorn.words import instant, leaderboard_id, seconds
+from shared.answers import Documented
 from shared.blobs import Missing
 
 LIMIT_MAX = 100
@@ -28,7 +29,7 @@ class Join(BaseModel):
 
 def own(parts: Parts) -> APIRouter:
     """The routes of participants about what is theirs."""
-    router = APIRouter(prefix="/user", include_in_schema=False)
+    router = APIRouter(prefix="/user", tags=[TAG], route_class=Documented)
     _reads(router, parts)
     _writes(router, parts)
     return router
@@ -36,9 +37,10 @@ def own(parts: Parts) -> APIRouter:
 
 def _reads(router: APIRouter, parts: Parts) -> None:
     reads = patient(parts.gate.participant("read:own"))
+    part = asked.page(LIMIT, LIMIT_MAX, OFFSET_MAX)["parameters"]
 
-    @router.get("/submissions")
-    async def submissions(request: Request) -> list[dict[str, Any]]:
+    @router.get("/submissions", openapi_extra={"parameters": [asked.board(), *part]})
+    async def submissions(request: Request) -> list[shapes.OwnListed]:
         """The newest submissions first."""
         caller = await reads(request)
         limit = bounded(request, "limit", LIMIT, (1, LIMIT_MAX))
@@ -48,7 +50,7 @@ def _reads(router: APIRouter, parts: Parts) -> None:
         return [_listed(one) for one in found]
 
     @router.get("/submissions/{number}")
-    async def submission(number: str, request: Request) -> dict[str, Any]:
+    async def submission(number: str, request: Request) -> shapes.Polled:
         """One submission as it is now: what the client asks every five seconds."""
         caller = await reads(request)
         seen = await parts.asking.owned(number_of(number), caller)
@@ -59,7 +61,7 @@ def _writes(router: APIRouter, parts: Parts) -> None:
     deletes, joins = parts.gate.participant("delete:own"), parts.gate.participant("join")
 
     @router.delete("/submissions/{number}")
-    async def delete(number: str, request: Request) -> dict[str, Any]:
+    async def delete(number: str, request: Request) -> shapes.Deleted:
         """Take a submission off its leaderboard, after it was cancelled if it goes on."""
         caller: Caller = await deletes(request)
         seen = await parts.asking.owned(number_of(number), caller)
@@ -68,14 +70,14 @@ def _writes(router: APIRouter, parts: Parts) -> None:
         return {"status": "ok", "submission_id": seen.number}
 
     @router.post("/join")
-    async def join(request: Request, body: Join) -> dict[str, Any]:
+    async def join(request: Request, body: Join) -> shapes.Member:
         """Become a member of closed leaderboards by an invite."""
         caller: Caller = await joins(request)
         boards = await parts.ingest.invites.join(caller.id, body.code, whence(request))
         return {"status": "ok", "leaderboards": list(boards)}
 
 
-def _listed(one: Listed) -> dict[str, Any]:
+def _listed(one: Listed) -> shapes.OwnListed:
     score = seconds(one.score_us) if one.is_eligible and one.mode == "ranked" else None
     return {
         "id": one.number,
@@ -87,7 +89,7 @@ def _listed(one: Listed) -> dict[str, Any]:
     }
 
 
-def shown(seen: Shown, code: str) -> dict[str, Any]:
+def shown(seen: Shown, code: str) -> shapes.Polled:
     """A submission as the client reads it (spec 5.4), all of one moment."""
     return {
         "id": seen.number,

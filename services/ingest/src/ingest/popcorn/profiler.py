@@ -1,33 +1,43 @@
 """The client's profiler service: a profile as a job, whose artefacts are zips."""
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 
 from ingest.domain.callers import Caller
-from ingest.popcorn import multipart
+from ingest.popcorn import asked, multipart, shapes
+from ingest.popcorn.asked import TAG
 from ingest.popcorn.parts import Parts, board, patient
 from ingest.popcorn.profiles import archive, archive_name, cases
 from ingest.popcorn.seen import Shown
 from ingest.popcorn.standing import runner_queue, standing
 from ingest.service.batches import Upload
+from shared.answers import Documented
 from shared.blobs import Missing
 from shared.errors import Refused
 
 _JOB = re.compile(r"(\d{1,15})(?:-(\d{1,3}))?\Z")
-STATUSES = {"pending": "queued", "running": "running", "succeeded": "succeeded"}
-FAILED = {"timed_out": "timed_out"}
+STATUSES: Mapping[str, Literal["queued", "running", "succeeded", "timed_out"]] = {
+    "pending": "queued",
+    "running": "running",
+    "succeeded": "succeeded",
+    "timed_out": "timed_out",
+}
+ZIP: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}}
+}
 
 
 def profiler(parts: Parts) -> APIRouter:
     """The routes; a job is its owner's alone."""
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter(tags=[TAG], route_class=Documented)
     profiles = parts.gate.participant("profile")
     reads = patient(parts.gate.participant("read:own"))
 
-    @router.post("/profile")
-    async def profile(request: Request) -> dict[str, str]:
+    @router.post("/profile", openapi_extra=asked.profile())
+    async def profile(request: Request) -> shapes.Profiling:
         """Profile a file on the GPU type that the operator set."""
         try:
             sent: multipart.Upload | Refused = await multipart.upload(request)
@@ -41,13 +51,13 @@ def profiler(parts: Parts) -> APIRouter:
         return {"job_id": f"{number}{index}"}
 
     @router.get("/jobs/{job_id}")
-    async def job(job_id: str, request: Request) -> dict[str, Any]:
+    async def job(job_id: str, request: Request) -> shapes.ProfileJob:
         """How far a job is, and what it left."""
         number, only = _job(job_id)
         seen = await parts.asking.owned(number, await reads(request))
         return _shown(seen, only)
 
-    @router.get("/jobs/{job_id}/artifacts/{index}")
+    @router.get("/jobs/{job_id}/artifacts/{index}", response_class=Response, responses=ZIP)
     async def artifact(job_id: str, index: str, request: Request) -> Response:
         """What profilers saw of one case, as a zip."""
         number, _ = _job(job_id)
@@ -95,13 +105,13 @@ def _job(job_id: str) -> tuple[int, int | None]:
     return int(match[1]), None if match[2] is None else int(match[2])
 
 
-def _shown(seen: Shown, only: int | None) -> dict[str, Any]:
+def _shown(seen: Shown, only: int | None) -> shapes.ProfileJob:
     now, queue = standing(seen), runner_queue(seen.wait)
     wanted = [index for index in cases(seen) if only in (None, index)]
     base = f"/jobs/{seen.number}/artifacts"
     is_over = now.status == "succeeded"
     return {
-        "status": STATUSES.get(now.status) or FAILED.get(now.status, "failed"),
+        "status": STATUSES.get(now.status, "failed"),
         "queue_position": None if queue is None else queue["queued_jobs"] + 1,
         "error": now.error,
         "artifacts": [

@@ -4,15 +4,18 @@ import json
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from fastapi import APIRouter, Request
 
+from ingest.popcorn import asked, shapes
+from ingest.popcorn.asked import TAG
 from ingest.popcorn.parts import Parts, board, bounded
 from ingest.popcorn.seen import Entry, Problem, Wait
-from ingest.popcorn.standing import runner_queue
+from ingest.popcorn.standing import queue_told
 from ingest.popcorn.words import DESCRIPTION_LENGTH_MAX, GPU, instant, leaderboard_id, seconds
+from shared.answers import Documented
 from shared.blobs import Blobs, Missing
 from shared.errors import Failed, Refused
 
@@ -48,7 +51,7 @@ class Descriptions:
 
 def public(parts: Parts) -> APIRouter:
     """The routes; closed leaderboards are there for their members alone."""
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter(tags=[TAG], route_class=Documented)
     _boards(router, parts)
     _rankings(router, parts)
     _alive(router, parts)
@@ -57,12 +60,12 @@ def public(parts: Parts) -> APIRouter:
 
 def _alive(router: APIRouter, parts: Parts) -> None:
     @router.get("/healthz")
-    async def alive() -> dict[str, str]:
+    async def alive() -> shapes.Alive:
         """Whether this process lives, whatever lies behind it."""
         return {"status": "ok"}
 
     @router.get("/readyz")
-    async def ready() -> dict[str, str]:
+    async def ready() -> shapes.Alive:
         """Whether it may take traffic."""
         if ill := await parts.is_well():
             raise Failed(ill)
@@ -73,7 +76,7 @@ def _boards(router: APIRouter, parts: Parts) -> None:
     descriptions = Descriptions(parts.blobs)
 
     @router.get("/leaderboards")
-    async def leaderboards(request: Request, state: str = "active") -> list[dict[str, Any]]:
+    async def leaderboards(request: Request, state: str = "active") -> list[shapes.BoardListed]:
         """The leaderboards, each of them whole: one bad element and the client takes none."""
         if state not in STATES:
             raise Refused("bad_query", f"state is one of {', '.join(STATES)}", "state")
@@ -93,12 +96,12 @@ def _boards(router: APIRouter, parts: Parts) -> None:
         return (await board(parts, await parts.gate.caller(request), leaderboard)).gpus
 
     @router.get("/runner_queue/{gpu}")
-    async def queue_of(gpu: str) -> dict[str, Any]:
+    async def queue_of(gpu: str) -> shapes.RunnerQueue:
         """The queue of a GPU type."""
         queue = await parts.asking.queue(gpu) if GPU.match(gpu) else None
         if queue is None:
             raise Refused("not_found", f"there is no GPU type {gpu!r} here", "gpu")
-        return runner_queue(msgspec.convert(queue, Wait)) or {}
+        return queue_told(msgspec.convert(queue, Wait))
 
 
 def _state(problem: Problem, at: datetime) -> Literal["active", "ended"]:
@@ -106,7 +109,9 @@ def _state(problem: Problem, at: datetime) -> Literal["active", "ended"]:
     return "ended" if is_over or problem.archived_at is not None else "active"
 
 
-def _listed(problem: Problem, description: str, state: str) -> dict[str, Any]:
+def _listed(
+    problem: Problem, description: str, state: Literal["active", "ended"]
+) -> shapes.BoardListed:
     return {
         "id": leaderboard_id(problem.slug),
         "name": problem.slug,
@@ -122,8 +127,10 @@ def _listed(problem: Problem, description: str, state: str) -> dict[str, Any]:
 
 
 def _rankings(router: APIRouter, parts: Parts) -> None:
-    @router.get("/submissions/{leaderboard}/{gpu}")
-    async def ranking(leaderboard: str, gpu: str, request: Request) -> list[dict[str, Any]]:
+    @router.get(
+        "/submissions/{leaderboard}/{gpu}", openapi_extra=asked.page(RANKING_MAX, RANKING_MAX)
+    )
+    async def ranking(leaderboard: str, gpu: str, request: Request) -> list[shapes.Place]:
         """The best of a leaderboard, best first."""
         limit = bounded(request, "limit", RANKING_MAX, (1, RANKING_MAX))
         offset = bounded(request, "offset", 0, (0, None))
@@ -134,7 +141,7 @@ def _rankings(router: APIRouter, parts: Parts) -> None:
     @router.get("/submission_count/{leaderboard}/{gpu}")
     async def count(
         leaderboard: str, gpu: str, request: Request, user_id: str | None = None
-    ) -> dict[str, int]:
+    ) -> shapes.Count:
         """How many entries a leaderboard has, or one participant on it."""
         _, entries = await _entries(parts, request, (leaderboard, gpu))
         return {"count": sum(user_id in (None, one.account) for one in entries)}
@@ -154,7 +161,7 @@ async def _entries(
     return (found.slug, gpu), rows
 
 
-def _row(entry: Entry, where: tuple[str, str]) -> dict[str, Any]:
+def _row(entry: Entry, where: tuple[str, str]) -> shapes.Place:
     slug, gpu = where
     return {
         "submission_id": entry.number,

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ingest.popcorn.seen import Case, Shown
+from ingest.popcorn.shapes import PublicMode, RunPolled
 from ingest.popcorn.standing import standing
 from ingest.popcorn.words import MODES, instant, plain, seconds
 
 # By our mode: the public name of each of our stages, in order, and whether it is hidden.
-STAGES: dict[str, tuple[tuple[str, str, bool], ...]] = {
+STAGES: dict[str, tuple[tuple[str, PublicMode, bool], ...]] = {
     "test": (("check", "test", False),),
     "benchmark": (("check", "test", False), ("time", "benchmark", False)),
     "profile": (("check", "test", False), ("profile", "profile", False)),
@@ -39,7 +40,7 @@ class Stage(NamedTuple):
     """A stage that was reached: its public name, its cases, and whether all of it passed."""
 
     ours: str
-    mode: str
+    mode: PublicMode
     is_hidden: bool
     cases: Sequence[Case]
     is_passed: bool
@@ -61,14 +62,14 @@ def stages(seen: Shown) -> list[Stage]:
     return found
 
 
-def runs(seen: Shown) -> list[dict[str, Any]]:
+def runs(seen: Shown) -> list[RunPolled]:
     """The client's `runs`: one for each stage, the hidden one without a result."""
     return [_run(seen, stage) for stage in stages(seen)]
 
 
-def _run(seen: Shown, stage: Stage) -> dict[str, Any]:
+def _run(seen: Shown, stage: Stage) -> RunPolled:
     is_scored = stage.mode == "leaderboard" and standing(seen).status == "succeeded"
-    said = {
+    said: RunPolled = {
         "start_time": instant(seen.started_at),
         "end_time": instant(seen.ended_at),
         "mode": stage.mode,
@@ -77,7 +78,9 @@ def _run(seen: Shown, stage: Stage) -> dict[str, Any]:
         "score": seconds(seen.score_us) if is_scored else None,
         "passed": stage.is_passed,
     }
-    return said if stage.is_hidden else said | {"result": protocol(stage)}
+    if not stage.is_hidden:
+        said["result"] = protocol(stage)
+    return said
 
 
 def protocol(stage: Stage) -> dict[str, Any]:

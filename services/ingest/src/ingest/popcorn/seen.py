@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from shared.answers import Visibility
+
 WAITING = ("received", "queued")
 
 
@@ -136,7 +138,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     gpus: list[str]
     manifest: str
     published_at: datetime
-    visibility: str = "public"
+    visibility: Visibility = "public"
     deadline_at: datetime | None = None
     archived_at: datetime | None = None
 

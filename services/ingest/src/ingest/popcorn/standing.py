@@ -1,9 +1,11 @@
 """How far a submission is, in the client's words: derived from one read, never stored."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from ingest.popcorn.seen import WAITING, Shown, Wait
+from ingest.popcorn.shapes import JobPolled, RunnerQueue
 from ingest.popcorn.words import instant, plain
 
 STAGES = {
@@ -12,6 +14,10 @@ STAGES = {
     "hidden_check": "hidden test",
     "time": "benchmark",
     "profile": "profile",
+}
+STATUSES: Mapping[str, Literal["no_agent", "paused"]] = {
+    "no_agent": "no_agent",
+    "paused": "paused",
 }
 ENDS = ("succeeded", "failed", "timed_out", "hacked")
 
@@ -116,7 +122,7 @@ def _because(reason: object) -> str:
     return f": {reason}" if reason else ""
 
 
-def job(seen: Shown, *, is_long: bool = False) -> dict[str, Any]:
+def job(seen: Shown, *, is_long: bool = False) -> JobPolled:
     """The client's `job`; with `is_long`, its status tells more behind a colon while it goes on."""
     now = standing(seen)
     status = f"{now.status}: {now.more}" if is_long and now.more else now.status
@@ -130,10 +136,13 @@ def job(seen: Shown, *, is_long: bool = False) -> dict[str, Any]:
     }
 
 
-def runner_queue(wait: Wait | None) -> dict[str, Any] | None:
+def runner_queue(wait: Wait | None) -> RunnerQueue | None:
     """A queue in the client's words; None once somebody works on what waited in it."""
-    if wait is None:
-        return None
+    return None if wait is None else queue_told(wait)
+
+
+def queue_told(wait: Wait) -> RunnerQueue:
+    """A queue in the client's words."""
     eta = "" if wait.eta_s is None else f" (start in about {wait.eta_s:.0f} s)"
     return {
         "runner": f"pool{eta}",
@@ -141,6 +150,6 @@ def runner_queue(wait: Wait | None) -> dict[str, Any] | None:
         "queued_jobs": wait.ahead or 0,
         "running_jobs": wait.agents_busy,
         "available_runners": max(0, wait.agents_online - wait.agents_busy),
-        "status": wait.state if wait.state in ("no_agent", "paused") else "available",
+        "status": STATUSES.get(wait.state, "available"),
         "error": plain(wait.reason or "") or None,
     }

@@ -4,25 +4,27 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
-from starlette.routing import Match, Route
+from fastapi import APIRouter, Request, Response
+from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from ingest.domain.callers import SCOPE_OF_MODE, Caller, check_problem
 from ingest.http.reads import Streams
 from ingest.http.repeats import idempotency_key
 from ingest.http.who import whence
-from ingest.popcorn import multipart
+from ingest.popcorn import asked, multipart
+from ingest.popcorn.asked import TAG
 from ingest.popcorn.parts import Parts, board
 from ingest.popcorn.seen import Wait
-from ingest.popcorn.standing import runner_queue
+from ingest.popcorn.shapes import Accepted, PublicMode, QuotaLeft, Streamed
+from ingest.popcorn.standing import queue_told
 from ingest.popcorn.stream import Follower, followed
 from ingest.popcorn.words import MODES, instant
 from ingest.service.batches import Receipt, Upload
+from shared.answers import Answer, Documented
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.http import STOPPING, Live
@@ -30,6 +32,9 @@ from shared.http import STOPPING, Live
 # Said bare: a charset behind it is nothing that the client was written for.
 EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
 LOOK_S_MAX = 2.0
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
 
 
 class Wish(NamedTuple):
@@ -50,18 +55,23 @@ class Taken(NamedTuple):
 
 def submitting(parts: Parts) -> APIRouter:
     """The route that answers at once; the client polls for the rest."""
-    router = APIRouter(include_in_schema=False)
+    router = APIRouter(tags=[TAG], route_class=Documented)
 
-    @router.post("/submission/{leaderboard}/{gpu}/{mode}")
-    async def submit(leaderboard: str, gpu: str, mode: str, request: Request) -> JSONResponse:
+    @router.post(
+        "/submission/{leaderboard}/{gpu}/{mode}", status_code=202, openapi_extra=asked.file()
+    )
+    async def submit(
+        leaderboard: str, gpu: str, mode: str, request: Request, response: Response
+    ) -> Accepted:
         """Take a file in; the answer comes after it is in the log."""
         taken = await take_in(parts, request, Wish(leaderboard, gpu, mode))
-        return JSONResponse(await accepted(parts, taken), 202, limits(taken.receipt))
+        response.headers.update(limits(taken.receipt))
+        return await accepted(parts, taken)
 
     return router
 
 
-class OfModes(Route):
+class OfModes(Documented):
     """A route of three parts that is there only if the last one is a mode.
 
     It would shadow every other POST of three parts, so it comes last, too.
@@ -83,14 +93,17 @@ class Told(Live):
         await super().__call__({**scope, STOPPING: asyncio.Event()}, receive, send)
 
 
-def streaming(parts: Parts) -> Route:
+def streaming(parts: Parts) -> BaseRoute:
     """The route whose answer is the whole life of a submission."""
     streams = Streams(parts.asking.reads, parts.gate)
 
-    async def stream(request: Request) -> Told:
+    async def stream(
+        leaderboard: str, gpu: str, mode: str, request: Request
+    ) -> Answer[Streamed] | Told:
+        """Take a file in, and tell of it until it is over."""
         person = (await parts.gate.caller(request)).account or whence(request)
         streams.check(person)
-        taken = await take_in(parts, request, Wish(**request.path_params))
+        taken = await take_in(parts, request, Wish(leaderboard, gpu, mode))
         stopping = request.scope.get(STOPPING) or asyncio.Event()
         base = str(request.base_url).rstrip("/")
         told = followed(parts, taken.receipt.number, Follower(taken.caller, base, stopping))
@@ -104,7 +117,15 @@ def streaming(parts: Parts) -> Route:
                 async for piece in told:
                     yield piece
 
-    return OfModes("/{leaderboard}/{gpu}/{mode}", stream, methods=["POST"])
+    return OfModes(
+        "/{leaderboard}/{gpu}/{mode}",
+        stream,
+        methods=["POST"],
+        tags=[TAG],
+        response_class=Response,
+        responses=STREAM,
+        openapi_extra=asked.file(),
+    )
 
 
 async def take_in(parts: Parts, request: Request, wish: Wish, vouched_by: str = "") -> Taken:
@@ -147,12 +168,12 @@ async def check_where(parts: Parts, caller: Caller, wish: Wish) -> None:
     check_problem(caller, found.slug)
 
 
-async def accepted(parts: Parts, taken: Taken) -> dict[str, Any]:
+async def accepted(parts: Parts, taken: Taken) -> Accepted:
     """What the client is told of a submission that was taken in (spec 5.3)."""
     receipt, queue = taken.receipt, await _queue(parts, taken.receipt.gpu)
     return {
         "details": {"id": receipt.number, "job_status_id": receipt.number},
-        "runner_queue": runner_queue(msgspec.convert(queue, Wait)) if queue else None,
+        "runner_queue": queue_told(msgspec.convert(queue, Wait)) if queue else None,
         "status": "accepted",
         "queue": queue,
         "quota": _quota(taken),
@@ -182,12 +203,12 @@ def limits(receipt: Receipt) -> dict[str, str]:
     }
 
 
-def _quota(taken: Taken) -> dict[str, Any]:
+def _quota(taken: Taken) -> QuotaLeft:
     left = taken.receipt.quota
     if left is None:
         return {}
     return {
-        "mode": taken.mode,
+        "mode": cast("PublicMode", taken.mode),
         "used": left.used,
         "remaining": left.remaining,
         "max": left.limit,

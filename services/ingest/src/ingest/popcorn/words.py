@@ -4,6 +4,7 @@ import hashlib
 import math
 import re
 from datetime import UTC, datetime
+from typing import overload
 
 # The client's mode, and ours; it lower-cases what it is told, and so do we.
 MODES = {"test": "test", "benchmark": "benchmark", "leaderboard": "ranked", "profile": "profile"}
@@ -36,6 +37,10 @@ def seconds(time_us: float | None) -> float | None:
     return time_us / US_PER_S
 
 
+@overload
+def instant(at: datetime) -> str: ...
+@overload
+def instant(at: datetime | None) -> str | None: ...
 def instant(at: datetime | None) -> str | None:
     """An instant in UTC, as RFC 3339 with Z.
 

@@ -18,7 +18,7 @@ from ranker.http.stats import stats
 from ranker.http.submissions import Submissions
 from ranker.http.waiting import waiting
 from ranker.service import Alive, News, Reads
-from shared.answers import Told
+from shared.answers import Documented
 from shared.blobs import Blobs
 from shared.clock import now
 from shared.http import install
@@ -48,7 +48,7 @@ def application(
 ) -> FastAPI:
     """The read side of the public API; `last` is the sequence of the log's newest event."""
     app = FastAPI(title="Warpboard reads", docs_url=None, redoc_url=None)
-    app.router.route_class = Told
+    app.router.route_class = Documented
     app.add_middleware(Lag, news=news)
     install(app)
     app.state.reached = partial(news.reach, log_end=last)

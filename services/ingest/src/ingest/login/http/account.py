@@ -10,9 +10,9 @@ from ingest.login.http.web import Form, Web, leave
 from ingest.login.service.sessions import Session
 from ingest.service.linking import SCOPES as USUAL_SCOPES
 from ingest.service.tokens import Listed, NewToken
+from shared.codes import STATUS
 from shared.errors import Refused
 from shared.events import SCOPES
-from shared.http import STATUS
 
 PAGE = "/account"
 DAYS = (7, 30, 90, 365)

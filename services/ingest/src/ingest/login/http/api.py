@@ -17,8 +17,8 @@ from ingest.login.http import bodies
 from ingest.login.service import Logins
 from ingest.service.linking import SCOPES
 from shared.clock import new_id
+from shared.codes import STATUS
 from shared.errors import Refused
-from shared.http import STATUS
 
 # Described by hand: without it the answer is 400 (http-api.md, 3.1), not fastapi's own.
 PROVIDER = {

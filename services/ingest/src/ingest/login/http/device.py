@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request, Response
 from ingest.login.domain import plain_code, shown_code
 from ingest.login.http.web import Web
 from ingest.login.service.sessions import Session
+from shared.codes import STATUS
 from shared.errors import Refused
-from shared.http import STATUS
 
 PAGE = "/device"
 CODE_LENGTH_MAX = 20

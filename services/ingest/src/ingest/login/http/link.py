@@ -10,8 +10,8 @@ from ingest.login.domain import CliLogin
 from ingest.login.http.web import Web
 from ingest.login.service.sessions import Session
 from ingest.service.linking import LIFE_DAYS, SCOPES
+from shared.codes import STATUS
 from shared.errors import Refused
-from shared.http import STATUS
 
 PAGE = "/link"
 Hidden = Sequence[tuple[str, str]]

@@ -9,8 +9,8 @@ from ingest.http.who import COOKIE, whence
 from ingest.login.domain import PASSWORD_LENGTH_MIN, local_path
 from ingest.login.http.web import STATE_COOKIE, Web, leave
 from ingest.login.service.journeys import Back
+from shared.codes import STATUS
 from shared.errors import Refused
-from shared.http import STATUS
 
 Onward = Annotated[str, Query(alias="next")]
 HOME = "/account"

@@ -22,8 +22,8 @@ from ingest.login.service import Logins
 from ingest.login.service.secret import drawn
 from ingest.login.service.sessions import Session
 from ingest.service.tokens import csrf
+from shared.codes import STATUS
 from shared.errors import Failed, Refused
-from shared.http import STATUS
 
 FORM_COOKIE, STATE_COOKIE = "warpboard_form", "warpboard_login"
 STATE_S = 600

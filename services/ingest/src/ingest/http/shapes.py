@@ -1,0 +1,312 @@
+"""What ingest's own routes under /v1 answer; the OpenAPI document shows it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from shared.answers import AtText, Digest, Number, Seconds, Seq
+
+Event = Annotated[str | None, Field(description="The event that was written; null if it was so.")]
+
+
+class Well(TypedDict):
+    """That it is well."""
+
+    status: Literal["ok"]
+
+
+class Made(TypedDict):
+    """A decision that is in the log."""
+
+    event: Event
+    seq: Seq | None
+
+
+class Identity(TypedDict):
+    """Where a participant is known too."""
+
+    id: str
+    provider: str
+    subject: str
+    linked_at: AtText | None
+
+
+class Me(TypedDict):
+    """Who one is here; on a machine where names are believed perhaps without an account yet."""
+
+    participant_id: str | None
+    name: str
+    roles: list[str]
+    scopes: list[str]
+    problems: Annotated[list[str], Field(description="Those that the token is for; none is all.")]
+    leaderboards: Annotated[list[str], Field(description="The closed ones one is a member of.")]
+    token: Annotated[int | None, Field(description="The number of the token that asks.")]
+    identities: list[Identity]
+    ban: Annotated[str | None, Field(description="Until when, and why.")]
+
+
+class Token(TypedDict):
+    """A token without its text."""
+
+    id: int
+    name: str
+    prefix: Annotated[str, Field(description="The beginning of its text, to know it by.")]
+    kind: str
+    scopes: list[str]
+    problems: list[str]
+    created_at: AtText
+    last_used_at: AtText | None
+    expires_at: AtText | None
+
+
+class Tokens(TypedDict):
+    """Tokens that are not revoked, oldest first."""
+
+    items: list[Token]
+
+
+class Issued(TypedDict):
+    """A token that was just made, with its text, which is shown once."""
+
+    id: int
+    token: str
+    prefix: str
+    name: str
+    scopes: list[str]
+    problems: list[str]
+    expires_at: AtText | None
+
+
+class Revoked(Made):
+    """A token that acts for nobody any more."""
+
+    id: int
+    state: Literal["revoked"]
+
+
+class Opened(Made):
+    """A participant who has an account."""
+
+    participant_id: str
+    name: str
+
+
+class Participant(TypedDict):
+    """What operators see of a participant."""
+
+    participant_id: str
+    name: str
+    roles: list[str]
+    leaderboards: list[str]
+    ban: str | None
+    identities: list[Identity]
+    tokens: list[Token]
+
+
+class Codes(TypedDict):
+    """Invites that were just made, and to what."""
+
+    leaderboards: list[str]
+    codes: list[str]
+
+
+class Invite(TypedDict):
+    """An invite, and who used it."""
+
+    code: str
+    participant_id: str | None
+    name: str | None
+    claimed_at: AtText | None
+    created_at: AtText
+    expires_at: AtText | None
+
+
+class Invites(TypedDict):
+    """The invites to a leaderboard that are not revoked."""
+
+    items: list[Invite]
+
+
+class Uninvited(TypedDict):
+    """An invite that makes nobody a member any more."""
+
+    code: str
+    was_claimed: bool
+
+
+class Joined(TypedDict):
+    """Of which leaderboards one is a member now."""
+
+    status: Literal["ok"]
+    leaderboards: list[str]
+
+
+class DeadLetter(TypedDict):
+    """An event that a consumer gave up."""
+
+    consumer: str
+    stream: str
+    seq: Seq
+    reason: str
+    at: AtText
+    deliveries: Annotated[int, Field(description="How often it was handed over.")]
+    place: Annotated[Seq, Field(description="What was handed over: the event, or its redrive.")]
+
+
+class DeadLetters(TypedDict):
+    """Dead letters, oldest first."""
+
+    items: list[DeadLetter]
+
+
+class Published(TypedDict):
+    """A version of a problem that is there now."""
+
+    slug: str
+    number: Annotated[int, Field(description="The version.")]
+    digest: Digest
+    is_new: bool
+    warnings: list[str]
+
+
+class Requested(TypedDict):
+    """A rejudge that goes on, and how many submissions it runs again."""
+
+    id: str
+    count: int
+    from_version: int
+    to_version: int
+
+
+class Balance(TypedDict):
+    """What is left of a quota."""
+
+    bucket: Annotated[str, Field(description="problem.gpu.mode; `*` is any.")]
+    limit: int
+    used: int
+    remaining: int
+    window_s: Seconds
+    reset_at: AtText
+
+
+class Balances(TypedDict):
+    """What is left of one's quotas."""
+
+    items: list[Balance]
+
+
+# `self` cannot be a field's name in a class.
+class Links(TypedDict):
+    self: str
+    cancel: str
+
+
+class Receipt(TypedDict):
+    """A submission that is in the log; it has ended by `deadline_at`."""
+
+    number: Number
+    id: str
+    gpu: str
+    state: Literal["received"]
+    deadline_at: AtText
+    quota: Balance | None
+    links: Links
+
+
+class Received(TypedDict):
+    """What was taken in: one submission for each GPU type."""
+
+    submissions: list[Receipt]
+    problem_version: int
+    is_replay: Annotated[bool, Field(description="Whether this was answered before.")]
+
+
+class Intake(TypedDict):
+    """Why no submission is taken in now; null if they are."""
+
+    paused: str | None
+
+
+class Cancelling(Made):
+    """A submission that will end without a verdict."""
+
+    number: Number
+    state: Literal["cancelling"]
+
+
+class Withdrawn(Made):
+    """A submission that is off its leaderboard for ever."""
+
+    number: Number
+    state: Literal["withdrawn"]
+
+
+class Noted(TypedDict):
+    """What its owner says of a submission now."""
+
+    number: Number
+    note: str | None
+    tag: str | None
+
+
+class Webhook(TypedDict):
+    """A webhook without its secret; `notice` says why it is off."""
+
+    id: str
+    url: str
+    events: list[str]
+    problems: list[str]
+    state: Literal["on", "off"]
+    notice: str | None
+    off_at: AtText | None
+    created_at: AtText
+
+
+class WebhookMade(Webhook):
+    """A webhook that was just made, with its secret, which is shown once."""
+
+    secret: str
+
+
+class Webhooks(TypedDict):
+    """One's webhooks, oldest first."""
+
+    items: list[Webhook]
+
+
+class Removed(Made):
+    """A webhook that is told nothing any more."""
+
+    id: str
+    state: Literal["removed"]
+
+
+class Tested(TypedDict):
+    """A test that a webhook is told of."""
+
+    id: str
+    event_id: str
+
+
+class Delivery(TypedDict):
+    """What became of one event."""
+
+    number: int
+    event_id: str
+    type: str
+    state: str
+    tries: int
+    status: Annotated[int | None, Field(description="The HTTP status of its answer.")]
+    error: str | None
+    took_ms: Annotated[int | None, Field(description="Milliseconds.")]
+    created_at: AtText
+    tried_at: AtText | None
+    next_at: AtText | None
+
+
+class Deliveries(TypedDict):
+    """Deliveries, newest first."""
+
+    items: list[Delivery]
+    next_cursor: str | None
