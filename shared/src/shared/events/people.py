@@ -26,6 +26,49 @@ class AccountUnbanned(Fact, frozen=True, kw_only=True):
     reason: str
 
 
+class BanAppealFiled(Fact, frozen=True, kw_only=True):
+    """A participant who is banned asks to look again at that."""
+
+    aggregate: ClassVar[str] = "account"
+    publisher: ClassVar[str] = "ingest"
+
+    text: Blob
+
+
+class BanAppealDecided(Fact, frozen=True, kw_only=True):
+    """Somebody looked again at a ban; with an accepted appeal comes AccountUnbanned."""
+
+    aggregate: ClassVar[str] = "account"
+    publisher: ClassVar[str] = "ingest"
+
+    is_accepted: bool
+    reason: str
+
+
+class ConsentGiven(Fact, frozen=True, kw_only=True):
+    """A participant accepted the text under which a problem takes submissions in, by its digest.
+
+    `number` is the version that they read it in; it is good for every version with that text.
+    """
+
+    aggregate: ClassVar[str] = "account"
+    publisher: ClassVar[str] = "ingest"
+
+    problem: str
+    number: int
+    digest: str
+
+
+class ConsentWithdrawn(Fact, frozen=True, kw_only=True):
+    """A participant takes back what they accepted of a problem: nothing more is published by it."""
+
+    aggregate: ClassVar[str] = "account"
+    publisher: ClassVar[str] = "ingest"
+
+    problem: str
+    digest: str
+
+
 class QuotaTaken(Fact, frozen=True, kw_only=True):
     """A submission took of an account's quota; stored in one batch with it."""
 

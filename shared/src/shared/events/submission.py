@@ -10,7 +10,11 @@ from shared.events.values import Blob, Requires
 
 
 class ProblemPublished(Fact, frozen=True, kw_only=True):
-    """A problem has a new immutable version; `digest` is that of its manifest."""
+    """A problem has a new immutable version; `digest` is that of its manifest.
+
+    `consent` is the one of its files whose text a participant accepts before they submit, "" for
+    none.
+    """
 
     aggregate: ClassVar[str] = "problem"
     publisher: ClassVar[str] = "ingest"
@@ -27,6 +31,7 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     source_bytes_max: int
     languages: list[str] = []
     requires: Requires = Requires()
+    consent: str = ""
 
 
 class SubmissionReceived(Fact, frozen=True, kw_only=True):

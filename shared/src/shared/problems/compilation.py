@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.problems.cases import Case, read_cases
+from shared.problems.consent import consented, of_consent
 from shared.problems.contract import check_reference
 from shared.problems.document import Document, bad_problem, read_document, shown
 from shared.problems.sources import REFERENCE, Sources, gathered
@@ -43,13 +44,14 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         # A ranked run reports its tests twice, and all of it in one event.
         what = f"twice the tests and the benchmarks are over {RUN_CASES_MAX} cases: write fewer"
         document.refuse(("tests",), what)
-    sources = gathered(document, task, files)
+    sources = consented(gathered(document, task, files), extras, files)
     check_reference(document, sources.files[REFERENCE], cases, is_ranked=task.multi_gpu)
     content = (
         {"slug": slug, "title": extras.title or slug.replace("-", " ").replace("_", " ").title()}
         | _of_task(task, cases)
         | _of_sources(sources)
         | _of_extras(extras)
+        | of_consent(extras)
         | _of_machine(task, extras)
         | {"budgets_s": _budgets_s(task, extras), "gpus": _gpus(document, task, extras)}
     )
@@ -147,6 +149,7 @@ def _version(
         source_bytes_max=content["source_bytes_max"],
         languages=tuple(content["languages"]),
         requires=_needs(content.get("requires", {})),
+        consent=content.get("consent", ""),
         warnings=warnings,
     )
 

@@ -1,4 +1,4 @@
-"""What a participant accepts before they submit, and under which licences things may be passed on."""
+"""What a participant accepts before they submit, and the licences of what is passed on."""
 
 from collections.abc import Mapping
 from dataclasses import replace

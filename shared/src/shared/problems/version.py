@@ -18,6 +18,7 @@ class ProblemVersion:
     """A compiled problem; `digest` is the SHA-256 of `manifest`, which names every file by its own.
 
     `files` holds all that the manifest names, by plain name; the submission is not among them.
+    `consent` is the one whose text a participant accepts before they submit, "" for none.
     Units: budgets in seconds, `source_bytes_max` in bytes.
     """
 
@@ -33,4 +34,5 @@ class ProblemVersion:
     source_bytes_max: int
     languages: tuple[str, ...]
     requires: Needs = Needs()
+    consent: str = ""
     warnings: tuple[str, ...] = ()

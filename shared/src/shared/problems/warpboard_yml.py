@@ -18,6 +18,8 @@ Bound = Annotated[float, Field(ge=0, lt=1)]
 Language = Literal["python", "cpp", "cuda"]
 Languages = Annotated[list[Language], Field(min_length=1, max_length=3)]
 Tool = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_+.-]{0,39}$")]
+Spdx = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9.+-]+([ ()A-Za-z0-9.+-]*)$")]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
 Line = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]*$")]
 
 
@@ -48,6 +50,13 @@ class Tolerance(Strict):
     atol: Bound = 0.0
 
 
+class Licence(Strict):
+    """Under which licences a problem, and what is sent in for it, may be passed on, as SPDX."""
+
+    problem: Spdx | None = None
+    submissions: Spdx | None = None
+
+
 class WarpboardYml(Strict):
     """What a `warpboard.yml` says."""
 
@@ -61,6 +70,8 @@ class WarpboardYml(Strict):
     tags: list[Word] = Field(default_factory=list, max_length=32)
     difficulty: Literal["easy", "medium", "hard"] | None = None
     languages: Languages = Field(default=["python", "cpp", "cuda"])
+    licence: Licence = Licence()
+    consent: FileName | None = None
 
 
 def read_warpboard(document: Document | None) -> WarpboardYml:
