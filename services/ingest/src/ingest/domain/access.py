@@ -26,6 +26,7 @@ from shared.wire import is_at_home
 
 AGGREGATES = ("account.>", "invite.>", "problem.>")
 CREATOR = "creator"
+APPEAL = "`warpboard appeal ban TEXT`, or POST /v1/me/appeal, asks to look again"
 
 
 class Token(NamedTuple):
@@ -68,6 +69,7 @@ class Access:
     named: set[str] = field(default_factory=set)
     roles: dict[str, set[str]] = field(default_factory=dict)
     bans: dict[str, events.AccountBanned] = field(default_factory=dict)
+    appeals: dict[str, str] = field(default_factory=dict)
     invites: dict[str, Invite] = field(default_factory=dict)
     codes: dict[str, str] = field(default_factory=dict)
     redeemed: dict[str, set[str]] = field(default_factory=dict)
@@ -129,7 +131,7 @@ class Access:
         return replace(
             caller,
             scopes=caller.scopes & BANNED_SCOPES,
-            ban=f"you are banned, {until(ban)}: {ban.reason}",
+            ban=f"you are banned, {until(ban)}: {ban.reason}; {self.appeals.get(account, APPEAL)}",
             wait_s=None if ban.until_at is None else (ban.until_at - at).total_seconds(),
         )
 
@@ -218,6 +220,17 @@ def _taken(access: Access, _event: Recorded, fact: events.RoleRevoked, account: 
 
 def _banned(access: Access, _event: Recorded, fact: events.AccountBanned, account: str) -> None:
     access.bans[account] = fact
+    access.appeals.pop(account, None)
+
+
+def _appealed(access: Access, _event: Recorded, _fact: object, account: str) -> None:
+    access.appeals[account] = "your appeal waits for an answer"
+
+
+def _answered(
+    access: Access, _event: Recorded, fact: events.BanAppealDecided, account: str
+) -> None:
+    access.appeals[account] = f"your appeal was answered: {fact.reason}"
 
 
 def _unbanned(access: Access, _event: Recorded, _fact: object, account: str) -> None:
@@ -266,6 +279,8 @@ _CHANGES: dict[str, Callable[[Access, Recorded, Any, str], None]] = {
     "RoleRevoked": _taken,
     "AccountBanned": _banned,
     "AccountUnbanned": _unbanned,
+    "BanAppealFiled": _appealed,
+    "BanAppealDecided": _answered,
     "InviteIssued": _invited,
     "InviteRedeemed": _redeemed,
     "InviteRevoked": _uninvited,

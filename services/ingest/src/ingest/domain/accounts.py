@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
+from ingest.domain import consents
 from ingest.domain.callers import ALLOWED, STAFF_SCOPES, allowed
 from shared.decider import Decider
 from shared.errors import Refused
@@ -14,6 +15,8 @@ from shared.events import (
     AccountBanned,
     AccountOpened,
     AccountUnbanned,
+    ConsentGiven,
+    ConsentWithdrawn,
     Fact,
     IdentityLinked,
     IdentityUnlinked,
@@ -38,7 +41,8 @@ GRANTABLE = tuple(role for role in ALLOWED if role != "participant")
 class Account:
     """An account as its history tells it; `ban` is the last one, None if it was lifted.
 
-    `tokens` are those that are not revoked, by id; `identities` has the provider of each.
+    `tokens` are those that are not revoked, by id; `identities` has the provider of each. What was
+    accepted of problems is in `consents`.
     """
 
     ban: AccountBanned | None = None
@@ -46,6 +50,7 @@ class Account:
     roles: frozenset[str] = frozenset()
     tokens: Mapping[str, TokenIssued] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
+    consents: consents.Consents = field(default_factory=dict)
 
     def ban_at(self, at: datetime) -> AccountBanned | None:
         """The ban in force at an instant."""
@@ -173,6 +178,8 @@ def _evolve_held(state: Account, fact: Fact) -> Account:
             return replace(state, tokens={**state.tokens, fact.token: fact})
         case TokenRevoked():
             return replace(state, tokens=_without(state.tokens, fact.token))
+        case ConsentGiven() | ConsentWithdrawn():
+            return replace(state, consents=consents.evolve(state.consents, fact))
     return state
 
 

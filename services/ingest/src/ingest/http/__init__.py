@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable
 from fastapi import FastAPI
 
 from ingest.http.accounts import accounts
+from ingest.http.appeals import appeals
 from ingest.http.boards import boards
+from ingest.http.consents import consents
 from ingest.http.limits import RateLimits, Rates, RequestIds
 from ingest.http.machines import machines
 from ingest.http.moderation import moderation
@@ -25,6 +27,7 @@ from shared.answers import Documented
 from shared.errors import Failed
 from shared.http import BodyLimit, install
 
+THEMES = (accounts, boards, people, consents, appeals, machines, moderation, rejudges, platform)
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 ABOUT = (
     "Any POST under /v1 may have the header `Idempotency-Key`, 1 to 255 visible ASCII characters: "
@@ -59,7 +62,7 @@ def application(
     install(app)
     submissions(app, ingest, gate)
     problems(app, ingest.authors, gate)
-    for theme in (accounts, boards, people, machines, moderation, rejudges, platform):
+    for theme in THEMES:
         app.include_router(theme(ingest, gate))
     reference(app)
     _health(app, is_well)

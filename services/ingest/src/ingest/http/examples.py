@@ -14,6 +14,7 @@ FIELDS: dict[str, Any] = {
     "count": 1,
     "deadline_at": "2027-01-31T12:00:00Z",
     "deny": False,
+    "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "device_code": "Zk3v0hQ2mJx9bR7cT5nW1yLqPa8sDfGe",
     "events": ["submission.ended", "submission.ranked"],
     "every_s": 3600,

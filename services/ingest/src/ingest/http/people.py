@@ -11,6 +11,7 @@ from ingest.http.accounts import TokenWish, identity_shown, issued_shown, token_
 from ingest.http.bodies import Body, IdInPath, NameInPath, NumberInPath, Text, Why, shown
 from ingest.http.who import Gate
 from ingest.service import Ingest
+from ingest.service.bans import Appeal
 from ingest.service.ports import account_of
 from shared.answers import Documented
 
@@ -88,9 +89,23 @@ def _participants(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
             "roles": sorted({"participant"} | access.roles.get(account, set())),
             "leaderboards": sorted(access.boards_of(account)),
             "ban": rules.until(ban) + ": " + ban.reason if ban else None,
+            "ban_appeal": appeal_shown(await ingest.bans.appeal_of(account)),
             "identities": [identity_shown(one) for one in linked],
             "tokens": [token_shown(one) for one in await ingest.tokens.listed(account)],
         }
+
+
+def appeal_shown(appeal: Appeal | None) -> shapes.BanAppeal | None:
+    """What somebody says against their ban."""
+    if appeal is None:
+        return None
+    answer = appeal.answer
+    return {
+        "text": appeal.text,
+        "filed_at": appeal.filed_at.isoformat(),
+        "is_accepted": answer.is_accepted if answer else None,
+        "reason": answer.reason if answer else None,
+    }
 
 
 def _roles(router: APIRouter, ingest: Ingest, gate: Gate) -> None:

@@ -92,6 +92,15 @@ class Opened(Made):
     name: str
 
 
+class BanAppeal(TypedDict):
+    """What somebody says against their ban, and what became of it."""
+
+    text: str
+    filed_at: AtText
+    is_accepted: Annotated[bool | None, Field(description="Null while it waits for an answer.")]
+    reason: str | None
+
+
 class Participant(TypedDict):
     """What operators see of a participant."""
 
@@ -100,6 +109,7 @@ class Participant(TypedDict):
     roles: list[str]
     leaderboards: list[str]
     ban: str | None
+    ban_appeal: BanAppeal | None
     identities: list[Identity]
     tokens: list[Token]
 

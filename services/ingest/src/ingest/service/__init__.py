@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from ingest.service.authors import Authors
+from ingest.service.bans import Bans
 from ingest.service.boards import Boards
+from ingest.service.consents import Consents
 from ingest.service.decisions import Decisions
 from ingest.service.gate import AccessFeed
 from ingest.service.histories import Histories
@@ -39,6 +41,8 @@ class Ingest:
     boards: Boards
     invites: Invites
     people: People
+    consents: Consents
+    bans: Bans
     tokens: Tokens
     feed: AccessFeed
 
@@ -61,6 +65,8 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: Bounds | None = None) -> Inge
         boards=Boards(decisions, feed, ports.lookups),
         invites=Invites(decisions, feed, ports.people, people, wrong, wrong_there),
         people=people,
+        consents=Consents(ports, decisions, feed),
+        bans=Bans(ports, decisions, feed),
         tokens=Tokens(decisions, feed, ports.people),
         feed=feed,
     )

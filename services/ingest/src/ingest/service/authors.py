@@ -89,6 +89,7 @@ class Authors:
             budgets_s=dict(version.budgets_s),
             source_bytes_max=version.source_bytes_max,
             languages=list(version.languages),
+            consent=version.consent,
             requires=Requires(
                 count=needs.count,
                 memory_mib=needs.memory_mib,

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from ingest.domain import accounts, platform, problems, quotas, submissions
+from ingest.domain import accounts, consents, platform, problems, quotas, submissions
 from ingest.domain.callers import SCOPE_OF_MODE, check_scope
 from ingest.domain.quotas import Quota
 from ingest.service.batches import KEY_LIFE, Batch, Found, Receipt, Upload
@@ -74,7 +74,9 @@ class Intake:
         submissions.check_directives(slug, directives)
         gpus = upload.gpus_of(directives, published)
         agg = subjects.account(account)
-        accounts.check_ban(await self._histories.state(agg, accounts.accounts), at)
+        person = await self._histories.state(agg, accounts.accounts)
+        accounts.check_ban(person, at)
+        consents.check(person.consents, slug, published)
         source = upload.blob
         command = submissions.Submit(
             account=account,

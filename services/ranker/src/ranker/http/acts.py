@@ -21,7 +21,7 @@ ACTS = frozenset(
         *("IntakePaused", "IntakeResumed", "PoolPaused", "PoolResumed", "OperatorActed"),
         *("EventSkipped", "DeadLetterRedriven", "QuotaLimitSet", "CanaryChosen", "CanaryRemoved"),
         *("AgentEnrolled", "AgentRevoked", "AgentCordoned", "AgentDrained", "AgentReleased"),
-        *("AccountBanned", "AccountUnbanned", "RoleGranted", "RoleRevoked"),
+        *("AccountBanned", "AccountUnbanned", "BanAppealDecided", "RoleGranted", "RoleRevoked"),
         *("SubmissionHeld", "SubmissionReleased", "SubmissionDisqualified", "SubmissionRestored"),
         *("AppealDecided", "RejudgeRequested", "RejudgeApplied", "RejudgeDiscarded"),
         *("LeaderboardChanged", "LeaderboardArchived", "InviteIssued", "InviteRevoked"),
