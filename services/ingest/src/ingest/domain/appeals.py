@@ -1,7 +1,7 @@
 """Appeals against bans: one for each ban, by who is banned, and its answer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ingest.domain.accounts import Account, accounts
@@ -21,7 +21,7 @@ from shared.events import (
 class Appealed:
     """An account's ban, and what was said against it; `answer` is None while nobody decided."""
 
-    account: Account = Account()
+    account: Account = field(default_factory=Account)
     filed: BanAppealFiled | None = None
     answer: BanAppealDecided | None = None
 

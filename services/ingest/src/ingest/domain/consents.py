@@ -1,4 +1,4 @@
-"""Consents: which text of which problem a participant accepted, without which they submit nothing."""
+"""Consents: which text of which problem a participant accepted; without it nothing is taken in."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -11,12 +11,11 @@ from ingest.http.moderation import AppealAnswer
 from ingest.http.submissions import Plea
 from ingest.http.who import Gate
 from ingest.service import Ingest
-from shared.answers import Told
 
 
 def appeals(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes; the first is open to who may do nothing else."""
-    router = APIRouter(prefix="/v1", route_class=Told)
+    router = APIRouter(prefix="/v1")
     operator = gate.operator("admin:participants")
 
     @router.post("/me/appeal", status_code=201)
