@@ -11,11 +11,12 @@ from ingest.http.moderation import AppealAnswer
 from ingest.http.submissions import Plea
 from ingest.http.who import Gate
 from ingest.service import Ingest
+from shared.answers import Documented
 
 
 def appeals(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes; the first is open to who may do nothing else."""
-    router = APIRouter(prefix="/v1")
+    router = APIRouter(prefix="/v1", route_class=Documented)
     operator = gate.operator("admin:participants")
 
     @router.post("/me/appeal", status_code=201)

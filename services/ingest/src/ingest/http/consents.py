@@ -11,7 +11,7 @@ from ingest.http import shapes
 from ingest.http.bodies import Body, SlugInPath, shown
 from ingest.http.who import Gate
 from ingest.service import Ingest
-from shared.answers import Digest
+from shared.answers import Digest, Documented
 
 
 class Given(Body):
@@ -34,7 +34,7 @@ class Consent(TypedDict):
 
 def consents(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes, each for the participant themselves."""
-    router = APIRouter(prefix="/v1/problems/{slug}/consent")
+    router = APIRouter(prefix="/v1/problems/{slug}/consent", route_class=Documented)
     submitter = gate.participant("submit")
 
     @router.get("")
