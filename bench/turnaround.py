@@ -34,11 +34,11 @@ AUTHOR = {"Warpboard-Participant": "bench"}
 STEPS = (
     ("accepted", "POST", "SubmissionReceived"),
     ("queued", "SubmissionReceived", "JobQueued"),
-    ("leased", "JobQueued", "JobLeased"),
-    ("started", "JobLeased", "RunStarted"),
+    ("leased", "JobQueued", "JobAssigned"),
+    ("started", "JobAssigned", "RunStarted"),
     ("run", "RunStarted", "RunCompleted"),
-    ("decided", "RunCompleted", "SubmissionFinished"),
-    ("readable", "SubmissionFinished", "GET"),
+    ("decided", "RunCompleted", "finished"),
+    ("readable", "finished", "GET"),
 )
 
 
@@ -86,7 +86,10 @@ def _submit(url: str, mode: str) -> dict[str, float]:
     ended = time.time()
     assert found["outcome"] == "passed", found["reason"]
     instants = {
-        one["type"]: datetime.fromisoformat(one["at"]).timestamp() - began
+        one["state"] if one["state"] == "finished" else one["type"]: datetime.fromisoformat(
+            one["at"]
+        ).timestamp()
+        - began
         for one in found["timeline"]
     }
     calls = sum(case["samples"] for case in found["cases"])

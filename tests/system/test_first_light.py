@@ -40,9 +40,17 @@ def test_what_a_run_left_can_be_downloaded(ada: Person) -> None:
 def test_a_submissions_history_tells_its_life_in_order(ada: Person) -> None:
     found = ada.end(ada.submit(HONEST))
     types = [one["type"] for one in found["timeline"]]
-    assert types[:4] == ["SubmissionReceived", "JobQueued", "JobLeased", "RunStarted"]
-    assert types.index("RunCompleted") < types.index("SubmissionFinished")
-    assert types.count("SubmissionFinished") == 1
+    assert types[:4] == ["SubmissionReceived", "JobQueued", "JobAssigned", "RunStarted"]
+    assert types.index("RunCompleted") < types.index("SubmissionEnded")
+    assert types.count("SubmissionEnded") == 1
+    told = ada.http.get(
+        f"/v1/submissions/{found['number']}/events", headers={"Accept": "application/json"}
+    )
+    names = {one["id"]: one["type"] for one in told.json()}
+    lines = {one["seq"]: one["type"] for one in found["timeline"]}
+    both = names.keys() & lines.keys()
+    assert len(both) > 4
+    assert {seq: names[seq] for seq in both} == {seq: lines[seq] for seq in both}
 
 
 def test_a_test_is_not_ranked_and_says_so(ada: Person) -> None:

@@ -97,7 +97,7 @@ def are_free(crew: Crew, *names: str) -> bool:
 
 def leased(found: Any) -> int:
     """When a submission's job was given out first, as a sequence."""
-    return next(int(one["seq"]) for one in found["timeline"] if one["type"] == "JobLeased")
+    return next(int(one["seq"]) for one in found["timeline"] if one["type"] == "JobAssigned")
 
 
 def test_a_gang_waits_for_its_second_agent_and_lets_others_pass(crew: Crew, ada: Person) -> None:

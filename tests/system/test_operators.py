@@ -165,7 +165,7 @@ def test_a_rejudge_is_seen_before_it_counts(office: Office, ranked: dict[str, in
 def test_a_trace_names_who_did_what(office: Office, ranked: dict[str, int]) -> None:
     number = next(iter(ranked.values()))
     page = office.do("trace", number, "--operator", "olga").out
-    for words in ("SubmissionReceived", "JobLeased", "RunCompleted", "SubmissionFinished"):
+    for words in ("SubmissionReceived", "JobAssigned", "RunCompleted", "SubmissionRanked"):
         assert words in page
     for actor in ("service:scheduler", f"agent:{AGENT}", "service:ranker"):
         assert actor in page

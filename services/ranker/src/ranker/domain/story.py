@@ -1,7 +1,7 @@
 """The events of a submission as readers are told them: public names, public fields."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -80,17 +80,37 @@ def _told(event: Recorded, mode: str, fields: dict[str, tuple[str, ...]]) -> Tol
     return head | {name: getattr(fact, name) for name in fields[said.type]} | _more(fact)
 
 
-def _name(fact: Fact, mode: str) -> str:
-    """The name that readers know an event by; an end is named by what was decided."""
-    if not isinstance(fact, SubmissionFinished):
-        return NAMES.get(type(fact).__name__, type(fact).__name__)
-    if fact.outcome == "cancelled":
+class End(NamedTuple):
+    """What an end is named by: the mode, and what was decided."""
+
+    mode: str
+    outcome: str | None
+    is_held: bool
+    is_eligible: bool
+
+
+def public_name(kind: str, end: End) -> str:
+    """The name that readers know an event by.
+
+    >>> public_name("JobLeased", End("test", "passed", False, True))
+    'JobAssigned'
+    """
+    if kind != "SubmissionFinished":
+        return NAMES.get(kind, kind)
+    if end.outcome == "cancelled":
         return "SubmissionCancelled"
-    if fact.is_held:
+    if end.is_held:
         return "SubmissionHeld"
-    if mode != RANKED:
+    if end.mode != RANKED:
         return "SubmissionEnded"
-    return "SubmissionRanked" if fact.is_eligible else "SubmissionNotRanked"
+    return "SubmissionRanked" if end.is_eligible else "SubmissionNotRanked"
+
+
+def _name(fact: Fact, mode: str) -> str:
+    end = End(mode, None, False, False)
+    if isinstance(fact, SubmissionFinished):
+        end = End(mode, fact.outcome, fact.is_held, fact.is_eligible)
+    return public_name(type(fact).__name__, end)
 
 
 def _more(fact: Fact) -> Told:

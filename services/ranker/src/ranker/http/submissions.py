@@ -11,6 +11,7 @@ from urllib.parse import quote
 from fastapi import FastAPI, Query, Request
 from pydantic import Field
 
+from ranker.domain.story import End, public_name
 from ranker.http import cursors
 from ranker.http.access import Asker, Seen, safe_case, unknown
 from ranker.http.answers import (
@@ -211,7 +212,8 @@ async def _whole(moment: Moment, number: int) -> Row | None:
         return None
     row = rows[0]
     decided = row.pop("decided")
-    timeline = [_line(line) for line in row.pop("timeline")]
+    end = End(row["mode"], row["outcome"], row["is_held"], row["is_eligible"])
+    timeline = [_line(line, end) for line in row.pop("timeline")]
     is_over = row["state"] == "finished"
     row["cases"] = [safe_case(case) for case in row["cases"]]
     shown = {
@@ -232,9 +234,11 @@ async def _whole(moment: Moment, number: int) -> Row | None:
     return row | _state(row) | shown
 
 
-def _line(line: list[Any]) -> Row:
+def _line(line: list[Any], end: End) -> Row:
+    """An event under the name that the submission's history has for it, too."""
     said = dict(zip(LINE, line, strict=False))
-    return said | {"state": MOVES.get(said["type"])}
+    kind = said["type"]
+    return said | {"type": public_name(kind, end), "state": MOVES.get(kind)}
 
 
 def _state(row: Row) -> Row:
