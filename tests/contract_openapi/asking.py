@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.access.town import Town, founded
+from tests.contract_openapi.hooks import NUMBERS
 
 HERE = Path(__file__).parent
 LIMIT_S = 900
@@ -32,22 +33,24 @@ class Found(NamedTuple):
     text: str
 
 
-def ask(url: str, headers: Mapping[str, str], how: Sequence[str]) -> Found:
-    """Ask every operation of the document as somebody."""
+def ask(town: Town, headers: Mapping[str, str], how: Sequence[str]) -> Found:
+    """Ask every operation of the document as somebody, often about what is there."""
     said = [part for name, value in headers.items() for part in ("-H", f"{name}: {value}")]
     # What was found before would be asked first: here nothing is kept.
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [
                 *(Path(sys.executable).with_name("schemathesis"), "--config-file"),
-                *(HERE / "schemathesis.toml", "run", f"{url}/v1/openapi.json"),
+                *(HERE / "schemathesis.toml", "run", f"{town.url}/v1/openapi.json"),
                 *("--seed", str(SEED), "--checks", "all", "--continue-on-failure"),
                 "--generation-deterministic",
                 *("--request-timeout", "30", "--warnings", "off"),
                 *how,
                 *said,
             ],
-            env=os.environ | {"SCHEMATHESIS_HOOKS": str(HERE / "hooks.py"), "NO_COLOR": "1"},
+            env=os.environ
+            | {"SCHEMATHESIS_HOOKS": str(HERE / "hooks.py"), "NO_COLOR": "1"}
+            | {NUMBERS: " ".join(map(str, town.numbers.values()))},
             cwd=folder,
             capture_output=True,
             text=True,
@@ -69,7 +72,7 @@ def main() -> int:
     is_well = True
     with tempfile.TemporaryDirectory() as folder, founded(Path(folder)) as town:
         for name, headers in askers(town).items():
-            found = ask(town.url, headers, LONG)
+            found = ask(town, headers, LONG)
             sys.stdout.write(
                 f"{name}: {found.cases} cases, {'all well' if found.is_well else found.text}\n"
             )

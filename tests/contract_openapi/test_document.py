@@ -12,7 +12,7 @@ CASES_MIN = 300
 def test_what_is_asked_at_random_is_answered_as_documented(town: Town) -> None:
     cases = 0
     for name, headers in askers(town).items():
-        found = ask(town.url, headers, QUICK)
+        found = ask(town, headers, QUICK)
         assert found.is_well, f"{name}:\n{found.text}"
         cases += found.cases
     assert cases > CASES_MIN

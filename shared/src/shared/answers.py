@@ -33,6 +33,7 @@ Mode = Literal["test", "benchmark", "ranked", "profile"]
 Visibility = Literal["public", "closed"]
 
 REF = "#/components/schemas/{model}"
+# Names a schema whose type is another service's.
 ELSEWHERE = "x-schema"
 
 
@@ -96,11 +97,6 @@ def schemas(routes: Iterable[BaseRoute], beside: Iterable[type] = ()) -> Schemas
     shared = defined.get("$defs", {})
     _close([*by_key.values(), *shared.values()])
     return Schemas({key: by_key[key, "serialization"] for key in kinds}, shared)
-
-
-def elsewhere(name: str) -> WithJsonSchema:
-    """That something has a schema of this name, whose type is another service's."""
-    return WithJsonSchema({ELSEWHERE: name})
 
 
 def _close(said: Any) -> None:

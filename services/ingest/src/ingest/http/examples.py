@@ -1,4 +1,4 @@
-"""Examples for the OpenAPI document: what each field of a request may say, by its name."""
+"""Examples for the OpenAPI document: what each field of a request or answer may say, by name."""
 
 from typing import Any
 
@@ -12,9 +12,11 @@ FIELDS: dict[str, Any] = {
     "command": "psql",
     "confirm": False,
     "count": 1,
+    "branch": "main",
     "deadline_at": "2027-01-31T12:00:00Z",
     "deny": False,
     "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "directory": "identity",
     "device_code": "Zk3v0hQ2mJx9bR7cT5nW1yLqPa8sDfGe",
     "events": ["submission.ended", "submission.ranked"],
     "every_s": 3600,
@@ -22,22 +24,28 @@ FIELDS: dict[str, Any] = {
     "expires_in_days": 90,
     "file": "def custom_kernel(data):\n    return data\n",
     "files": ["lang: py\n"],
+    "force": False,
     "from_version": 1,
     "gpu": "H100",
     "grant_type": "urn:ietf:params:oauth:grant-type:device_code",
     "is_accepted": True,
+    "leaderboard": "identity",
     "leaderboards": ["identity"],
     "limit": 20,
+    "max_submissions_per_hour": 10,
+    "mode_category": "test",
     "mode": "ranked",
     "name": "laptop",
     "note": "tiles of 64 x 64",
     "owner": "lab",
     "participant": "ada",
     "problem": "identity",
+    "problem_set": "autumn",
     "problems": ["identity"],
     "provider": "github",
     "ratio_max": 1.05,
     "reason": REASON,
+    "repository": "ada/kernels",
     "role": "creator",
     "rule": "results are computed anew in every call",
     "scope": "submit read:own",
@@ -53,6 +61,7 @@ FIELDS: dict[str, Any] = {
     "target": "the database of the read models",
     "text": "the result is computed anew: see line 12",
     "to_version": 2,
+    "until": "2027-01-31T12:00:00Z",
     "until_at": "2027-01-31T12:00:00Z",
     "url": "https://hooks.example.org/warpboard",
     "user_code": "BCDF-GHJK",
@@ -60,6 +69,53 @@ FIELDS: dict[str, Any] = {
     "window_s": 3600,
 }
 JSON = "application/json"
+DIGEST = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+AT = "2026-11-21T12:00:00Z"
+# What fields of answers say that their type leaves open.
+TOLD: dict[str, Any] = {
+    "account": "01a1fe70a8047827b3a039e1f99403c8",
+    "agent": "gpu-7",
+    "artifacts": [{"name": "profile-1207-0.zip", "url": "/jobs/1207/artifacts/0"}],
+    "bytes": 2048,
+    "code": "ranked",
+    "codes": ["inv_Zk3v0hQ2mJx9bR7cT5nW1yLqPa8s"],
+    "description": "Copy the input.",
+    "detail": "the kernel is wrong for n=64",
+    "event": "IntakePaused",
+    "file_name": "kernel.py",
+    "gpu": "H100",
+    "gpu_type": "H100",
+    "gpus": ["H100"],
+    "gpu_types": ["H100"],
+    "id": "01a1fe70a8047827b3a039e1f99403c8",
+    "leaderboard": "identity",
+    "leaderboard_name": "identity",
+    "media": "text/plain",
+    "message": "Submission 1207 is running on H100: benchmark 3/7",
+    "name": "ada",
+    "number": 1207,
+    "participant": "ada",
+    "problem": "identity",
+    "reason": "",
+    "score": 0.0000105,
+    "score_us": 10.5,
+    "slug": "identity",
+    "status": "succeeded",
+    "submission": "01a1fe70a8047827b3a039e1f99403c8",
+    "submission_id": 1207,
+    "title": "Identity",
+    "token": "wb_Zk3v0hQ2mJx9bR7cT5nW1yLqPa8sDfGe",
+    "url": "/v1/submissions/1207/files/log.txt",
+    "user_name": "ada",
+    "verdict": "passed",
+}
+PLAIN: dict[str, Any] = {"string": "", "integer": 1, "number": 1.5, "boolean": False, "null": None}
+KINDS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "array": (list,),
+}
 
 
 def give_examples(document: dict[str, Any]) -> None:
@@ -75,6 +131,46 @@ def give_examples(document: dict[str, Any]) -> None:
                     fields[name]["example"] = value
                 if media == JSON:
                     content["example"] = whole
+            _answers(document, operation)
+
+
+def _answers(document: dict[str, Any], operation: dict[str, Any]) -> None:
+    for status, response in operation["responses"].items():
+        content = response.get("content", {}).get(JSON, {})
+        if status.startswith("2") and content.get("schema"):
+            content["example"] = _answer(document, "", content["schema"])
+
+
+def _answer(document: dict[str, Any], name: str, schema: dict[str, Any]) -> Any:
+    """What an answer with a schema may be; `name` is of the field that has it."""
+    schema = _target(document, schema)
+    if "const" in schema or "enum" in schema:
+        return schema.get("const", schema.get("enum", [None])[0])
+    if "anyOf" in schema:
+        return _answer(document, name, schema["anyOf"][0])
+    kind = schema.get("type", "object")
+    if isinstance(TOLD.get(name), KINDS.get(kind, ())) and "format" not in schema:
+        return TOLD[name]
+    if kind == "array":
+        least = schema.get("minItems", 1)
+        return [_answer(document, name.removesuffix("s"), schema["items"])] * least
+    if kind == "object":
+        fields = schema.get("properties", {})
+        return {key: _answer(document, key, one) for key, one in fields.items()}
+    return _text(schema) if kind == "string" else PLAIN[kind]
+
+
+def _text(schema: dict[str, Any]) -> str:
+    if schema.get("format") == "date-time":
+        return AT
+    return DIGEST if "64" in schema.get("pattern", "") else PLAIN["string"]
+
+
+def _target(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in schema:
+        return schema
+    found: dict[str, Any] = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return found
 
 
 def _found(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

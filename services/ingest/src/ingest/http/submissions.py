@@ -224,7 +224,7 @@ def _receipt(receipt: Receipt) -> shapes.Receipt:
         "state": "received",
         "deadline_at": receipt.deadline_at.isoformat(),
         "quota": _balance(receipt.quota) if receipt.quota else None,
-        "links": {"self": path, "cancel": f"{path}/cancel"},
+        "links": {"self": path, "events": f"{path}/events", "cancel": f"{path}/cancel"},
     }
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
 from ingest.domain.callers import Caller
-from ingest.http import shapes
+from ingest.http import hook_shapes as shapes
 from ingest.http.accounts import Slugs
 from ingest.http.bodies import Body, IdInPath, shown
 from ingest.http.who import Gate

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from shared.answers import AtText, Number, Seconds, Visibility, elsewhere
+from shared.answers import ELSEWHERE, AtText, Number, Seconds, Visibility
 
 Ok = Literal["ok"]
 Score = Annotated[float | None, Field(description="Seconds.", gt=0)]
@@ -13,9 +13,9 @@ PublicMode = Literal["test", "benchmark", "profile", "leaderboard"]
 Category = Literal["test", "leaderboard"]
 LeaderboardId = Annotated[int, Field(description="Made of the leaderboard's name.", ge=0)]
 UserId = Annotated[str, Field(description="An account.")]
-QueueOf = Annotated[dict[str, Any], elsewhere("QueueOfGpu")]
-Waiting = Annotated[dict[str, Any], elsewhere("Queue")]
-Ranked = Annotated[dict[str, Any], elsewhere("Ranking")]
+QueueOf = Annotated[dict[str, Any], WithJsonSchema({ELSEWHERE: "QueueOfGpu"})]
+Waiting = Annotated[dict[str, Any], WithJsonSchema({ELSEWHERE: "Queue"})]
+Ranked = Annotated[dict[str, Any], WithJsonSchema({ELSEWHERE: "Ranking"})]
 
 
 class Alive(TypedDict):
