@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from ingest.domain import consents
 from ingest.domain.callers import ALLOWED, STAFF_SCOPES, allowed
+from ingest.domain.consents import Consents
 from shared.decider import Decider
 from shared.errors import Refused
 from shared.events import (
@@ -50,7 +51,7 @@ class Account:
     roles: frozenset[str] = frozenset()
     tokens: Mapping[str, TokenIssued] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
-    consents: consents.Consents = field(default_factory=dict)
+    consents: Consents = field(default_factory=dict)
 
     def ban_at(self, at: datetime) -> AccountBanned | None:
         """The ban in force at an instant."""
