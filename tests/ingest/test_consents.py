@@ -1,0 +1,82 @@
+"""What one accepts before one submits, and that nothing is taken in without it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from ingest.domain import consents
+from shared.errors import Refused
+from shared.events import Blob, ConsentGiven, ConsentWithdrawn, ProblemPublished
+from tests.ingest.door import ADA, FILES, Door
+from tests.ingest.test_submissions import version
+
+TEXT = b"What I send in may be published.\n"
+ASKING = {**FILES, "warpboard.yml": b"consent: CONSENT.md\n", "CONSENT.md": TEXT}
+URL = "/v1/problems/copy/consent"
+COMMANDS = st.lists(st.sampled_from(["give 1", "give 2", "withdraw", "publish 1", "publish 2"]))
+
+
+def asking(digest: str) -> ProblemPublished:
+    published = version(number=3)
+    return structs.replace(published, consent="C.md", files={"C.md": Blob(digest=digest, bytes=1)})
+
+
+@given(COMMANDS)
+def test_who_gave_the_text_that_is_asked_now_submits(steps: list[str]) -> None:
+    state: consents.Consents = {}
+    published = asking("1")
+    for step in steps:
+        what, _, digest = step.partition(" ")
+        if what == "publish":
+            published = asking(digest)
+            continue
+        command: consents.GiveConsent | consents.WithdrawConsent
+        command = consents.WithdrawConsent("copy")
+        if what == "give":
+            command = consents.GiveConsent("copy", digest, published)
+        before = dict(state)
+        if what == "give" and consents.text_of(published) != digest:
+            with pytest.raises(Refused, match="read it again"):
+                consents.consents.decide(command, state)
+            continue
+        facts = consents.consents.decide(command, state)
+        for fact in facts:
+            state = consents.evolve(state, fact)
+        assert bool(facts) == (state != before)
+    given_now = state.get("copy")
+    if given_now == consents.text_of(published):
+        consents.check(state, "copy", published)
+    else:
+        with pytest.raises(Refused, match="warpboard consent copy"):
+            consents.check(state, "copy", published)
+    consents.check(state, "copy", version())
+
+
+@pytest.mark.server
+async def test_consent_is_asked_given_once_and_taken_back(door: Door) -> None:
+    nothing = (await door.http.get(URL, headers=ADA)).json()
+    assert (nothing["is_asked"], nothing["digest"], nothing["text"]) == (False, None, "")
+    assert (await door.publish(ASKING)).status_code == 201
+    for mode in ("test", "ranked"):
+        answer = await door.submit(mode=mode)
+        assert (answer.status_code, answer.json()["code"]) == (409, "consent_missing")
+        assert "warpboard consent copy" in answer.json()["detail"]
+    asked = (await door.http.get(URL, headers=ADA)).json()
+    assert (asked["text"], asked["file"], asked["is_given"]) == (TEXT.decode(), "CONSENT.md", False)
+    wrong = await door.http.post(URL, json={"digest": "0" * 64}, headers=ADA)
+    assert (wrong.status_code, wrong.json()["code"]) == (409, "wrong_state")
+    given_ = {"digest": asked["digest"]}
+    said = [(await door.http.post(URL, json=given_, headers=ADA)).json() for _ in range(2)]
+    assert [one["event"] for one in said] == ["ConsentGiven", None]
+    fact = door.log.since(said[0]["seq"] - 1)[0].fact
+    assert fact == ConsentGiven(problem="copy", number=2, digest=asked["digest"])
+    assert (await door.submit()).status_code == 202
+    assert (await door.submit(headers={"Warpboard-Participant": "eve"})).status_code == 409
+    await door.publish({**ASKING, "reference.py": FILES["reference.py"] + b"# 2\n"})
+    assert (await door.submit()).status_code == 202
+    await door.publish({**ASKING, "CONSENT.md": TEXT + b"And sold.\n"})
+    assert (await door.submit()).status_code == 409
+    answer = await door.http.delete(URL, headers=ADA)
+    assert isinstance(door.log.since(answer.json()["seq"] - 1)[0].fact, ConsentWithdrawn)
+    assert (await door.http.delete(URL, headers=ADA)).json()["event"] is None
