@@ -47,6 +47,7 @@ class Host:
     files: dict[str, str] = field(default_factory=lambda: {"reference.py": REFERENCE})
     floor_us: float = 0.0
     more: dict[str, int] = field(default_factory=dict)
+    told_besides: dict[str, Any] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
     others: set[int] = field(default_factory=lambda: set(children()))
@@ -97,7 +98,7 @@ class Host:
             "benchmarks": [self._case(16, 3), self._case(32, 3)],
             "ranking_by": self.ranking_by,
             "budgets_s": self.budgets_s,
-        }
+        } | self.told_besides
 
     def _case(self, size: int, seed: int) -> dict[str, Any]:
         args = {"size": size, "seed": seed} | self.more

@@ -41,7 +41,7 @@ class LocalDisk:
         files, entry = problem_files(folder), listed(folder)
         if entry is not None:
             files = with_gpus(files, entry.gpus)
-        name = slug or (entry.slug if entry else slug_of(folder.resolve().name))
+        name = slug or (entry.slug if entry else slug_of(_name(folder.resolve())))
         version = compile_problem(name, files)
         return ProblemFiles(
             slug=name,
@@ -96,6 +96,10 @@ class LocalDisk:
                     raise Refused("file_too_large", f"{name} is over {DOWNLOAD_BYTES_MAX:,} bytes")
                 part.write(piece)
         return folder / name
+
+
+def _name(path: Path) -> str:
+    return path.stem if path.is_file() else path.name
 
 
 def _made(folder: Path) -> None:

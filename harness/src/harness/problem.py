@@ -3,11 +3,13 @@
 The manifest's keys: slug, title, description, lang, files (name to SHA-256, the submission left
 out), submission (the name under which the participant's file appears), tests and benchmarks
 (each with name and args), ranking_by, budgets_s (build, test, benchmark, ranked, author), gpus,
-templates.
+templates; where they say more than usual: form (how the author's functions are called), calls (of
+each checked case).
 """
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path, PurePath
@@ -23,6 +25,10 @@ BUDGETS_S = {
     "author": 120.0,
 }
 _RANKS_MAX = 64
+_CALLS = 2
+_CALLS_MAX = 100
+# The ways to call an author's functions, each with what it asks submissions to define.
+FORMS = {"": "custom_kernel", "outputs": "custom_kernel", "kernelbench": "ModelNew"}
 
 
 class ProblemFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
@@ -65,6 +71,13 @@ class Problem:
     benchmarks: tuple[Case, ...]
     ranking_by: str
     budgets_s: dict[str, float]
+    form: str = ""
+    calls: int = _CALLS
+
+    @property
+    def entry(self) -> str:
+        """What a submission in Python defines."""
+        return FORMS[self.form]
 
     def cases(self, stage: str, mode: str) -> tuple[Case, ...]:
         """The cases that a stage of a mode runs, in order."""
@@ -104,6 +117,8 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
         benchmarks=_cases(manifest["benchmarks"]),
         ranking_by=manifest["ranking_by"],
         budgets_s=BUDGETS_S | budgets,
+        form=_one_of(FORMS, manifest.get("form", "")),
+        calls=_count(manifest.get("calls", _CALLS)),
     )
 
 
@@ -116,6 +131,18 @@ def _case(item: dict[str, Any]) -> Case:
     if not 1 <= case.ranks <= _RANKS_MAX:
         raise ValueError(f"{case.name!r} has {case.ranks} ranks, not 1 to {_RANKS_MAX}")
     return case
+
+
+def _one_of(known: Collection[str], form: str) -> str:
+    if form not in known:
+        raise ValueError(f"the form {form!r} is none of {', '.join(map(repr, known))}")
+    return form
+
+
+def _count(calls: Any) -> int:
+    if not isinstance(calls, int) or not 1 <= calls <= _CALLS_MAX:
+        raise ValueError(f"{calls!r} calls of a case, not 1 to {_CALLS_MAX}")
+    return calls
 
 
 def _budget_s(value: Any) -> float:

@@ -15,6 +15,7 @@ FILES_MAX = 256
 FILES_BYTES_MAX = 16 * 1024 * 1024
 CONTESTS_MAX = 200
 LEVELS_MAX = 4
+FILE_BYTES_MAX = 1_000_000
 # A problem is published without what answers it.
 SKIPPED = ("solutions", "__pycache__")
 
@@ -22,11 +23,13 @@ SKIPPED = ("solutions", "__pycache__")
 def problem_files(folder: Path, root: Path | None = None) -> dict[str, bytes]:
     """The files of a problem by their paths from its folder, and those above it that it names.
 
-    `root` is the folder that none may lie outside of; without one it is that of its contest.
+    A problem that is one file is that file. `root` is the folder that none may lie outside of; without one it is that of its contest.
     Errors: Refused `bad_problem`.
     """
+    if folder.is_file():
+        return {folder.name: _contents(folder, FILE_BYTES_MAX)}
     if not folder.is_dir():
-        raise bad_problem(f"{folder} is no directory")
+        raise bad_problem(f"{folder} is neither a directory nor a file")
     shelf = _Shelf(folder)
     for path in _walk(folder):
         shelf.put(path.relative_to(folder).as_posix(), path)
@@ -54,6 +57,8 @@ def listed(folder: Path) -> Listed | None:
 
     Errors: Refused, for a contest file that cannot be used.
     """
+    if folder.is_file():
+        return None
     here, root = folder.resolve(), root_of(folder)
     for file in contest_files(root):
         for one in contest(file.name, _contents(file)) or ():

@@ -2,18 +2,16 @@
 
 import contextlib
 import importlib
-import random
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
 from harness.problem import Case, Problem, ProblemFault
-from harness.supervisor import compare, shim
+from harness.supervisor import compare, forms, shim
 from harness.supervisor.mark import Mark
 
 _REFERENCE = "reference"
-_NUMPY_SEED_MASK = 0xFFFF_FFFF
 
 
 class Author:
@@ -28,26 +26,24 @@ class Author:
         is_moved = device == "cpu" and shim.means_cuda(problem)
         self._within = shim.here() if is_moved else contextlib.nullcontext
         with mark.over("reference.py"), self._within():
-            module = _load(problem)
-        self._generate = _function(module, "generate_input")
-        self._answer = _function(module, "ref_kernel")
-        self._check = _function(module, "check_implementation")
+            self._functions = forms.functions(problem.form, _load(problem))
 
     def data(self, case: Case, seed: int, rank: int = 0) -> Any:
         """A rank's data of a case under a seed, which also sets the global generators."""
-        _seed_generators(seed)
+        forms.seed(seed)
         args = case.args | {"seed": seed} if "seed" in case.args else case.args
         if case.ranks > 1:
             args = args | {"rank": rank}
-        return self._blamed("generate_input", case, lambda: self._generate(**args))
+        return self._blamed("generate_input", case, lambda: self._functions.generate(**args))
 
     def answer(self, case: Case, data: Any) -> Any:
         """The reference's answer; it may write to the data."""
-        return self._blamed("ref_kernel", case, lambda: self._answer(data))
+        return self._blamed("ref_kernel", case, lambda: self._functions.answer(data))
 
     def complaint(self, case: Case, data: Any, output: Any) -> str | None:
         """What the problem's own check says of an output, None if nothing is wrong."""
-        said = self._blamed("check_implementation", case, lambda: self._check(data, output))
+        check = self._functions.check
+        said = self._blamed("check_implementation", case, lambda: check(data, output))
         return compare.complaint(said)
 
     def _blamed(self, name: str, case: Case, call: Callable[[], Any]) -> Any:
@@ -80,24 +76,9 @@ def _load(problem: Problem) -> ModuleType:
         raise ProblemFault(f"reference.py cannot be imported: {_told(error)}") from error
 
 
-def _function(module: ModuleType, name: str) -> Callable[..., Any]:
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise ProblemFault(f"reference.py defines no function {name}")
-    return function  # type: ignore[no-any-return]  # the author's object, checked where it is used
-
-
 def _told(error: BaseException) -> str:
     """An error as text, which may be of a class of the author's."""
     try:
         return repr(error)
     except Exception:  # noqa: BLE001  (whatever it was, the error is still to be told)
         return type(error).__name__
-
-
-def _seed_generators(seed: int) -> None:
-    torch: Any = importlib.import_module("torch")
-    torch.manual_seed(seed)
-    random.seed(seed)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(seed & _NUMPY_SEED_MASK)

@@ -33,8 +33,9 @@ def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
                 cache.put(made.key, data)
     if made.is_native and not data:
         raise CaseFailed("compile_error", "the builder handed nothing over")
+    guests.given = {"entry": guests.home.problem.entry}
     if made.is_native:
-        guests.given = {"launch": made.launch}
+        guests.given["launch"] = made.launch
     if data:
         guests.built = (sealed(data),)
 

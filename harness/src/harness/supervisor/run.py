@@ -47,8 +47,6 @@ from harness.worker import protocol
 
 Tell = Callable[[Started | Progress | StageFinished], None]
 
-_CALLS_PER_CHECK = 2
-
 
 @dataclass(frozen=True)
 class Machine:
@@ -212,7 +210,7 @@ class _Run:
         seeds = self._seeds(stage, case)
         try:
             with Gate(self._court, self._team, case, self._shapes[case.name]) as gate:
-                for _ in range(_CALLS_PER_CHECK):
+                for _ in range(self._problem.calls):
                     purse.spend(gate.call(next(seeds), purse.until()))
         except CaseFailed as failure:
             return verdict.report(case.name, stage, failure), failure.is_last

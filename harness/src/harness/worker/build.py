@@ -14,6 +14,7 @@ from harness.worker.protocol import TEXT_CHARS_MAX
 _KILLED = "Killed signal terminated program"
 
 Kernel = Callable[[Any], Any]
+CUSTOM_KERNEL = "custom_kernel"
 
 
 class Unusable(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
@@ -25,8 +26,11 @@ class Unusable(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not 
         self.text = text[-TEXT_CHARS_MAX:]
 
 
-def load(path: Path) -> Kernel:
-    """The submission's custom_kernel. Errors: Unusable, of kind compile_error or import_error."""
+def load(path: Path, entry: str = CUSTOM_KERNEL) -> Kernel:
+    """What the submission defines as its entry.
+
+    Errors: Unusable, of kind compile_error or import_error.
+    """
     name = path.stem
     loader = SourceFileLoader(name, str(path))
     try:
@@ -40,9 +44,10 @@ def load(path: Path) -> Kernel:
         loader.exec_module(module)
     except BaseException as error:
         raise failure(error, path, "import_error") from error
-    kernel = getattr(module, "custom_kernel", None)
+    kernel = getattr(module, entry, None)
     if not callable(kernel):
-        raise Unusable("import_error", f"{path.name} defines no function custom_kernel")
+        kind = "function" if entry == CUSTOM_KERNEL else "class"
+        raise Unusable("import_error", f"{path.name} defines no {kind} {entry}")
     return kernel  # type: ignore[no-any-return]  # a participant's object, believed in nothing
 
 

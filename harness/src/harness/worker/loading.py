@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.worker import cache, native
-from harness.worker.build import Kernel, load
+from harness.worker.build import CUSTOM_KERNEL, Kernel, load
 from harness.worker.cuda import CudaBatch
 from harness.worker.memory import SharedCase
+from harness.worker.model import Modelled
 from harness.worker.nvrtc import Launched
 
 Call = Callable[[bytes], None]
@@ -33,7 +34,10 @@ def loaded(path: Path, wish: dict[str, Any], descriptors: list[int], folder: str
             cache.unpack(descriptor, folder)
         os.close(descriptor)
     sys.path.insert(0, str(path.parent))
-    kernel = load(path)
+    entry = wish.get("entry", CUSTOM_KERNEL)
+    kernel = load(path, entry)
+    if entry != CUSTOM_KERNEL:
+        kernel = Modelled(kernel)
     return lambda case: _called(kernel, case)
 
 

@@ -13,6 +13,7 @@ INT_MAX = 2**63 - 1
 ARGUMENTS_MAX = 64
 NAME_CHARS_MAX = 300
 LISTS_DEPTH_MAX = 4
+NAMELESS = "case"
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _ARGUMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,59}\Z")
@@ -34,12 +35,12 @@ def read_cases(document: Document, key: str) -> list[Case]:
 
 
 def case_name(args: Mapping[str, Any]) -> str:
-    """How people see a case; words stand bare, everything else is JSON.
+    """How people see a case; words stand bare, all else is JSON, and nothing at all is `case`.
 
     >>> case_name({"size": 64, "shape": [2, 3], "mode": "flat", "on": False, "seed": 7})
     'size=64 shape=[2,3] mode=flat on=false seed=7'
     """
-    return " ".join(f"{key}={_value_text(value)}" for key, value in args.items())
+    return " ".join(f"{key}={_value_text(value)}" for key, value in args.items()) or NAMELESS
 
 
 def _value_text(value: object) -> str:

@@ -10,6 +10,7 @@ from shared.problems.cases import Case, read_cases
 from shared.problems.consent import consented, of_consent
 from shared.problems.contract import check_reference
 from shared.problems.document import Document, bad_problem, read_document, shown
+from shared.problems.single_file import CALLS, KERNELBENCH, Single, read_single
 from shared.problems.sources import REFERENCE, Sources, gathered
 from shared.problems.task_yml import NAMES, TaskYml, gpus_count, read_task, task_warnings
 from shared.problems.version import Needs, ProblemVersion
@@ -34,7 +35,8 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
     """
     if not _SLUG.match(slug):
         raise bad_problem(f"the slug {shown(slug)} is none: a-z 0-9 _ -, at most 95", "slug")
-    document = _task_document(files)
+    document, single = _task_document(files)
+    form = single.form if single else ""
     task = read_task(document)
     extras = read_warpboard(read_document(NAME, files[NAME]) if NAME in files else None)
     cases = {key: read_cases(document, key) for key in ("tests", "benchmarks")}
@@ -45,7 +47,8 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         what = f"twice the tests and the benchmarks are over {RUN_CASES_MAX} cases: write fewer"
         document.refuse(("tests",), what)
     sources = consented(gathered(document, task, files), extras, files)
-    check_reference(document, sources.files[REFERENCE], cases, is_ranked=task.multi_gpu)
+    if not form:
+        check_reference(document, sources.files[REFERENCE], cases, is_ranked=task.multi_gpu)
     content = (
         {"slug": slug, "title": extras.title or slug.replace("-", " ").replace("_", " ").title()}
         | _of_task(task, cases)
@@ -54,17 +57,28 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         | of_consent(extras)
         | _of_machine(task, extras)
         | {"budgets_s": _budgets_s(task, extras), "gpus": _gpus(document, task, extras)}
+        | (_of_form(form) if single else {})
     )
     warnings = (*task_warnings(task), *warpboard_warnings(extras))
     return _version(content, sources, warnings)
 
 
-def _task_document(files: Mapping[str, bytes]) -> Document:
+def _task_document(files: Mapping[str, bytes]) -> tuple[Document, Single | None]:
+    """What a problem begins with; where that is a file of Python, what it is a problem of, too."""
     found = [name for name in NAMES if name in files]
+    if not found and (single := read_single(files)):
+        return single.document, single
     if len(found) != 1:
         what = "both are there: keep one" if found else "neither is there: a problem begins with it"
         raise bad_problem(f"{' or '.join(NAMES)}: {what}", NAMES[0])
-    return read_document(found[0], files[found[0]])
+    return read_document(found[0], files[found[0]]), None
+
+
+def _of_form(form: str) -> dict[str, Any]:
+    """What the harness must know of a problem in one file; absent from every other."""
+    known = {"calls": CALLS} | ({"form": form} if form else {})
+    # A model is a class of Python.
+    return known | ({"languages": ["python"]} if form == KERNELBENCH else {})
 
 
 def _of_task(task: TaskYml, cases: Mapping[str, list[Case]]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shared.problems.document import bad_problem
 
@@ -36,9 +36,10 @@ class Signature:
 
 @dataclass(frozen=True)
 class Module:
-    """The names that a file defines at its top, each with its signature."""
+    """The names that a file defines at its top, each with its signature; `texts` are plain ones."""
 
     names: Mapping[str, Signature]
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
         """Whether it defines a name, as far as its text says."""
@@ -65,7 +66,8 @@ def read_module(name: str, data: bytes) -> Module:
         raise bad_problem(f"{name}{place}: not Python: {error.msg}", name) from error
     except (MemoryError, RecursionError, ValueError) as error:
         raise bad_problem(f"{name}: not Python that can be read: write it flatter", name) from error
-    return Module(dict(pair for node in tree.body for pair in _defined(node)))
+    names = dict(pair for node in tree.body for pair in _defined(node))
+    return Module(names, dict(pair for node in tree.body for pair in _texts(node)))
 
 
 def _defined(node: ast.stmt) -> Iterator[tuple[str, Signature]]:
@@ -83,6 +85,14 @@ def _defined(node: ast.stmt) -> Iterator[tuple[str, Signature]]:
                 yield inner.id, unknown
             elif isinstance(inner, ast.stmt | ast.ExceptHandler):
                 yield from _defined(inner)  # type: ignore[arg-type]  # a handler holds statements
+
+
+def _texts(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    """What is plainly said by NAME = "text"."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
+        return
+    if isinstance(node.value.value, str):
+        yield from ((one.id, node.value.value) for one in node.targets if isinstance(one, ast.Name))
 
 
 def _signature(args: ast.arguments) -> Signature:

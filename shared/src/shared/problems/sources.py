@@ -12,6 +12,7 @@ FILE_BYTES_MAX = 1_000_000
 REFERENCE = "reference.py"
 STATEMENT = "statement.md"
 MANIFEST = "manifest.json"
+SUBMISSION_NAME = "submission.py"
 UP = "../"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
