@@ -39,6 +39,8 @@ def test_the_help_tells_the_exit_codes() -> None:
         ("submit", "."),
         ("show", "0"),
         ("show", "twelve"),
+        ("appeal", "0", "look"),
+        ("appeal", "bans", "look"),
         ("run", "missing.py", "--problem", "."),
         ("problem", "publish"),
         ("problem", "publish", "missing"),

@@ -53,6 +53,10 @@ REQUESTS: list[tuple[str, str, str, dict[str, Any]]] = [
         {"until_at": "2027-01-01T00:00:00+00:00"},
     ),
     ("admin ban m", POST, "admin/participants/m/ban", {"until_at": None}),
+    (
+        *("admin participant decide-appeal m accept", POST, "admin/participants/m/decide-appeal"),
+        {"is_accepted": True},
+    ),
     ("admin unban m", POST, "admin/participants/m/unban", {}),
     (
         *("admin quota p.*.ranked --limit none", PUT, "admin/quota"),

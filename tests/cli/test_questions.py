@@ -112,6 +112,7 @@ def test_a_past_leaderboard_is_asked_for_by_its_instant() -> None:
     [
         (("cancel", "12", "--reason", "r"), "submissions/12/cancel", {"reason": "r"}),
         (("appeal", "12", "look"), "submissions/12/appeal", {"text": "look"}),
+        (("appeal", "ban", "look"), "me/appeal", {"text": "look"}),
     ],
 )
 def test_a_participants_deed_is_one_request(

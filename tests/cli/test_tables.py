@@ -2,6 +2,8 @@
 
 from datetime import UTC
 
+from msgspec import structs
+
 from tests.cli.answers import RECEIVED_AT, WRONG
 from warpboard.domain import tables
 from warpboard.domain.answers import Agent, Case, Leaderboard, Submission, Summary, read
@@ -64,8 +66,10 @@ def test_a_timeline_keeps_the_order_of_the_log() -> None:
 
 def test_a_list_of_submissions_tells_the_state_of_the_unfinished() -> None:
     found = Summary(number=1, problem="p", gpu="CPU", mode="test", name="k.py", state="queued")
-    (row,) = tables.submissions([found]).rows
-    assert row[6] == "queued"
+    tagged = structs.replace(found, tag="tiles")
+    table = tables.submissions([found, tagged])
+    assert table.columns[8] == "tag"
+    assert [(row[6], row[8]) for row in table.rows] == [("queued", "-"), ("queued", "tiles")]
 
 
 def test_an_agent_is_free_busy_or_silent() -> None:

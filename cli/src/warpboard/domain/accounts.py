@@ -83,10 +83,20 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
 
 
+class BanAppeal(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody says against their ban; `is_accepted` is None while nobody decided."""
+
+    text: str
+    filed_at: datetime | None = None
+    is_accepted: bool | None = None
+    reason: str | None = None
+
+
 class Known(Person, frozen=True, kw_only=True):
     """What operators know of a participant."""
 
     participant_id: str = ""
+    ban_appeal: BanAppeal | None = None
     tokens: list[Token] = []
 
 
@@ -156,6 +166,24 @@ def known(found: Known) -> Iterator[str]:
     """What operators know of a participant."""
     yield f"{found.name}, account {found.participant_id}: {', '.join(found.roles)}"
     yield from _about(found)
+    if found.ban_appeal is not None:
+        yield from _appeal(found.ban_appeal)
+
+
+def _appeal(found: BanAppeal) -> Iterator[str]:
+    """A ban's appeal, with what became of it.
+
+    >>> list(_appeal(BanAppeal(text="not me", is_accepted=False, reason="it was")))
+    ['appeals, rejected: it was', '  not me']
+    """
+    answer = "accepted" if found.is_accepted else "rejected"
+    is_open = found.is_accepted is None
+    yield (
+        "appeals, not answered yet"
+        if is_open
+        else f"appeals, {answer}: {one_line(found.reason or NOTHING)}"
+    )
+    yield from (f"  {harmless(line)}" for line in found.text.splitlines())
 
 
 def _about(person: Person) -> Iterator[str]:

@@ -168,6 +168,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str | None = None
     is_eligible: bool = False
     score_us: float | None = None
+    tag: str | None = None
 
 
 class Summaries(msgspec.Struct, frozen=True, kw_only=True):

@@ -128,13 +128,14 @@ def submissions(found: Sequence[Summary], zone: tzinfo | None = None) -> Table:
             one_line(one.name, 40),
             one.verdict or one.outcome or one.state,
             time_text(one.score_us),
+            one.tag or NOTHING,
             when(one.received_at, zone),
         )
         for one in found
     ]
     columns = (
         *("number", "participant", "problem", "GPU type", "mode"),
-        *("file", "verdict", "score", "when"),
+        *("file", "verdict", "score", "tag", "when"),
     )
     return Table("submissions", columns, rows)
 

@@ -12,6 +12,7 @@ from warpboard.domain.answers import Answer, read
 from warpboard.domain.outcome import OK
 from warpboard.domain.progress import News
 from warpboard.domain.units import count_text, seconds_text, when
+from warpboard.service.deeds import Deed, act
 from warpboard.service.ports import Api, Connect, Keys, Screen, Unavailable
 from warpboard.service.reading import show
 
@@ -145,6 +146,22 @@ async def participant(api: Api, screen: Screen, named: str, *, as_json: bool) ->
 async def name(api: Api, known: str | None) -> str:
     """One's name: as it is known here, else as the platform says. Errors: Refused; Failed."""
     return known if known is not None else read(await api.get("me"), Me).name
+
+
+async def unlink(api: Api, screen: Screen, known_as: str, *, as_json: bool) -> int:
+    """Be known elsewhere no longer, there named by its id or as `github:4242`.
+
+    Errors: Refused for one that is not one's own; Failed.
+    """
+    if ":" in known_as:
+        me = read(await api.get("me"), Me)
+        named = {f"{one.provider}:{one.subject}": one.id for one in me.identities}
+        if known_as not in named:
+            what = f"you are not known as {known_as!r}: whoami says where you are"
+            raise Refused("unknown_identity", what, "identity")
+        known_as = named[known_as]
+    deed = Deed("DELETE", ("me", "identities", known_as), {})
+    return await act(api, screen, deed, as_json=as_json)
 
 
 async def tokens(api: Api, screen: Screen, *, as_json: bool) -> int:

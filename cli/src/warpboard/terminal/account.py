@@ -190,4 +190,21 @@ def join(desk: Desk, /, place: Place, code: str, *, as_json: bool) -> int:
     return desk.ask(place, lambda api: identity.join(api, desk.screen, said, as_json=as_json))
 
 
-COMMANDS = (login, logout, whoami, token, join)
+@click.command()
+@click.argument("identity_", metavar="IDENTITY")
+@options.as_json
+@options.place
+@click.pass_obj
+def unlink(desk: Desk, /, place: Place, identity_: str, *, as_json: bool) -> int:
+    """Be known no longer as an IDENTITY of yours, which `whoami` names: nobody logs in by it.
+
+    \b
+    Example:
+      warpboard unlink github:583231
+    """
+    return desk.ask(
+        place, lambda api: identity.unlink(api, desk.screen, identity_, as_json=as_json)
+    )
+
+
+COMMANDS = (login, logout, whoami, token, unlink, join)

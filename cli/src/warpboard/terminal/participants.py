@@ -8,11 +8,13 @@ import click
 from click import Path as PathType
 
 from warpboard.domain.outcome import FAILED
-from warpboard.service import running, starting, submitting
+from warpboard.service import consenting, running, starting, submitting
 from warpboard.service.deeds import Deed, act
 from warpboard.terminal import options
 from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place, run
+
+BAN = "ban"
 
 
 @click.command()
@@ -140,21 +142,56 @@ def delete(desk: Desk, /, place: Place, number: int, *, is_sure: bool, as_json: 
     return desk.ask(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
 
 
+class Decided(click.ParamType[str]):
+    """What was decided against somebody: about a submission, by its number, or a ban."""
+
+    name = "number|ban"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The number, or the word."""
+        if value != BAN and not (value.isdecimal() and int(value) >= 1):
+            self.fail(f"{value!r}: expected a submission's number, or {BAN}", param, ctx)
+        return value
+
+
 @click.command()
-@options.number
+@click.argument("what", metavar="NUMBER|ban", type=Decided())
 @click.argument("text")
 @options.as_json
 @options.place
 @click.pass_obj
-def appeal(desk: Desk, /, place: Place, number: int, *, text: str, as_json: bool) -> int:
-    """Ask to look again at what was decided about your submission NUMBER.
+def appeal(desk: Desk, /, place: Place, what: str, *, text: str, as_json: bool) -> int:
+    """Ask to look again at what was decided about your submission NUMBER, or at your ban.
 
     \b
     Example:
       warpboard appeal 12 "it reads the input once; line 4 shows where"
+      warpboard appeal ban "the other account is my brother's"
     """
-    deed = Deed("POST", ("submissions", number, "appeal"), {"text": text})
+    path = ("me", "appeal") if what == BAN else ("submissions", int(what), "appeal")
+    deed = Deed("POST", path, {"text": text})
     return desk.ask(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
 
 
-COMMANDS = (init, run_here, submit, cancel, delete, appeal)
+@click.command()
+@click.argument("problem", type=PROBLEM)
+@click.option("--accept", "wish", flag_value=consenting.ACCEPT, help="Accept what it says.")
+@click.option("--withdraw", "wish", flag_value=consenting.WITHDRAW, help="Take that back.")
+@options.as_json
+@options.place
+@click.pass_obj
+def consent(desk: Desk, /, place: Place, problem: str, *, wish: str | None, as_json: bool) -> int:
+    """Show what a PROBLEM asks you to accept before you submit to it, and accept it.
+
+    \b
+    Example:
+      warpboard consent matmul
+      warpboard consent matmul --accept
+    """
+    return desk.ask(
+        place,
+        lambda api: consenting.consent(api, desk.screen, problem, wish or "", as_json=as_json),
+    )
+
+
+COMMANDS = (init, run_here, consent, submit, cancel, delete, appeal)

@@ -12,6 +12,7 @@ from warpboard.terminal import options
 from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.deeds import Shape
 from warpboard.terminal.desk import Desk, Place
+from warpboard.terminal.moderation import Decision
 from warpboard.terminal.options import Instant
 
 INVITES_MAX = 10_000
@@ -37,6 +38,17 @@ SHAPES = (
         "Let a participant in by a name of their own.",
         'ada --reason "she asked at the desk"',
         (NAME, options.reason),
+    ),
+    Shape(
+        "admin participant decide-appeal",
+        "admin/participants/{name}/decide-appeal",
+        "Answer the appeal of a PARTICIPANT who is banned; an accepted one ends the ban.",
+        'ada accept --reason "it was her brother"',
+        (
+            NAME,
+            click.argument("is_accepted", metavar="accept|reject", type=Decision()),
+            options.reason,
+        ),
     ),
     Shape(
         "admin role grant",
