@@ -4,17 +4,22 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
 from shared.errors import Failed
 from shared.servers import nats, postgresql
-from tests.contract_popcorn.wire import Wire, bearer, cli_id
+from tests.contract_popcorn.polling import HONEST, followed
+from tests.contract_popcorn.wire import SEEN, Wire, bearer, cli_id
+from tests.documents import Document
 from tests.system.people import LARGE, SMALL, add_problem
 from tests.system.running import QUICK, ROOT, Running
 
 REPOSITORY = "ada/kernels"
+# A line of ada's ranked source, which nobody else may read.
+MARK = b"\n# ada alone knows this line\n"
 # A busy machine is no lost agent: nothing here waits for one but the test that kills it.
 PATIENT = {"WARPBOARD_SCHEDULER_SILENT_S_MAX": "15"}
 SCOPES = ["submit", "submit:ranked", "profile", "read:own", "delete:own", "join"]
@@ -34,9 +39,17 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         running.up()
         add_problem(running.url, ROOT / "problems" / "identity")
         yield running
+        _compare(Document(httpx.get(f"{running.url}/v1/openapi.json", timeout=30).json()))
     finally:
         if running.process is not None and running.process.poll() is None:
             running.stop()
+
+
+def _compare(document: Document) -> None:
+    """All that was answered here, with what the document says of it."""
+    for method, target, answer in SEEN:
+        media = answer.headers.get("content-type", "")
+        document.check((method, target), answer.status, media, answer.body)
 
 
 def _settings(home: Path) -> dict[str, str]:
@@ -91,6 +104,21 @@ def ada(platform: Running, ada_token: str) -> Wire:
 def grace(platform: Running) -> Wire:
     """Another participant."""
     return Wire(platform.url, cli_id(token_of(platform, "grace")))
+
+
+class Ranked(NamedTuple):
+    """A ranked submission of ada's that stands: its id, and the stream that it was sent by."""
+
+    number: int
+    told: list[tuple[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def ranked(ada: Wire) -> Ranked:
+    """One for all tests that only look at it, for each takes long."""
+    told = followed(ada, "/Identity/CPU/LEADERBOARD", HONEST + MARK, size=1021)
+    assert told[-1][0] == "result", told[-1]
+    return Ranked(told[-1][1]["submission_id"], told)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from tests.contract_popcorn.wire import PATIENCE_S, Answer, Wire
+from tests.contract_popcorn.wire import PATIENCE_S, Answer, Wire, events
 
 HONEST = b"""
 def custom_kernel(data):
@@ -13,6 +13,11 @@ def custom_kernel(data):
 """
 TERMINAL = ("succeeded", "failed", "timed_out", "hacked")
 LOOK_S = 0.05
+STATUS_S_MAX = 15.0
+
+
+# A GPU type of the problem that no agent has: what is sent there is accepted and never runs.
+NOBODYS = "H100"
 
 
 def submit(wire: Wire, mode: str = "test", source: bytes = HONEST, board: str = "identity") -> int:
@@ -22,6 +27,19 @@ def submit(wire: Wire, mode: str = "test", source: bytes = HONEST, board: str = 
     number = answer.json()["details"]["id"]
     assert type(number) is int
     return number
+
+
+def followed(wire: Wire, path: str, source: bytes = HONEST, size: int = 7) -> list[tuple[str, Any]]:
+    """The events of a stream, read in pieces of an odd size."""
+    with wire.opened_file(path, source, "submission.py") as stream:
+        assert stream.status == 200
+        assert stream.headers["content-type"] == "text/event-stream"
+        found, at = [], time.monotonic()
+        for event in events(stream.chunks(size)):
+            assert time.monotonic() - at < STATUS_S_MAX
+            at = time.monotonic()
+            found.append(event)
+    return found
 
 
 def polled(wire: Wire, number: int, look_s: float = LOOK_S) -> list[dict[str, Any]]:

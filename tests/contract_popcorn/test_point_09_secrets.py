@@ -5,14 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract_popcorn.polling import HONEST, ended, submit
-from tests.contract_popcorn.wire import Wire, events
+from tests.contract_popcorn.conftest import MARK, Ranked
+from tests.contract_popcorn.polling import HONEST
+from tests.contract_popcorn.wire import Wire
 from tests.system.running import Running
 
 pytestmark = pytest.mark.server
 
-MARK = b"\n# ada alone knows this line\n"
-SECRET = HONEST + MARK
 FORBIDDEN = (
     re.compile(rb"Traceback \(most recent call last\)"),
     re.compile(rb'"(key|key_commit|seed|sig|secret_seed)"'),
@@ -44,28 +43,20 @@ def bodies(wire: Wire, number: int) -> Iterator[tuple[str, bytes]]:
         yield path, b"".join(stream.chunks(4096))
 
 
-@pytest.fixture(scope="module")
-def number(ada: Wire) -> int:
-    """A ranked submission of ada's."""
-    found = submit(ada, "leaderboard", SECRET)
-    ended(ada, found)
-    return found
-
-
 def test_point_09_nothing_secret_is_in_any_body(
-    platform: Running, ada: Wire, grace: Wire, nobody: Wire, number: int
+    platform: Running, ada: Wire, grace: Wire, nobody: Wire, ranked: Ranked
 ) -> None:
     assert platform.url
     for wire in (ada, grace, nobody):
-        for path, body in bodies(wire, number):
+        for path, body in bodies(wire, ranked.number):
             for pattern in FORBIDDEN:
                 assert not pattern.search(body), (path, pattern.pattern)
             is_own = wire is ada and path.startswith("/user/submissions/")
             assert is_own or MARK.strip() not in body, path
 
 
-def test_point_09_hidden_cases_have_neither_name_nor_spec(ada: Wire, number: int) -> None:
-    told = ada.get(f"/user/submissions/{number}").json()
+def test_point_09_hidden_cases_have_neither_name_nor_spec(ada: Wire, ranked: Ranked) -> None:
+    told = ada.get(f"/user/submissions/{ranked.number}").json()
     secret = [one for one in told["runs"] if one["secret"]]
     assert secret
     for one in secret:
@@ -78,7 +69,5 @@ def test_point_09_hidden_cases_have_neither_name_nor_spec(ada: Wire, number: int
             "start_time",
             "end_time",
         }
-    with ada.opened_file("/identity/CPU/leaderboard", HONEST, "x.py") as stream:
-        *_, (event, result) = events(stream.chunks(999))
-    assert event == "result"
+    _, result = ranked.told[-1]
     assert set(result["results"][0]["runs"]) == {"test", "leaderboard"}

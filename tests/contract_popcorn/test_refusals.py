@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from tests.contract_popcorn.polling import HONEST, ended, refusal, submit
+from tests.contract_popcorn.polling import HONEST, NOBODYS, ended, refusal, submit
 from tests.contract_popcorn.wire import Wire, bearer, cli_id
 
 pytestmark = pytest.mark.server
 
 SUBMIT = "/submission/identity/CPU/test"
+WAITS = f"/submission/identity/{NOBODYS}/test"
 
 
 def test_who_sends_no_credential_is_told_to_send_one(nobody: Wire) -> None:
@@ -95,7 +96,7 @@ def test_anothers_submission_is_forbidden_and_none_is_unknown(ada: Wire, grace: 
         grace.delete(f"/user/submissions/{number}"),
     ):
         refusal(answer, 403, "not_yours")
-    for strange in ("999999999", "one", "99999999999999999999"):
+    for strange in ("999999999", "one", "0", "99999999999999999999"):
         refusal(grace.get(f"/user/submissions/{strange}"), 404, "unknown_submission")
     ended(ada, number)
 
@@ -113,7 +114,7 @@ def test_a_used_up_quota_says_used_limit_and_seconds(admin: Wire, ada: Wire) -> 
         assert admin.get(path).json()["rate_limits"] == [limit]
     finally:
         assert admin.delete(f"{path}/test").status == 200
-    assert ada.post_file(SUBMIT, HONEST).status == 202
+    assert ada.post_file(WAITS, HONEST).status == 202
 
 
 def _json(body: object) -> tuple[list[str], bytes]:
@@ -129,4 +130,4 @@ def test_stopped_intake_refuses_before_anything_else_is_looked_at(admin: Wire, a
         refusal(answer, 503, "submissions_paused")
     finally:
         assert admin.post_nothing("/admin/start").json() == {"status": "ok", "accepts_jobs": True}
-    assert ada.post_file(SUBMIT, HONEST).status == 202
+    assert ada.post_file(WAITS, HONEST).status == 202

@@ -8,27 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.contract_popcorn.polling import HONEST, ended, refusal
-from tests.contract_popcorn.wire import Wire, events, multipart
+from tests.contract_popcorn.conftest import Ranked
+from tests.contract_popcorn.polling import HONEST, ended, followed, refusal
+from tests.contract_popcorn.wire import Wire, multipart
 
 pytestmark = pytest.mark.server
 
-STATUS_S_MAX = 15.0
 # Prints what no ASCII has, so that a chunk may split a character.
 TALKING = HONEST + "\nprint('Dur\u00e9e \u2603 ' * 50)\n".encode()
-
-
-def followed(wire: Wire, path: str, source: bytes = HONEST, size: int = 7) -> list[tuple[str, Any]]:
-    """The events of a stream, read in pieces of an odd size."""
-    with wire.opened_file(path, source, "submission.py") as stream:
-        assert stream.status == 200
-        assert stream.headers["content-type"] == "text/event-stream"
-        found, at = [], time.monotonic()
-        for event in events(stream.chunks(size)):
-            assert time.monotonic() - at < STATUS_S_MAX
-            at = time.monotonic()
-            found.append(event)
-    return found
 
 
 def test_point_07_a_profile_has_its_report_and_one_zip_a_case(ada: Wire) -> None:
@@ -57,8 +44,10 @@ def test_point_07_a_profile_has_its_report_and_one_zip_a_case(ada: Wire) -> None
 
 
 @pytest.mark.parametrize("mode", ["test", "benchmark", "leaderboard"])
-def test_older_clients_stream_the_other_modes(ada: Wire, mode: str) -> None:
-    event, result = followed(ada, f"/Identity/CPU/{mode.upper()}", size=1021)[-1]
+def test_older_clients_stream_the_other_modes(ada: Wire, ranked: Ranked, mode: str) -> None:
+    is_ranked = mode == "leaderboard"
+    told = ranked.told if is_ranked else followed(ada, f"/Identity/CPU/{mode.upper()}", size=1021)
+    event, result = told[-1]
     assert event == "result", result
     assert result["results"][0]["success"] is True
     assert result["results"][0]["runs"][mode]["run"]["passed"] is True

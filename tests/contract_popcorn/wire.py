@@ -7,6 +7,7 @@ base address joined with a path without looking, `content-length: 0` before the 
 import http.client
 import json
 import socket
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -27,6 +28,10 @@ class Answer:
     def json(self) -> Any:
         """The body, which every answer has."""
         return json.loads(self.body)
+
+
+# Every whole answer with what was asked, for comparing them with the document at the end.
+SEEN: deque[tuple[str, str, Answer]] = deque(maxlen=10_000)
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,7 @@ class Open:
 
     def __init__(self, host: str, request: bytes) -> None:
         name, _, port = host.rpartition(":")
+        self._asked = request.partition(b" HTTP/1.1")[0].decode()
         self._socket = socket.create_connection((name, int(port)), PATIENCE_S)
         self._socket.sendall(request)
         self._answer = http.client.HTTPResponse(self._socket)
@@ -145,7 +151,10 @@ class Open:
 
     def whole(self) -> Answer:
         """All of the answer."""
-        return Answer(self.status, self.headers, self._answer.read())
+        answer = Answer(self.status, self.headers, self._answer.read())
+        method, _, target = self._asked.partition(" ")
+        SEEN.append((method, target, answer))
+        return answer
 
     def chunks(self, size: int) -> Iterator[bytes]:
         """The answer in pieces of an odd size, each decoded by itself as the client does."""

@@ -26,6 +26,7 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "POST /admin/leaderboards/copy/visibility": {"visibility": "public"},
     "POST /admin/leaderboards/club/visibility": {"visibility": "closed"},
     "POST /admin/update-problems": {"repository": "nothing"},
+    "POST /admin/export": {"leaderboard_ids": [1], "filename": "f.parquet", "private": True},
     "POST /admin/ban/target": {"reason": "r"},
     "PUT /admin/leaderboards/copy/rate-limits": {
         "mode_category": "test",

@@ -61,6 +61,7 @@ STATUS = {
     "already_ended": 409,
     "has_submissions": 409,
     "not_cancellable": 409,
+    "private_only": 409,
     "wrong_state": 409,
     "under_review": 409,
     "in_progress": 409,

@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -31,6 +33,12 @@ class _Items(msgspec.Struct):
 
     items: list[msgspec.Raw]
     next_cursor: str | None = None
+
+
+class _Source(msgspec.Struct):
+    """A submission, of which its text is wanted."""
+
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -94,19 +102,28 @@ class Asking:
 
     async def listed(self, query: dict[str, object], limit: int, offset: int) -> list[Listed]:
         """Anybody's submissions that are not deleted, newest first. Errors: Failed."""
-        return await _part(self._numbered(query), limit, offset)
+        async with aclosing(self.every(query, STAFF, PAGES_MAX)) as found:
+            return await _part(found, limit, offset)
 
-    async def _numbered(self, query: dict[str, object]) -> AsyncIterator[Listed]:
+    async def every(
+        self, query: dict[str, object], reader: Reader, pages_max: int | None = None
+    ) -> AsyncGenerator[Listed, None]:
+        """All submissions that they may see, newest first, or so many pages. Errors: Failed."""
         before: int | None = None
-        for _ in range(PAGES_MAX):
+        for _ in range(pages_max) if pages_max else count():
             more = {"limit": PAGE_MAX} | ({"before": before} if before else {})
-            answer = await self._held("/v1/submissions", query | more, STAFF)
+            answer = await self._held("/v1/submissions", query | more, reader)
             page = [] if answer is None else _items(answer, Listed)[0]
             for one in page:
                 yield one
             if len(page) < PAGE_MAX:
                 return
             before = page[-1].number
+
+    async def source(self, number: int, reader: Reader) -> str | None:
+        """A submission's text; None if it is not theirs to see, or not kept. Errors: Failed."""
+        answer = await self._held(f"/v1/submissions/{number}", {"source": "true"}, reader)
+        return None if answer is None else _read(answer, _Source).source
 
     async def stats(self, problem: str | None, *, is_last_day: bool) -> dict[str, Any]:
         """How much there was to do. Errors: Failed."""

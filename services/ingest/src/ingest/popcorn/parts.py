@@ -74,7 +74,7 @@ def bounded(request: Request, name: str, default: int, bounds: tuple[int, int | 
 
 def number_of(text: str) -> int:
     """A submission's number in a path. Errors: Refused `unknown_submission`."""
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:16]) < 10**15):
         raise Refused("unknown_submission", f"{text[:40]!r} is no submission's id", "id")
     return int(text)
 

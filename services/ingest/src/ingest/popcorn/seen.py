@@ -62,7 +62,12 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     mode: str
     received_at: datetime
     state: str
+    account: str = ""
+    participant: str | None = None
+    problem_number: int = 1
     name: str | None = None
+    outcome: str | None = None
+    verdict: str | None = None
     code: str | None = None
     is_eligible: bool = False
     is_withdrawn: bool = False

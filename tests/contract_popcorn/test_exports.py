@@ -1,0 +1,76 @@
+"""Leaderboards as Parquet files: all of it in private, in public what everybody sees."""
+
+import io
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow.parquet  # type: ignore[import-untyped]
+import pytest
+
+from ingest.popcorn import parquet as made
+from ingest.popcorn.parquet import parquet
+from ingest.popcorn.words import leaderboard_id
+from tests.contract_popcorn.polling import HONEST, ended, refusal, submit
+from tests.contract_popcorn.wire import Wire
+
+COLUMNS = {"number": "int64", "text": "string", "at": "instant"}
+AT = datetime(2026, 1, 2, 3, tzinfo=UTC)
+MARK = b"# nobody else may read this line\n"
+
+
+async def rows(count: int) -> AsyncIterator[dict[str, Any]]:
+    for number in range(count):
+        yield {"number": number, "text": None if number % 2 else "é", "at": AT}
+
+
+def read(data: bytes) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pyarrow.parquet.read_table(io.BytesIO(data)).to_pylist()
+    return found
+
+
+async def test_a_file_is_written_in_pieces_and_read_whole() -> None:
+    count = 2 * made.ROWS_MAX + 1
+    pieces = [piece async for piece in parquet(rows(count), COLUMNS)]
+    assert len(pieces) == 4
+    found = read(b"".join(pieces))
+    assert [one["number"] for one in found] == list(range(count))
+    assert found[0] == {"number": 0, "text": "é", "at": AT}
+    with pytest.raises(pyarrow.ArrowInvalid):
+        read(b"".join(pieces[:-1]))
+
+
+async def test_nothing_is_a_file_too() -> None:
+    assert read(b"".join([piece async for piece in parquet(rows(0), COLUMNS)])) == []
+
+
+def wanted(slug: str, *, private: bool, name: str = "set.parquet") -> dict[str, Any]:
+    return {"leaderboard_ids": [leaderboard_id(slug)], "filename": name, "private": private}
+
+
+@pytest.mark.server
+def test_a_private_export_has_every_submission_with_its_source(admin: Wire, ada: Wire) -> None:
+    number = submit(ada, "test", HONEST + MARK)
+    ended(ada, number)
+    answer = admin.post_json("/admin/export", wanted("identity", private=True))
+    assert answer.status == 200, answer.body
+    assert answer.headers["content-disposition"] == 'attachment; filename="set.parquet"'
+    found = {one["submission_id"]: one for one in read(answer.body)}
+    mine = found[number]
+    assert mine["code"].encode() == HONEST + MARK
+    assert (mine["mode"], mine["user_name"], mine["done"]) == ("test", "ada", True)
+    listed = admin.get("/admin/leaderboards/identity/submissions?limit=1000").json()
+    assert set(listed["submission_ids"]) <= set(found)
+    acts = admin.get("/v1/admin/audit").json()["items"]
+    assert any("export" in str(one["data"]) for one in acts)
+
+
+@pytest.mark.server
+def test_what_is_not_over_is_exported_in_private_alone(admin: Wire, ada: Wire) -> None:
+    running = wanted("identity", private=False)
+    refusal(admin.post_json("/admin/export", running), 409, "private_only")
+    unknown = wanted("nothing", private=True)
+    refusal(admin.post_json("/admin/export", unknown), 404, "unknown_leaderboard")
+    away = wanted("identity", private=True, name="../set.parquet")
+    assert admin.post_json("/admin/export", away).status == 422
+    refusal(ada.post_json("/admin/export", running), 401, "missing_credential")
