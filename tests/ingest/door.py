@@ -218,8 +218,7 @@ async def opened(
     ):
         letters = MemoryDeadLetters(memory, bus)
         ranker = Ranker(behind)
-        register, kept = PostgresPeople(people), blobs or MemoryBlobs()
-        ports = Ports(log, kept, register, ranker, letters, clock)
+        ports = Ports(log, blobs or MemoryBlobs(), PostgresPeople(people), ranker, letters, clock)
 
         assert isinstance(log, Branches)
         feed = AccessFeed(log)

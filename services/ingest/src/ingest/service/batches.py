@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from shared.wire import Stamp
 
 GPUS_MAX = 8
 # For so long a key means the request that it first came with.
-KEY_LIFE = timedelta(hours=24)
+KEY_LIFE_S = 24 * 3600
 HTTP = "http"
 
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from ingest.domain import accounts, consents, platform, problems, quotas, submissions
 from ingest.domain.callers import SCOPE_OF_MODE, check_scope
 from ingest.domain.quotas import Quota
-from ingest.service.batches import KEY_LIFE, Batch, Found, Receipt, Upload
+from ingest.service.batches import KEY_LIFE_S, Batch, Found, Receipt, Upload
 from ingest.service.decisions import DECISIONS_MAX, pause
 from ingest.service.gate import AccessFeed
 from ingest.service.histories import Histories
@@ -188,7 +188,7 @@ class Intake:
             history = await self._ports.log.history(subjects.submission(next(iter(batch.facts))))
             if not history:
                 return batch, []
-            if batch.at - history[0].envelope.at < KEY_LIFE:
+            if (batch.at - history[0].envelope.at).total_seconds() < KEY_LIFE_S:
                 return batch, await self._replays(batch, found)
         if batch.has_key:
             what = f"this Idempotency-Key was used on {USES_MAX} days: send a new one"
