@@ -35,6 +35,8 @@ def every(group: click.Group, *words: str) -> Iterator[str]:
 
 COMMANDS = tuple(every(commands(desk)))
 
+MODEL = "class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
+
 
 class Unread(io.StringIO):
     """A stdout whose reader has gone."""
@@ -55,7 +57,11 @@ def words_of(command: str, folder: Path, url: str) -> list[str]:
     """A command with its arguments."""
     file = folder / "kernel.py"
     file.write_text(KERNEL)
+    levels = folder / "KernelBench" / "level1"
+    levels.mkdir(parents=True, exist_ok=True)
+    (levels / "1_Add.py").write_text(MODEL)
     paths = {"FILE": file, "DIR": ROOT / "problems" / "identity", "NEW": folder / "new"}
+    paths["LEVELS"] = folder
     arguments = [str(paths.get(one, one)) for one in (ASKED | HERE)[command]]
     return [*command.split(), *arguments, *(("--url", url) if command in ASKED else ())]
 

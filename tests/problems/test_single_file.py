@@ -64,6 +64,7 @@ def test_a_model_is_kernelbenchs_form() -> None:
         (OLDER.replace("input()", "input(size)"), "needs size: list the cases in a task.yml"),
         (OLDER.replace("gpus CPU", "gpu"), "reference_code.py: line 1: leaderboard takes one"),
         (OLDER.replace("(): ...", "(:"), "reference_code.py, line 2: not Python"),
+        (KERNELBENCH + "# A.from_pretrained\n", "it asks for weights by from_pretrained"),
         ("x = 1\n", "neither is there: a problem begins with it"),
     ],
 )

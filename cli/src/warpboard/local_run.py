@@ -16,11 +16,11 @@ from harness.entry import RunReport, RunRequest, StageFinished, Started
 from shared.errors import Refused
 from shared.folders import listed, problem_files
 from shared.problems import compile_problem
-from shared.problems.contest import with_gpus
+from shared.problems.contest import SUFFIXES, contest, with_gpus
 from shared.problems.languages import suffix
 from warpboard.domain.answers import Answer, Progress
 from warpboard.domain.demo import Sample, Solutions
-from warpboard.domain.names import slug_of
+from warpboard.domain.names import SLUG_LENGTH_MAX, slug_of
 from warpboard.service.ports import ProblemFiles, Terms, Wish
 
 SOURCE_BYTES_MAX = 16 * 1024 * 1024
@@ -36,11 +36,10 @@ class LocalDisk:
         """A submission's source. Errors: Refused."""
         return _bytes(file, SOURCE_BYTES_MAX)
 
-    def problem(self, folder: Path, slug: str | None) -> ProblemFiles:
-        """A problem directory without its solutions, compiled. Errors: Refused."""
+    def problem(self, folder: Path, slug: str | None, gpus: tuple[str, ...] = ()) -> ProblemFiles:
+        """A problem without its solutions, compiled. Errors: Refused."""
         files, entry = problem_files(folder), listed(folder)
-        if entry is not None:
-            files = with_gpus(files, entry.gpus)
+        files = with_gpus(files, gpus or (entry.gpus if entry else ()))
         name = slug or (entry.slug if entry else slug_of(_name(folder.resolve())))
         version = compile_problem(name, files)
         return ProblemFiles(
@@ -51,6 +50,22 @@ class LocalDisk:
             ranking_by=version.ranking_by,
             warnings=tuple(version.warnings),
         )
+
+    def contest(self, file: Path) -> list[Path]:
+        """The problem directories that a contest file lists, none of any other. Errors: Refused."""
+        if file.suffix not in SUFFIXES or not file.is_file():
+            return []
+        entries = contest(file.name, _bytes(file, SOURCE_BYTES_MAX))
+        if not entries:
+            raise Refused("bad_problem", f"{file} lists no problems: write problems: [...]")
+        return [file.parent / one.directory for one in entries]
+
+    def level(self, folder: Path, level: int) -> list[Path]:
+        """The files of a level of a KernelBench checkout. Errors: Refused."""
+        found = [*folder.glob(f"level{level}/*.py"), *folder.glob(f"KernelBench/level{level}/*.py")]
+        if not found:
+            raise Refused("bad_problem", f"{folder} holds no level{level} of KernelBench")
+        return sorted(found)
 
     def solutions(self, folder: Path) -> list[Solutions]:
         """The solutions of every problem directory in a folder. Errors: Refused."""
@@ -99,7 +114,7 @@ class LocalDisk:
 
 
 def _name(path: Path) -> str:
-    return path.stem if path.is_file() else path.name
+    return path.stem[:SLUG_LENGTH_MAX] if path.is_file() else path.name
 
 
 def _made(folder: Path) -> None:

@@ -192,8 +192,19 @@ class Disk(Protocol):
         """A submission's source. Errors: Refused."""
         ...
 
-    def problem(self, folder: Path, slug: str | None) -> ProblemFiles:
-        """A problem directory, compiled; its slug is the folder's name if None. Errors: Refused."""
+    def problem(self, folder: Path, slug: str | None, gpus: tuple[str, ...] = ()) -> ProblemFiles:
+        """A problem, compiled: a directory, or a file that is one.
+
+        Its slug is that of its contest, or its own name, if None. Errors: Refused.
+        """
+        ...
+
+    def contest(self, file: Path) -> list[Path]:
+        """The problem directories that a contest file lists, none of any other. Errors: Refused."""
+        ...
+
+    def level(self, folder: Path, level: int) -> list[Path]:
+        """The files of a level of a KernelBench checkout. Errors: Refused."""
         ...
 
     def solutions(self, folder: Path) -> list[Solutions]:

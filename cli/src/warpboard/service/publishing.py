@@ -8,6 +8,7 @@ from shared.errors import Refused
 from warpboard.domain import trials
 from warpboard.domain.answers import Answer, Progress, Run, read
 from warpboard.domain.demo import Sample
+from warpboard.domain.names import kernelbench_slug
 from warpboard.domain.outcome import FAILED, OK
 from warpboard.domain.problems import Published
 from warpboard.domain.progress import News, step
@@ -22,26 +23,39 @@ Hear = Callable[[Progress], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Asked:
-    """Which directories to publish, by which name if it is one."""
+    """Which problems are meant, by which name if it is one; GPU types for those without any."""
 
     folders: Sequence[Path]
     slug: str | None
     as_json: bool
+    gpus: tuple[str, ...] = ()
 
 
 async def add(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
-    """Publish each directory, after all of them compiled here. Errors: Refused; Failed."""
+    """Publish each problem, after all of them compiled here. Errors: Refused; Failed."""
     if asked.slug is not None and len(asked.folders) != 1:
-        raise Refused("usage", "--slug names one directory, not several")
+        raise Refused("usage", "--slug names one problem, not several")
+    problems = [_compiled(disk, screen, one, asked.slug, asked.gpus) for one in asked.folders]
+    return await _all(api, screen, problems, as_json=asked.as_json)
+
+
+async def add_kernelbench(api: Api, disk: Disk, screen: Screen, level: int, asked: Asked) -> int:
+    """Publish a level of KernelBench, after all of it compiled here. Errors: Refused; Failed."""
+    (folder,) = asked.folders
+    found = {kernelbench_slug(level, path.stem): path for path in disk.level(folder, level)}
+    problems = [_compiled(disk, screen, path, slug, asked.gpus) for slug, path in found.items()]
+    return await _all(api, screen, problems, as_json=asked.as_json)
+
+
+async def _all(api: Api, screen: Screen, problems: Sequence[ProblemFiles], *, as_json: bool) -> int:
     answers = []
-    problems = [_compiled(disk, screen, one, asked.slug) for one in asked.folders]
     with screen.live(["publish"]) as live:
         for done, problem in enumerate(problems):
             live.show("publish", News(problem.slug, done, len(problems)))
             answers.append(await publish(api, screen, problem))
-    for answer in () if asked.as_json else answers:
+    for answer in () if as_json else answers:
         screen.say(added(read(answer, Published)))
-    if asked.as_json:
+    if as_json:
         screen.json({"problems": answers})
     return OK
 
@@ -62,21 +76,19 @@ def added(published: Published) -> str:
     return f"{published.slug} unchanged: version {published.number}"
 
 
-async def check(
-    disk: Disk, harness: Harness, screen: Screen, folders: Sequence[Path], *, as_json: bool
-) -> int:
-    """Compile each directory and run its solutions here; 1 if one ends as it must not.
+async def check(disk: Disk, harness: Harness, screen: Screen, asked: Asked) -> int:
+    """Compile each problem and run its solutions here; 1 if one ends as it must not.
 
-    Errors: Refused for a directory that does not compile; Failed.
+    Errors: Refused for a problem that does not compile; Failed.
     """
     found: list[Trial] = []
-    for folder in folders:
-        problem = _compiled(disk, screen, folder, None)
+    for folder in [one for path in asked.folders for one in disk.contest(path) or (path,)]:
+        problem = _compiled(disk, screen, folder, None, asked.gpus)
         found += await _tried(disk, harness, screen, folder, problem)
-        if not as_json:
+        if not asked.as_json:
             counts = count_text(len(problem.version_files), "file")
             screen.say(f"{problem.slug} compiles: {counts}, ranked by {problem.ranking_by}")
-    if as_json:
+    if asked.as_json:
         screen.json(trials.document(found))
     elif found:
         screen.table(trials.table(found))
@@ -108,9 +120,11 @@ async def _trial(
     return Trial(problem.slug, sample.name, must_pass, run.verdict or "", run.reason or "")
 
 
-def _compiled(disk: Disk, screen: Screen, folder: Path, slug: str | None) -> ProblemFiles:
+def _compiled(
+    disk: Disk, screen: Screen, folder: Path, slug: str | None, gpus: tuple[str, ...]
+) -> ProblemFiles:
     try:
-        problem = disk.problem(folder, slug)
+        problem = disk.problem(folder, slug, gpus)
     except Refused as refused:
         raise Refused(refused.code, f"{folder}: {refused.reason}", refused.field) from refused
     for warning in problem.warnings:

@@ -1,6 +1,7 @@
 """What authors do: look at a problem, check it, publish it, judge submissions again."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,7 +11,12 @@ from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place, run
 from warpboard.terminal.rejudges import rejudges
 
-FOLDERS = click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=options.FOLDER)
+FOLDERS = click.argument(
+    "folders", metavar="PATH...", nargs=-1, required=True, type=options.PROBLEM
+)
+GPUS = click.option(
+    "--gpu", "gpus", metavar="NAME", multiple=True, help="A GPU type, if the problem names none."
+)
 
 
 @click.group(cls=options.Group)
@@ -35,38 +41,65 @@ def show(desk: Desk, /, place: Place, problem: str, *, as_json: bool) -> int:
 
 @problems.command()
 @FOLDERS
+@GPUS
 @options.as_json
 @click.pass_obj
-def check(desk: Desk, /, folders: tuple[Path, ...], *, as_json: bool) -> int:
-    """Compile each task.yml directory here and run its solutions; nothing is published.
+def check(desk: Desk, /, folders: tuple[Path, ...], gpus: tuple[str, ...], *, as_json: bool) -> int:
+    """Compile each problem here and run its solutions; nothing is published.
 
-    Each file of solutions/correct must pass, each of solutions/wrong must not. Exit code 1 if
-    one of them is otherwise.
+    A PATH is a directory with a task.yml, a problem that is one file of Python, or a contest
+    file, which stands for all its problems. Each file of solutions/correct must pass, each of
+    solutions/wrong must not. Exit code 1 if one of them is otherwise.
 
     \b
     Example:
       warpboard problem check problems/matmul
+      warpboard problem check problems/contest.yaml
     """
-    return run(publishing.check(desk.disk, desk.harness, desk.screen, folders, as_json=as_json))
+    wanted = publishing.Asked(folders, None, as_json, gpus)
+    return run(publishing.check(desk.disk, desk.harness, desk.screen, wanted))
 
 
 @problems.command()
 @FOLDERS
 @click.option("--slug", metavar="NAME", help="The problem's name; else the directory's.")
+@GPUS
 @options.as_json
 @options.place
 @click.pass_obj
-def publish(
-    desk: Desk, /, place: Place, folders: tuple[Path, ...], *, slug: str | None, as_json: bool
-) -> int:
-    """Publish each task.yml directory as its problem's newest version.
+def publish(desk: Desk, /, place: Place, folders: tuple[Path, ...], **asked: Any) -> int:
+    """Publish each directory with a task.yml, or file, as its problem's newest version.
 
     \b
     Example:
       warpboard problem publish problems/matmul problems/softmax
     """
-    wanted = publishing.Asked(folders, slug, as_json)
+    wanted = publishing.Asked(folders, **asked)
     return desk.ask(place, lambda api: publishing.add(api, desk.disk, desk.screen, wanted))
+
+
+@problems.command("import-kernelbench")
+@click.argument("checkout", metavar="DIR", type=options.FOLDER)
+@click.option("--level", type=click.IntRange(1, 3), required=True, help="Which level of it.")
+@click.option("--gpu", "gpus", metavar="NAME", multiple=True, required=True, help="A GPU type.")
+@options.as_json
+@options.place
+@click.pass_obj
+def import_kernelbench(
+    desk: Desk, /, place: Place, checkout: Path, level: int, **asked: Any
+) -> int:
+    """Publish a level of a KernelBench checkout, a problem for each of its files.
+
+    A submission to one defines ModelNew. Level 4 needs weights that no machine here has.
+
+    \b
+    Example:
+      warpboard problem import-kernelbench KernelBench --level 1 --gpu H100
+    """
+    wanted = publishing.Asked((checkout,), None, **asked)
+    return desk.ask(
+        place, lambda api: publishing.add_kernelbench(api, desk.disk, desk.screen, level, wanted)
+    )
 
 
 def problem() -> click.Group:

@@ -20,6 +20,8 @@ SENTENCE = 160
 LEVELS = ("none", "weak", "medium", "strong")
 FILE = PathType(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER = PathType(exists=True, file_okay=False, path_type=Path)
+# A problem is a directory, or a file by itself; a contest file is a list of them.
+PROBLEM = PathType(exists=True, path_type=Path)
 
 
 class Group(click.Group):

@@ -45,7 +45,7 @@ def init(desk: Desk, /, place: Place, problem: str, **asked: Any) -> int:
 
 @click.command(name="run")
 @click.argument("file", type=options.FILE)
-@click.option("--problem", type=options.FOLDER, required=True, help="The problem's directory.")
+@click.option("--problem", type=options.PROBLEM, required=True, help="Its directory, or file.")
 @options.mode("test")
 @options.level_min
 @options.save

@@ -21,6 +21,7 @@ CALLS = 5
 
 _MODEL = ("Model", "get_inputs", "get_init_inputs")
 _KERNEL = ("generate_input", "ref_kernel", "check_implementation")
+_WEIGHTS = b"from_pretrained"
 _CHECKED_BY = "check_arguments"
 _SEED = 42
 _SAID: Mapping[str, str] = {
@@ -54,6 +55,9 @@ def read_single(files: Mapping[str, bytes]) -> Single | None:
         raise bad_problem(what, min(found))
     ((name, module),) = found.items()
     form, case = _form(name, module)
+    if form == KERNELBENCH and _WEIGHTS in files[name]:
+        what = f"it asks for weights by {_WEIGHTS.decode()}, and no machine here has a network"
+        raise bad_problem(f"{name}: {what}: make them in the file", name)
     gpus = _directives(name, files[name]).gpus
     task = {
         "files": [
