@@ -10,20 +10,23 @@ import httpx
 from argon2 import PasswordHasher
 from starlette.routing import BaseRoute, Match, Route
 
+from ingest.__main__ import Behind as All
+from ingest.__main__ import open_all
 from ingest.domain.callers import ALLOWED
+from ingest.http import application
 from ingest.http.who import COOKIE, Gate, Keys
 from ingest.login.argon import Hasher
-from ingest.login.http import login
 from ingest.login.http.web import FORM_COOKIE
 from ingest.login.service import Logins
 from ingest.login.wiring import Behind, logins, waiting
-from ingest.popcorn import popcorn
 from ingest.popcorn.asking import Asking
 from ingest.popcorn.parts import Parts
 from ingest.popcorn.publishing import Sources
+from ingest.postgres import PostgresRepeats, PostgresWebhooks
 from ingest.ranker_http import Ranker
 from ingest.service.linking import Linking
 from ingest.service.tokens import NewToken, csrf
+from ingest.service.webhooks import Webhooks
 from shared.clock import now
 from shared.postgres import pool
 from shared.testing import eventually
@@ -62,21 +65,20 @@ class Person:
 
 @dataclass
 class Ways:
-    """A door with all its routes; `added` are those of the client and of the ways in."""
+    """A door with all its routes, as a process has them."""
 
     door: Door
     logins: Logins
-    added: list[Route]
     people: dict[str, Person] = field(default_factory=dict)
     # What stands for a name in braces in a path of the table.
     names: dict[str, str] = field(default_factory=dict)
 
     def route(self, method: str, path: str) -> Route | None:
-        """The route that answers; None if it is of neither."""
+        """The route that answers; None if there is none."""
         scope = {"type": "http", "method": method, "path": path, "headers": []}
         for one in leaves(self.door.app.routes):
             if one.matches(scope)[0] is Match.FULL:
-                return one if one in self.added else None
+                return one
         return None
 
     async def number(self, slug: str) -> str:
@@ -136,16 +138,17 @@ async def founded(dsn: str) -> AsyncIterator[Ways]:
         hashes = Hasher(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
         behind = Behind(connections, outside, people, tokens, linking, hashes)
         all_ways = logins(replace(WAYS, postgres_dsn=dsn), behind)
-        before = list(leaves(door.app.routes))
-        login(door.app, all_ways, gate)
 
         async def is_well() -> str:
             return ""
 
-        asking = Asking(Ranker(reads.http))
-        parts = Parts(door.commands, gate, asking, reads.blobs, is_well, NO_GPU)
-        popcorn(door.app, parts, Sources())
-        found = Ways(door, all_ways, [one for one in leaves(door.app.routes) if one not in before])
+        ranker = Ranker(reads.http)
+        parts = Parts(door.commands, gate, Asking(ranker), reads.blobs, is_well, NO_GPU)
+        told, feed = PostgresWebhooks(connections), door.commands.feed
+        hooks = Webhooks(door.commands.boards.decisions, feed, told)
+        door.app = application(door.commands, gate, is_well, PostgresRepeats(connections))
+        open_all(door.app, All(all_ways, hooks, ranker, parts, Sources()))
+        found = Ways(door, all_ways)
         await _people(found)
         await _boards(found)
         await _leave(found)

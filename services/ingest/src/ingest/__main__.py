@@ -2,6 +2,9 @@
 
 import asyncio
 import sys
+from typing import NamedTuple
+
+from fastapi import FastAPI
 
 from ingest import http, ranker_http
 from ingest.http.hosts import OwnHosts
@@ -11,6 +14,7 @@ from ingest.http.who import Gate, Keys
 from ingest.login import oauth_http, wiring
 from ingest.login.argon import Hasher
 from ingest.login.http import login
+from ingest.login.service import Logins
 from ingest.metrics import RoomMetrics
 from ingest.popcorn import popcorn
 from ingest.popcorn.asking import Asking
@@ -22,7 +26,7 @@ from ingest.ranker_http import Ranker
 from ingest.service import ingest
 from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
-from ingest.service.ports import Ports
+from ingest.service.ports import Ports, Reads
 from ingest.service.room import Bounds
 from ingest.service.webhooks import Webhooks
 from ingest.settings import LOOPBACK, Settings, load
@@ -38,6 +42,25 @@ from shared.nats.streams import ensure
 from shared.postgres import migrate, pool
 
 POOL_MAX = 8
+
+
+class Behind(NamedTuple):
+    """What the routes beside the API's own themes stand before."""
+
+    logins: Logins
+    hooks: Webhooks
+    reads: Reads
+    parts: Parts
+    sources: Sources
+
+
+def open_all(app: FastAPI, behind: Behind) -> None:
+    """Let every route answer; what is added here is in docs/access.md, or a test fails."""
+    gate = behind.parts.gate
+    login(app, behind.logins, gate)
+    app.include_router(webhooks(behind.hooks, gate))
+    http.last(app, gate, behind.reads)
+    popcorn(app, behind.parts, behind.sources)
 
 
 async def _run(settings: Settings, life: Life) -> None:
@@ -71,13 +94,12 @@ async def _run(settings: Settings, life: Life) -> None:
         app = http.application(commands, gate, is_well, repeats, rates)
         people, tokens = commands.people, commands.tokens
         behind = wiring.Behind(connections, outside, people, tokens, linking, Hasher())
-        login(app, wiring.logins(settings, behind), gate)
         told = PostgresWebhooks(connections)
         hooks = Webhooks(commands.boards.decisions, feed, told, settings.names_believed)
-        app.include_router(webhooks(hooks, gate))
-        http.last(app, gate, ranker)
         parts = Parts(commands, gate, Asking(ranker), blobs, is_well, settings.profiler_gpu)
-        popcorn(app, parts, Sources(settings.problem_folders, listed(settings.repositories)))
+        sources = Sources(settings.problem_folders, listed(settings.repositories))
+        ways_in = wiring.logins(settings, behind)
+        open_all(app, Behind(ways_in, hooks, ranker, parts, sources))
         if settings.names_believed or settings.autolink:
             app.add_middleware(OwnHosts, names=LOOPBACK)
         host, port = settings.listen
