@@ -67,14 +67,20 @@ class IdentityAsk(Body):
     provider: str = Field(max_length=64, json_schema_extra={"enum": [*PROVIDERS]})
 
 
-class IdentityAsked(BaseModel):
+class Said(BaseModel):
+    """An answer, of which the document tells every field."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class IdentityAsked(Said):
     """The page that links the identity, to be opened in a browser that is logged in."""
 
     provider: str
     url: str
 
 
-class Init(BaseModel):
+class Init(Said):
     """A CLI id, worth nothing until somebody links it at `link_url`."""
 
     state: str
@@ -82,7 +88,7 @@ class Init(BaseModel):
     link_url: str
 
 
-class LinkAsked(BaseModel):
+class LinkAsked(Said):
     """Who asked for a CLI id."""
 
     requested_at: datetime
@@ -91,7 +97,7 @@ class LinkAsked(BaseModel):
     expires_at: datetime
 
 
-class Linked(BaseModel):
+class Linked(Said):
     """A CLI id that acts for a participant."""
 
     status: Literal["ok"] = "ok"
@@ -102,7 +108,7 @@ class Linked(BaseModel):
     expires_at: datetime | None
 
 
-class DeviceBegun(BaseModel):
+class DeviceBegun(Said):
     """What a device shows, and by what it asks; Source: RFC 8628, 3.2."""
 
     device_code: str
@@ -113,7 +119,7 @@ class DeviceBegun(BaseModel):
     interval: int
 
 
-class DeviceToken(BaseModel):
+class DeviceToken(Said):
     """What a device was given; Source: RFC 6749, 5.1."""
 
     access_token: str
@@ -124,7 +130,7 @@ class DeviceToken(BaseModel):
     user_name: str
 
 
-class DeviceAsked(BaseModel):
+class DeviceAsked(Said):
     """Which device shows a code, and what it asks for."""
 
     requested_at: datetime
@@ -134,7 +140,7 @@ class DeviceAsked(BaseModel):
     expires_at: datetime
 
 
-class DeviceAnswered(BaseModel):
+class DeviceAnswered(Said):
     """A device that was let in as a participant, or turned away."""
 
     status: Literal["ok", "denied"]

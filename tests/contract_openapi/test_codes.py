@@ -1,0 +1,25 @@
+"""Every code that a request may be refused with has its status, and is in the document."""
+
+import re
+from pathlib import Path
+
+from ingest.http.document import ERROR
+from shared.codes import STATUS
+
+ROOT = Path(__file__).parents[2]
+CODE = re.compile(r'Refused\(\s*"([a-z0-9_]+)"')
+FOLDERS = ("services/ingest/src/ingest", "services/ranker/src/ranker/http", "shared/src/shared")
+# Said in a terminal, or at a start: no request is refused so.
+ELSEWHERE = ("unreadable", "bad_settings")
+
+
+def test_each_code_has_a_status() -> None:
+    said = {
+        code
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+        for code in CODE.findall(path.read_text(encoding="utf-8"))
+    }
+    assert len(said) > 60
+    assert sorted(said - set(STATUS) - set(ELSEWHERE)) == [], "name them in shared.codes"
+    assert set(STATUS) <= set(ERROR["properties"]["code"]["enum"])  # type: ignore[index]
