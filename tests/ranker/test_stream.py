@@ -119,13 +119,19 @@ async def test_every_reader_sees_the_same_numbers(line: Line) -> None:
 async def test_what_is_kept_nowhere_is_told_without_a_place(line: Line) -> None:
     life = Life("s1")
     number = await line.received(life)
-    line.reads.live.progress[life.id] = {"stage": "time", "case": "x", "done": 1, "total": 2}
+    line.reads.live.progress[life.id] = {
+        "stage": "hidden_check",
+        "case": "n=7",
+        "done": 1,
+        "total": 2,
+    }
     heard = Heard()
     listening = asyncio.create_task(listen(line.http, line.events(number), heard))
     await eventually(lambda: len(heard.notices) >= 2)
     await line.go_on(life)
     await asyncio.wait_for(listening, 10)
     assert {name for name, _ in heard.notices} == {"progress", "queue"}
+    assert {said["case"] for name, said in heard.notices if name == "progress"} == {"hidden"}
 
 
 async def test_a_hundred_readers_are_told_at_once(line: Line) -> None:

@@ -23,7 +23,8 @@ from shared.reader import Reader as Who
 CLOSED = "closed"
 RANKED = "ranked"
 # The name that a hidden case goes by.
-HIDDEN = "hidden"
+HIDDEN, HIDDEN_STAGE = "hidden", "hidden_check"
+PROGRESS = ("stage", "case", "done", "total")
 Row = dict[str, Any]
 
 SUMMARY = (
@@ -129,6 +130,18 @@ class Seen:
 def unknown(number: int) -> Refused:
     """What is said of a submission that does not exist for who asks."""
     return Refused("unknown_submission", f"there is no submission {number}", "number")
+
+
+def safe_progress(said: Row | None) -> Row | None:
+    """The case at hand as it may be told; of a hidden one only how many there are.
+
+    >>> safe_progress({"stage": "hidden_check", "case": "n=7", "done": 1, "total": 3})
+    {'stage': 'hidden_check', 'case': 'hidden', 'done': 1, 'total': 3}
+    """
+    if said is None:
+        return None
+    told = {name: said.get(name) for name in PROGRESS}
+    return told | {"case": HIDDEN} if said.get("stage") == HIDDEN_STAGE else told
 
 
 def safe_case(case: Row) -> Row:

@@ -15,7 +15,7 @@ import msgspec
 from fastapi import Header, Query, Request
 
 from ranker.domain.story import Told, story
-from ranker.http.access import Asker, Seen, unknown
+from ranker.http.access import Asker, Seen, safe_progress, unknown
 from ranker.http.answers import NumberInPath, answered
 from ranker.http.shapes.history import Told as Shape
 from ranker.http.waiting import WAITING, expected
@@ -221,7 +221,7 @@ class Stream:
         """What is new and is kept nowhere: to its owner the case at hand, or what it waits for."""
         if not self.seen.owns(row):
             return
-        progress = self.histories.live.progress.get(row["id"])
+        progress = safe_progress(self.histories.live.progress.get(row["id"]))
         if progress is not None and progress != self.progress:
             self.progress = progress
             yield block("progress", progress)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ranker.domain.story import End, public_name
 from ranker.http import cursors
-from ranker.http.access import Asker, Seen, safe_case, unknown
+from ranker.http.access import Asker, Seen, safe_case, safe_progress, unknown
 from ranker.http.answers import (
     LIMIT_MAX,
     NUMBER_MAX,
@@ -201,7 +201,7 @@ class Submissions:
             return None
         if found["is_over"]:
             return found
-        said = {"progress": self.live.progress.get(found["id"])}
+        said = {"progress": safe_progress(self.live.progress.get(found["id"]))}
         return found | said | {"queue": await expected(moment, self.live, found)}
 
 
