@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.asked import asked
 from tests.cli.standin import in_turn
+from tests.cli.tree import PROBLEM
 
 CONSENT = {"is_asked": True, "file": "C.md", "digest": "d1", "text": "Mine may\nbe shown.\x1b[2J\n"}
 MADE = {"event": "ConsentGiven", "seq": 7}
@@ -28,6 +29,12 @@ def test_where_nothing_is_asked_nothing_is_accepted() -> None:
     assert (result.exit_code, result.stdout) == (0, "m asks you to accept nothing\n")
     result, heard = asked(in_turn((200, nothing)), "consent", "m", "--accept")
     assert (result.exit_code, len(heard)) == (2, 1)
+
+
+def test_a_problem_tells_what_one_accepts() -> None:
+    result, _ = asked(in_turn((200, PROBLEM)), "problem", "show", "m")
+    assert "licence of submissions: MIT" in result.stdout
+    assert "read and accept C.md: warpboard consent m" in result.stdout
 
 
 def test_what_was_accepted_is_taken_back() -> None:

@@ -16,7 +16,11 @@ PROBLEM = {
     "statement": "# Multiply\n",
     "templates": {"Python": "template.py"},
     "files": [{"name": "reference.py"}, {"name": "template.py"}],
-    "rules": {"cases": {"tests": [{"name": "n=1", "args": {"n": 1}}], "benchmarks": []}},
+    "rules": {
+        "consent": "C.md",
+        "licence": {"submissions": "MIT"},
+        "cases": {"tests": [{"name": "n=1", "args": {"n": 1}}], "benchmarks": []},
+    },
 }
 ME = {"name": "ada", "scopes": ["submit"], "roles": [], "token": 31}
 TOKEN = {"id": 31, "name": "laptop", "prefix": "wb_12345", "created_at": RECEIVED_AT}

@@ -48,6 +48,7 @@ async def test_a_problem_tells_its_rules_and_never_a_seed(reads: Reads) -> None:
     assert found["templates"] == {"Python": "template.py"}
     assert found["rules"]["cases"]["tests"][0] == {"name": "size=1", "args": {"size": 1}}
     assert "last timed case" in found["rules"]["formula"]
+    assert (found["rules"]["consent"], found["rules"]["licence"]) == ("", {})
     assert not [seed for seed in SEEDS if seed in answer.text]
     assert found["statement"]
 

@@ -188,7 +188,7 @@ def _appeal(found: BanAppeal) -> Iterator[str]:
 
 def _about(person: Person) -> Iterator[str]:
     if person.ban is not None:
-        yield f"banned {one_line(person.ban)}"
+        yield f"banned {one_line(person.ban.removeprefix('you are banned, '), 300)}"
     if person.identities:
         yield "identities: " + ", ".join(map(_identity, person.identities))
     if person.leaderboards:

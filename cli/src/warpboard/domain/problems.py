@@ -23,6 +23,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     tolerances: str = ""
     ties: str = ""
     source_policy: str = ""
+    licence: dict[str, str] = {}
+    consent: str = ""
     cases: dict[str, list[Answer]] = {}
 
 

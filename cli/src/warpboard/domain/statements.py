@@ -47,6 +47,16 @@ def _rules(rules: Rules) -> Iterator[str]:
         yield f"{kind}: {names or NOTHING}"
 
 
+def _licence(found: Problem) -> Iterator[str]:
+    """What may be done with what is sent in, and what one accepts before one sends it."""
+    assert found.rules is not None
+    for what, name in found.rules.licence.items():
+        yield f"licence of {one_line(what, 20)}: {one_line(name, 200)}"
+    if found.rules.consent:
+        what = one_line(found.rules.consent, 100)
+        yield f"before you submit, read and accept {what}: warpboard consent {found.slug}"
+
+
 def text(found: Problem) -> Iterator[str]:
     """What an author says about it; markdown stays as it is."""
     said = found.statement or found.description
@@ -54,6 +64,7 @@ def text(found: Problem) -> Iterator[str]:
     if found.rules is not None:
         yield ""
         yield from _rules(found.rules)
+        yield from _licence(found)
     if found.files:
         names = ", ".join(one_line(one.name, 100) for one in found.files)
         yield ""

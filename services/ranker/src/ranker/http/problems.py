@@ -180,6 +180,8 @@ def _rules(row: Row, manifest: Row) -> Row:
             "ties": TIES,
             "source_policy": _policy(row["deadline_at"]),
             "requires": manifest.get("requires", {}),
+            "licence": manifest.get("licence", {}),
+            "consent": manifest.get("consent", ""),
         },
     }
 

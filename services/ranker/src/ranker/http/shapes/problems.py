@@ -65,6 +65,13 @@ class Requires(TypedDict, total=False):
     toolchains: list[str]
 
 
+class Licence(TypedDict, total=False):
+    """Under which licences the problem, and what is sent in for it, may be passed on; as SPDX."""
+
+    problem: str
+    submissions: str
+
+
 class Rules(TypedDict):
     """By what a problem is judged, as text."""
 
@@ -76,6 +83,8 @@ class Rules(TypedDict):
     ties: str
     source_policy: str
     requires: Requires
+    licence: Licence
+    consent: Annotated[str, Field(description="The file one accepts before one submits, or none.")]
 
 
 class ProblemFile(TypedDict):
