@@ -1,6 +1,6 @@
 """Given this history, these agents and this clock: what the scheduler's tests start from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +9,7 @@ import msgspec
 from scheduler.domain.board import Board, job_of
 from scheduler.domain.fair import Policy
 from scheduler.domain.fold import evolve
-from scheduler.domain.moves import Move, Offer, World
+from scheduler.domain.moves import Move, Offer, World, steps
 from scheduler.domain.rules import USUAL, due
 from shared import events, subjects
 from shared.event_log import Recorded
@@ -77,13 +77,18 @@ class History:
         self.versions[agg] = self.seq
         return self
 
-    def move(self, move: Move) -> bool:
-        """Say all of a move or nothing, as the log does."""
-        if any(s.expected not in (None, self.versions.get(s.agg, 0)) for s in move):
-            return False
-        for one in move:
-            self.say(one.agg, one.fact)
-        return True
+    def move(self, move: Move) -> list[str]:
+        """Say a move step by step, each whole or, with all after it, not at all; the names said."""
+        return [name for step in self.stepwise(move) for name in step]
+
+    def stepwise(self, move: Move) -> Iterator[list[str]]:
+        """The same, for who stops in between."""
+        for step in steps(move):
+            if any(s.expected not in (None, self.versions.get(s.agg, 0)) for s in step):
+                return
+            for one in step:
+                self.say(one.agg, one.fact)
+            yield [type(one.fact).__name__ for one in step]
 
     def settle(self, world: World, policy: Policy = USUAL) -> list[str]:
         """Say all that is due, round after round, until nothing is; the names said."""
@@ -94,8 +99,7 @@ class History:
             if not moves:
                 return said
             for move in moves:
-                if self.move(move):
-                    said += [type(one.fact).__name__ for one in move]
+                said += self.move(move)
         raise AssertionError(f"the scheduler never came to rest: {said[-10:]}")
 
     def of_type(self, name: str) -> list[tuple[str, Fact]]:

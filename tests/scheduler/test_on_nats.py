@@ -30,6 +30,7 @@ pytestmark = pytest.mark.server
 
 AGENTS = tuple(f"a{number}" for number in range(8))
 JOBS = 60
+LEASES = {"JobLeased": 1, "JobRequeued": -1}
 
 
 @asynccontextmanager
@@ -74,8 +75,9 @@ class Crowd:
             while self.seen["JobFinished"] < JOBS:
                 for event in await feed.take():
                     self.seen[event.envelope.type] += 1
-                    if event.envelope.type == "JobLeased":
-                        self.leased[event.envelope.agg] += 1
+                    # A lease that lost its agent to another's was none.
+                    if event.envelope.type in ("JobLeased", "JobRequeued"):
+                        self.leased[event.envelope.agg] += LEASES[event.envelope.type]
                     if event.envelope.type == "JobAssigned":
                         runs.create_task(self._run(event))
         await feed.close()

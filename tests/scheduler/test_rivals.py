@@ -1,6 +1,7 @@
 """Several schedulers, each with its own view of the log and of who is alive: the log decides."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
@@ -26,7 +27,9 @@ from tests.scheduler.histories import (
 AGENTS = ("a1", "a2", "a3")
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["read", "catch up", "look", "look", "say", "run", "fail", "others"]),
+        st.sampled_from(
+            ["read", "catch up", "look", "look", "say", "half", "half", "run", "fail", "others"]
+        ),
         st.integers(0, 7),
     ),
     min_size=40,
@@ -36,16 +39,31 @@ STEPS = st.lists(
 
 @dataclass
 class Rival:
-    """A scheduler that has read so far, and may still have something to say."""
+    """A scheduler that has read so far, and may still have something to say.
+
+    What it said by `halves` it goes on with later, or never, as one that was killed.
+    """
 
     board: Board = field(default_factory=Board)
     moves: list[Move] = field(default_factory=list)
+    halves: list[Iterator[list[str]]] = field(default_factory=list)
 
     def read(self, history: History, most: int) -> None:
         for event in history.events[self.board.seq : self.board.seq + most]:
             self.board = evolve(self.board, event)
 
+    def half(self, history: History, most: int) -> None:
+        for move in self.moves[:most]:
+            steps = history.stepwise(move)
+            next(steps, None)
+            self.halves.append(steps)
+        del self.moves[:most]
+
     def say(self, history: History, most: int) -> None:
+        for steps in self.halves[:most]:
+            for _ in steps:
+                continue
+        del self.halves[:most]
         for move in self.moves[:most]:
             history.move(move)
         del self.moves[:most]
@@ -93,14 +111,7 @@ def _leads(agg: str, history: History) -> bool:
 def test_no_job_and_no_agent_ever_has_two_leases_at_once(steps: list[tuple[str, int]]) -> None:
     history, rivals = given_queued(), [Rival(), Rival(), Rival()]
     for place, (what, number) in enumerate(steps):
-        rival = rivals[number % 3]
-        if what in ("read", "catch up"):
-            rival.read(history, number + 1 if what == "read" else len(history.events))
-        elif what == "look":
-            rival.moves = list(due(rival.board, world(*offers(place % 7 + 1))))
-        elif what == "say":
-            rival.say(history, number + 1)
-        else:
+        if not _act(rivals[number % 3], history, what, place, number):
             _happen(history, what, number, f"s{place}")
     assert not leases_overlap(history)
     for _ in range(3):
@@ -111,6 +122,23 @@ def test_no_job_and_no_agent_ever_has_two_leases_at_once(steps: list[tuple[str, 
                 history.move(move)
     history.settle(world(now=LATE))
     assert not leases_overlap(history)
+    assert all(job.is_over for job in history.board.jobs.values())
+
+
+def _act(rival: Rival, history: History, what: str, place: int, number: int) -> bool:
+    """What a rival does, if it is one who does this."""
+    match what:
+        case "read" | "catch up":
+            rival.read(history, number + 1 if what == "read" else len(history.events))
+        case "look":
+            rival.moves = list(due(rival.board, world(*offers(place % 7 + 1))))
+        case "say":
+            rival.say(history, number + 1)
+        case "half":
+            rival.half(history, number + 1)
+        case _:
+            return False
+    return True
 
 
 def _happen(history: History, what: str, number: int, name: str) -> None:
@@ -146,5 +174,13 @@ def test_two_who_give_one_agent_different_jobs_cannot_both() -> None:
     (second,) = [move for move in due(other.board, only) if len(move) == 2]
     assert first[0].agg != second[0].agg
     assert first[1].agg == second[1].agg
-    assert history.move(first)
-    assert not history.move(second)
+    assert first[1].id != second[1].id
+    assert history.move(first) == ["JobLeased", "JobAssigned"]
+    assert history.move(second) == ["JobLeased"]
+    assert history.settle(only) == ["AgentRegistered", "JobRequeued"]
+    history.say(history.run_agg(), completed())
+    assert history.settle(only)[-2:] == ["JobLeased", "JobAssigned"]
+    order = history.of_type("JobAssigned")[-1][1]
+    assert isinstance(order, events.JobAssigned)
+    assert (order.submission, order.attempt) == (second[0].corr, 1)
+    assert not leases_overlap(history)

@@ -9,7 +9,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from scheduler.domain.board import Board
+from scheduler.domain.board import Board, next_run
 from scheduler.domain.fold import evolve
 from scheduler.domain.moves import Move, World
 from scheduler.presence import Heartbeat, Presence
@@ -119,9 +119,36 @@ async def test_rivals_lease_no_job_twice() -> None:
             await receive(log, f"s{number}")
         await work(log, 12)
         await eventually(lambda: len(of_type(log, "JobFinished")) == 12)
-    for name in ("JobQueued", "JobLeased", "JobFinished"):
+    for name in ("JobQueued", "JobFinished"):
         counts = Counter(event.envelope.agg for event in of_type(log, name))
         assert set(counts.values()) == {1}, name
+    orders = Counter(order.fact.job for order in of_type(log, "JobAssigned"))  # type: ignore[attr-defined]
+    assert set(orders.values()) == {1}
+    # A lease that lost its agent to another's was none.
+    void = Counter(event.envelope.agg for event in of_type(log, "JobRequeued"))
+    leases = Counter(event.envelope.agg for event in of_type(log, "JobLeased"))
+    assert set((leases - void).values()) == {1}
+
+
+async def test_two_that_find_a_lease_without_its_order_say_it_once() -> None:
+    log = MemoryLog()
+    bus = MemoryBus(log)
+    async with scheduling(log, bus) as killed:
+        await receive(log, "s1")
+        await eventually(lambda: of_type(log, "JobQueued"))
+        await eventually(lambda: killed.board.jobs)
+    (job,) = killed.board.jobs.values()
+    leased = events.JobLeased(
+        run=next_run("a1", ""), agent="a1", attempt=1, lease_until_at=now() + timedelta(seconds=30)
+    )
+    await say(log, subjects.job(job.id), leased)
+    async with scheduling(log, bus), scheduling(log, bus) as other:
+        await beat(bus, "a1")
+        await eventually(lambda: of_type(log, "JobAssigned"))
+        await work(log, 1)
+        await eventually(lambda: of_type(log, "JobFinished"))
+        await eventually(lambda: other.board.seq == len(log.since(0)))
+    assert len(of_type(log, "JobAssigned")) == len(of_type(log, "JobLeased")) == 1
 
 
 async def test_a_restarted_scheduler_says_nothing_again() -> None:

@@ -86,9 +86,10 @@ def _histories_unbroken(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str
 
 
 def _leases_apart(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
-    """Of one job, a lease begins after the end of the one before."""
+    """Of one job, a lease begins after the end of the one before, if that ever had its order."""
     ended: set[str] = set()
     held: dict[str, str] = {}
+    orders: dict[str, str] = {}
     for event in log:
         fact = event.recorded.fact
         if isinstance(fact, events.JobLeased):
@@ -96,6 +97,11 @@ def _leases_apart(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
             if before is not None and before not in ended:
                 yield f"{event.agg} was leased at {event.seq} while {before} still ran"
             held[event.agg] = fact.run
+        elif isinstance(fact, events.JobAssigned):
+            orders[_id(event)] = fact.job
+        elif isinstance(fact, events.JobRequeued) and orders.get(fact.run) != _id(event):
+            # Two schedulers gave one agent's run to two jobs; the order says whose it is.
+            held.pop(event.agg, None)
         elif event.agg.startswith("run.") and fact.is_terminal:
             ended.add(_id(event))
 

@@ -14,7 +14,7 @@ from scheduler.domain.fair import Policy
 from scheduler.domain.fold import evolve
 from scheduler.domain.forecast import Forecast, forecast
 from scheduler.domain.match import candidates
-from scheduler.domain.moves import Move, Offer, World
+from scheduler.domain.moves import Move, Offer, World, steps
 from scheduler.domain.rules import due
 from shared import subjects
 from shared.clock import now
@@ -29,9 +29,6 @@ SNAPSHOT = "scheduler"
 AT_ONCE_MAX = 256
 TELL_S = 1.0
 REPEAT_S = 10.0
-# After a lease it lets so long pass before it looks again: the leases due by then go in one batch,
-# which costs the server as much as twenty events.
-GATHER_S = 0.01
 FORECAST_BYTES_MAX = 60 * 1024
 
 
@@ -204,25 +201,29 @@ class Scheduler:
         if time.monotonic() - self.told_at >= TELL_S:
             self.told_at = time.monotonic()
             await self._tell(world)
-        if any(len(move) > 1 for move in moves):
-            await asyncio.sleep(GATHER_S)
         return max((seq for seqs in said for seq in seqs), default=0)
 
     async def _say(self, move: Move) -> int:
         """The sequence of the move's last event, 0 if somebody else moved first."""
-        events = [
-            New(seal(s.fact, s.agg, Stamp(s.id, now(), ACTOR, s.corr, s.cause)), s.expected)
-            for s in move
-        ]
+        seq = 0
         try:
-            append = self.log.append(events[0]) if len(events) == 1 else self.log.append_all(events)
-            seq = await append
+            for step in steps(move):
+                seq = await self._store(step)
+                self.metrics.said(step)
         except Conflict as conflict:
             log.debug("%s was moved by another", conflict.agg)
             self.metrics.conflicted()
-            return 0
-        self.metrics.said(move)
         return seq
+
+    async def _store(self, step: Move) -> int:
+        """The sequence of its last event. Errors: Conflict; Failed."""
+        events = [
+            New(seal(s.fact, s.agg, Stamp(s.id, now(), ACTOR, s.corr, s.cause)), s.expected)
+            for s in step
+        ]
+        if len(events) == 1:
+            return await self.log.append(events[0])
+        return await self.log.append_all(events)
 
     async def _tell(self, world: World) -> None:
         """The forecast of each pool, when it changed and now and then."""

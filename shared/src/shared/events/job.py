@@ -36,9 +36,10 @@ class JobQueued(Fact, frozen=True, kw_only=True):
 
 
 class JobLeased(Fact, frozen=True, kw_only=True):
-    """A job was given to an agent; stored in one batch with that run's JobAssigned.
+    """A job was given to an agent; that run's JobAssigned follows, whoever lives to say it.
 
-    A job of several GPUs is given to a gang, all `agents` at once, the first of which runs it.
+    A job of several GPUs is given to a gang, all `agents` at once, the first of which runs it; its
+    orders come in one batch with this. A lease whose run is ordered for another job was none.
     """
 
     aggregate: ClassVar[str] = "job"

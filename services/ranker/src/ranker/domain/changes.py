@@ -115,15 +115,16 @@ def _job_assigned(rows: Rows, told: Told) -> None:
         return
     work = rows.jobs.get(fact.job)
     # The lease, which no agent can write, comes first: an order that it does not name is forged.
+    # Before the scheduler's own order its agent may write one, so nothing else in it is believed.
     if work is None or (work.run, work.agent) != (told.id, agent):
         return
     rows.changed.add(told.id)
     rows.runs[told.id] = Run(
         id=told.id,
-        submission=fact.submission,
+        submission=work.submission if isinstance(work, Item) else work.id,
         job=fact.job,
         agent=agent,
-        attempt=fact.attempt,
+        attempt=work.attempt,
         token=event.seq,
         assigned_at=event.envelope.at,
     )

@@ -30,6 +30,7 @@ class Trail:
         self._submissions: dict[str, list[Reason]] = {}
         self._accounts: dict[str, list[Reason]] = {}
         self._jobs: dict[str, str] = {}
+        self._leases: set[tuple[str, str]] = set()
         self._runs: dict[str, str] = {}
         self._rejudges: dict[str, list[Reason]] = {}
         self._versions: list[tuple[int, Reason]] = []
@@ -71,10 +72,15 @@ class Trail:
             self._submissions[submission].append(reason)
 
     def leased(self, job: str, reason: Reason, fact: events.JobLeased) -> None:
-        """A run of a job, which speaks for its submission."""
+        """A run of a job, which speaks for its submission once it has its order."""
         if job in self._jobs:
-            self._runs[fact.run] = self._jobs[job]
+            self._leases.add((job, fact.run))
             self.submission(self._jobs[job], reason, fact)
+
+    def assigned(self, run: str, _reason: Reason, fact: events.JobAssigned) -> None:
+        """The order of a run: of two leases that name it, the one that it is of."""
+        if (fact.job, run) in self._leases:
+            self._runs[run] = self._jobs[fact.job]
 
     def queued(self, job: str, _reason: Reason, fact: events.JobQueued) -> None:
         """Whose job this is."""
@@ -142,6 +148,7 @@ _TELLING: dict[str, tuple[_Where, Callable[[Any], str]]] = {
         Trail.leased,
         lambda fact: f"run {fact.run} was given to agent {fact.agent}, attempt {fact.attempt}",
     ),
+    "JobAssigned": (Trail.assigned, lambda _: ""),
     "RunCompleted": (
         Trail.run,
         lambda fact: f"the run ended {fact.verdict} with {len(fact.cases)} cases",

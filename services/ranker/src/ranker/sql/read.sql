@@ -130,7 +130,7 @@ select submission.id, submission.number, submission.account, participant.name as
 from submission
 left join accounts.participant on participant.account = submission.account
 left join leaderboard on leaderboard.slug = submission.problem
-left join run on run.id = submission.run
+left join run on run.id = submission.run and run.submission = submission.id
 left join accounts.submission_note on submission_note.submission = submission.id
 left join moderation on moderation.submission = submission.id
 left join ban on ban.account = submission.account

@@ -36,8 +36,8 @@ class Submission(msgspec.Struct):
 class Job(msgspec.Struct):
     """The work a submission gives; it waits while `run` is None and it is not over.
 
-    `agents` hold its lease, `avoid` failed it before, and `took_down` counts those that died of
-    it; `charge_s` is what its participant was charged for the run at hand.
+    `agents` hold its lease since `leased_at`, `avoid` failed it before, and `took_down` counts
+    those that died of it; `charge_s` is what its participant was charged for the run at hand.
     """
 
     id: str
@@ -61,6 +61,7 @@ class Job(msgspec.Struct):
     attempt: int = 0
     run: str | None = None
     agents: list[str] = []
+    leased_at: datetime | None = None
     avoid: list[str] = []
     took_down: int = 0
     charge_s: float = 0.0

@@ -18,10 +18,16 @@ def has_verdict(board: Board, job: Job | None) -> bool:
 
 
 def is_half_leased(board: Board, job: Job | None) -> bool:
-    """Whether of the orders that follow the job's lease, in one batch, some are on their way."""
+    """Whether of the orders that follow the job's lease some are on their way.
+
+    A gang's come with it in one batch, a lone agent's by itself.
+    """
     if job is None or job.is_over or job.run is None:
         return False
-    return board.seq < job.version + len(job.agents)
+    if len(job.agents) > 1:
+        return board.seq < job.version + len(job.agents)
+    run = board.runs.get(job.run)
+    return run is None or run.job != job.id
 
 
 def cancel(board: Board, submission: Submission, job: Job | None) -> Move:

@@ -157,15 +157,23 @@ def _leased(board: Board, event: Recorded, fact: events.JobLeased, id_: str) -> 
         return
     fair.lease(board.pool(job.gpu), job)
     job.version, job.run, job.attempt = event.seq, fact.run, fact.attempt
-    job.agents = fact.agents or [fact.agent]
+    job.agents, job.leased_at = fact.agents or [fact.agent], event.envelope.at
+    machines.promise(board, job)
 
 
 def _requeued(board: Board, event: Recorded, fact: events.JobRequeued, id_: str) -> None:
     job = board.jobs.get(id_)
     if job is None:
         return
+    run = board.runs.get(fact.run)
+    if run is not None and run.job == id_:
+        del board.runs[fact.run]
+    else:
+        # No agent was ever given it: that costs neither an attempt nor time.
+        job.attempt -= 1
+        fair.settle(board.pool(job.gpu), job, 0.0)
+        machines.break_promise(board, job)
     job.version, job.run, job.agents, job.avoid = event.seq, None, [], fact.avoid_agents
-    board.runs.pop(fact.run, None)
     fair.wait(board.pool(job.gpu), job)
 
 
@@ -175,6 +183,7 @@ def _job_over(board: Board, event: Recorded, _fact: events.Fact, id_: str) -> No
         return
     if job.run is None:
         fair.leave(board.pool(job.gpu), job)
+    machines.break_promise(board, job)
     job.version, job.is_over, job.over_at = event.seq, True, event.envelope.at
     machines.canary_over(board, job)
     _forget(board, job)

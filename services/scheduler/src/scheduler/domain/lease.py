@@ -3,14 +3,18 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+import msgspec
+
 from scheduler.domain import fair
 from scheduler.domain.board import Board, Job, Pool, next_run
 from scheduler.domain.fair import Policy
 from scheduler.domain.match import Candidate, Hands, gpus_of, need_of
-from scheduler.domain.moves import Move, Say, World
+from scheduler.domain.moves import Move, Say, World, about_job
 from shared import events, subjects
 
 START_S_MAX = 30.0
+# Who gave a lease is left so long to say its order, before others do.
+ORDER_S_MAX = 2.0
 
 
 def assignments(
@@ -53,51 +57,74 @@ def _may_start(board: Board, job: Job, now: datetime) -> bool:
 
 
 def _lease(job: Job, team: Sequence[Candidate], now: datetime) -> Move:
-    """The job's lease and each agent's order, in one batch.
+    """The job's lease and each agent's order.
 
     A job cannot be leased twice, for the lease expects the job's version; an agent cannot be
     given two orders, for its next run has one name and the order expects nothing there (ADR 0031).
     """
-    until = min(now + timedelta(seconds=START_S_MAX), job.deadline_at)
     names = [one.name for one in team]
     runs = [next_run(one.name, one.agent.last_run) for one in team]
+    gang, until = names if len(names) > 1 else [], _until(job, now)
     leased = events.JobLeased(
         run=runs[0],
         agent=names[0],
         attempt=job.attempt + 1,
         lease_until_at=until,
-        agents=names if len(names) > 1 else [],
+        agents=gang,
     )
     orders = [
-        Say(
-            subjects.run(one.name, run),
-            _order(job, one, team, until),
-            0,
-            run,
-            job.submission,
+        msgspec.structs.replace(
+            _order(job, one.offer.session, job.attempt + 1, until), gang=gang, gpus=gpus_of(team)
         )
-        for one, run in zip(team, runs, strict=True)
+        for one in team
     ]
-    return (Say(subjects.job(job.id), leased, job.version, job.id, job.submission), *orders)
+    says = [
+        Say(subjects.run(name, run), order, 0, job.id, job.submission)
+        for name, run, order in zip(names, runs, orders, strict=True)
+    ]
+    return (Say(subjects.job(job.id), leased, job.version, job.id, job.submission), *says)
 
 
-def _order(
-    job: Job, one: Candidate, team: Sequence[Candidate], until: datetime
-) -> events.JobAssigned:
+def mended(board: Board, job: Job, world: World) -> Iterator[Move]:
+    """What follows a lone agent's lease whose order is missing, for who gave it may have died.
+
+    The order, said by whoever sees this; who gave the lease says the same event, and the log
+    keeps one. Or the lease's end, where the agent's run of that name is of another job.
+    """
+    if len(job.agents) != 1 or job.run is None or job.leased_at is None:
+        return  # A gang's orders come in one batch with its lease.
+    (name,) = job.agents
+    if job.run != next_run(name, board.agents[name].last_run):
+        reason = f"agent {name} was given another run at the same moment"
+        void = events.JobRequeued(run=job.run, reason=reason, avoid_agents=job.avoid)
+        yield (about_job(job, void),)
+        return
+    offer = world.offers.get(name)
+    is_heard = offer is not None or world.is_settled
+    if is_heard and world.now >= job.leased_at + timedelta(seconds=ORDER_S_MAX):
+        # Where the agent is gone, so is this order: it falls to the rule for those.
+        session = offer.session if offer is not None else ""
+        order = _order(job, session, job.attempt, _until(job, world.now))
+        yield (Say(subjects.run(name, job.run), order, 0, job.id, job.submission),)
+
+
+def _until(job: Job, now: datetime) -> datetime:
+    return min(now + timedelta(seconds=START_S_MAX), job.deadline_at)
+
+
+def _order(job: Job, session: str, attempt: int, until: datetime) -> events.JobAssigned:
     return events.JobAssigned(
         job=job.id,
         submission=job.submission,
-        attempt=job.attempt + 1,
+        attempt=attempt,
         problem=job.problem,
         problem_digest=job.problem_digest,
         source=job.source,
         name=job.name,
         gpu=job.gpu,
         mode=job.mode,
-        session=one.offer.session,
+        session=session,
         lease_until_at=until,
         deadline_at=job.deadline_at,
-        gang=[other.name for other in team] if len(team) > 1 else [],
         class_=job.class_,
-        gpus=gpus_of(team),
     )

@@ -38,6 +38,20 @@ def canary_over(board: Board, job: Job) -> None:
         agent.canary_job = ""
 
 
+def promise(board: Board, job: Job) -> None:
+    """A lone agent has a lease and not yet its order: nobody else may count on it."""
+    agent = board.agent(job.agents[0])
+    if len(job.agents) == 1 and job.run == next_run(job.agents[0], agent.last_run):
+        agent.run = job.run
+
+
+def break_promise(board: Board, job: Job) -> None:
+    """A lease is over; if its order never came, its agent is free again."""
+    agent = board.agents.get(job.agents[0]) if job.agents else None
+    if agent is not None and agent.run == job.run and agent.run not in board.runs:
+        agent.run = ""
+
+
 def _assigned(board: Board, event: Recorded, fact: events.JobAssigned, id_: str) -> None:
     name, job = _writer(event), board.jobs.get(fact.job)
     if job is None or job.run is None or not _is_leased(board, job, name, id_):

@@ -44,10 +44,19 @@ class Say:
     @property
     def id(self) -> str:
         """The same decision has the same id, however often it is made."""
-        return derived(f"{self.cause}/{self.expected}", type(self.fact).__name__)
+        return derived(f"{self.cause}/{self.expected}", f"{type(self.fact).__name__}/{self.agg}")
 
 
 Move = tuple[Say, ...]
+
+
+def steps(move: Move) -> Sequence[Move]:
+    """What of a move is stored together, in turn: a lone agent's lease comes before its order.
+
+    All else is stored all at once. An order that is missing is mended (ADR 0046).
+    """
+    is_lone = len(move) == 2 and isinstance(move[1].fact, events.JobAssigned)
+    return (move[:1], move[1:]) if is_lone else (move,)
 
 
 def about_job(job: Job, fact: Fact) -> Say:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from scheduler.domain import endings, sides
 from scheduler.domain.board import Board, Job, Run, Submission, job_of
 from scheduler.domain.fair import Policy
-from scheduler.domain.lease import assignments
+from scheduler.domain.lease import assignments, mended
 from scheduler.domain.machines import GANG_BROKEN, REPEATED
 from scheduler.domain.match import candidates
 from scheduler.domain.moves import Move, Say, World, about_agent, about_job, about_run, give_up
@@ -133,9 +133,9 @@ def _job(board: Board, job: Job, world: World) -> Iterator[Move]:
 
 def _look_after(board: Board, job: Job, is_orphan: bool, world: World) -> Iterator[Move]:
     run = board.runs.get(job.run or "")
-    if run is None:  # the second half of the lease's batch is still on its way
-        return
-    if run.end == "RunCompleted":
+    if run is None or run.job != job.id:
+        yield from mended(board, job, world)
+    elif run.end == "RunCompleted":
         yield sides.judged(board, job, run) or _finished(job, run)
     elif is_orphan:
         yield endings.cancel_job(board, job, ORPHAN)

@@ -1,0 +1,104 @@
+"""A lease whose order is missing, for its scheduler died in between, is mended by whoever lives."""
+
+from datetime import timedelta
+
+import pytest
+
+from scheduler.domain.lease import ORDER_S_MAX
+from scheduler.domain.moves import Move
+from scheduler.domain.rules import due
+from shared import events, subjects
+from tests.scheduler.histories import (
+    CPU,
+    JOB,
+    LATE,
+    OFFER,
+    T0,
+    History,
+    completed,
+    given_received,
+    names,
+    offering,
+    world,
+)
+
+SOON = T0 + timedelta(seconds=ORDER_S_MAX)
+
+
+def given_half() -> tuple[History, Move]:
+    """The history of a scheduler that was killed after the lease, and what it meant to say."""
+    history = given_received(2)
+    history.say(subjects.agent("a1"), CPU)
+    history.settle(world())
+    (lease,) = due(history.board, world(OFFER))
+    next(history.stepwise(lease))
+    return history, lease
+
+
+def test_an_agent_with_half_a_lease_is_given_nothing_else_and_has_time_for_its_order() -> None:
+    history, _ = given_half()
+    assert history.settle(world(OFFER)) == []
+
+
+def test_the_missing_order_is_the_same_event_whoever_says_it() -> None:
+    history, (_, order) = given_half()
+    ((mended,),) = due(history.board, world(OFFER, now=SOON))
+    assert (mended.id, mended.agg, mended.expected) == (order.id, order.agg, order.expected)
+    assert isinstance(order.fact, events.JobAssigned)
+    assert isinstance(mended.fact, events.JobAssigned)
+    assert mended.fact.attempt == order.fact.attempt == 1
+    assert mended.fact.session == OFFER.session
+    assert mended.fact.lease_until_at > SOON
+    assert history.settle(world(OFFER, now=SOON)) == ["JobAssigned"]
+    history.say(order.agg, completed())
+    assert history.settle(world(OFFER, now=SOON)) == ["JobFinished", "JobLeased", "JobAssigned"]
+
+
+def test_who_just_started_waits_to_hear_of_the_agent() -> None:
+    history, _ = given_half()
+    assert names(list(due(history.board, world(now=SOON, is_settled=False)))) == []
+
+
+def test_the_job_of_an_agent_that_died_too_goes_to_another() -> None:
+    history, _ = given_half()
+    others = world(offering("a2"), now=SOON)
+    history.settle(others)
+    history.say(history.run_agg(), completed())
+    said = history.settle(others)
+    assert history.of_type("JobExpired")[0][0].startswith("run.a1.")
+    leases = [fact for agg, fact in history.of_type("JobLeased") if agg == subjects.job(JOB)]
+    assert [getattr(lease, "agent", "") for lease in leases] == ["a1", "a2"]
+    assert said[-1] == "JobAssigned"
+
+
+def test_an_agent_that_writes_its_own_order_first_loses_the_lease() -> None:
+    history, (_, order) = given_half()
+    assert isinstance(order.fact, events.JobAssigned)
+    history.say(order.agg, events.RunStageFinished(stage="x", verdict="y", took_s=0, cases=0))
+    assert history.settle(world(OFFER))[:2] == ["JobRequeued", "JobLeased"]
+    assert history.of_type("JobAssigned")[0][0] != order.agg
+    assert history.board.agents["a1"].failures == 1
+
+
+@pytest.mark.parametrize("when", [T0, LATE])
+def test_a_cancel_or_a_deadline_waits_for_the_order_and_ends_all(when: object) -> None:
+    history, _ = given_half()
+    if when == T0:
+        cancel = events.SubmissionCancelRequested(reason="never mind")
+        history.say(subjects.submission("s1"), cancel)
+        assert history.settle(world(OFFER)) == []
+        said = history.settle(world(OFFER, now=SOON))
+        assert said[:2] == ["JobAssigned", "SubmissionFinished"]
+        assert "RunCancelled" in said
+    else:
+        history.settle(world(OFFER, now=LATE))
+        assert len(history.of_type("SubmissionFinished")) == 2
+    assert [run for run in history.board.runs.values() if run.end is None and run.job == JOB] == []
+    assert history.board.agents["a1"].run != order_of(history)
+
+
+def order_of(history: History) -> str:
+    """The run that the first lease named."""
+    (_, leased) = history.of_type("JobLeased")[0]
+    assert isinstance(leased, events.JobLeased)
+    return leased.run
