@@ -11,7 +11,7 @@ import pytest
 
 from shared.errors import Failed
 from shared.servers import nats, postgresql
-from tests.contract_popcorn.polling import HONEST, followed
+from tests.contract_popcorn.polling import HONEST, TOLD, followed
 from tests.contract_popcorn.wire import SEEN, Wire, bearer, cli_id
 from tests.documents import Document
 from tests.system.people import LARGE, SMALL, add_problem
@@ -50,6 +50,10 @@ def _compare(document: Document) -> None:
     for method, target, answer in SEEN:
         media = answer.headers.get("content-type", "")
         document.check((method, target), answer.status, media, answer.body)
+    streamed = document.said["paths"]["/{leaderboard}/{gpu}/{mode}"]["post"]["responses"]["200"]
+    schema = document.validator(streamed["content"]["text/event-stream"]["x-events"])
+    for data in TOLD:
+        schema.validate(data)
 
 
 def _settings(home: Path) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """How the client submits and polls, without its five seconds between two looks."""
 
 import time
+from collections import deque
 from typing import Any
 
 from tests.contract_popcorn.wire import PATIENCE_S, Answer, Wire, events
@@ -14,6 +15,8 @@ def custom_kernel(data):
 TERMINAL = ("succeeded", "failed", "timed_out", "hacked")
 LOOK_S = 0.05
 STATUS_S_MAX = 15.0
+# What streams told, for comparing it with the document at the end.
+TOLD: deque[Any] = deque(maxlen=1000)
 
 
 # A GPU type of the problem that no agent has: what is sent there is accepted and never runs.
@@ -39,6 +42,7 @@ def followed(wire: Wire, path: str, source: bytes = HONEST, size: int = 7) -> li
             assert time.monotonic() - at < STATUS_S_MAX
             at = time.monotonic()
             found.append(event)
+    TOLD.extend(data for _, data in found)
     return found
 
 

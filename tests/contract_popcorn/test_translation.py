@@ -200,6 +200,7 @@ def test_a_build_that_failed_is_a_first_run_that_failed() -> None:
     (found,) = results.runs(ended)
     assert (found["mode"], found["passed"]) == ("test", False)
     told = results.full_result(ended)["runs"]["test"]
+    assert told["compilation"] is not None
     assert told["compilation"]["success"] is False
 
 
@@ -222,7 +223,8 @@ def test_a_profile_has_a_report_and_one_zip_for_each_case() -> None:
     found = profiles.profile_result(seen(**PROFILED), CONTENTS, {})["runs"]["profile.0"]
     told = found["run"]["result"]
     assert type(told["benchmark-count"]) is int
-    assert base64.b64decode(told["benchmark.0.report"], validate=True) == "Durée 3 µs".encode()
+    assert base64.b64decode(str(told["benchmark.0.report"]), validate=True) == "Durée 3 µs".encode()
+    assert found["profile"] is not None
     assert found["profile"]["profiler"] == "Nsight-Compute"
     trace = base64.b64decode(found["profile"]["trace"], validate=True)
     with zipfile.ZipFile(io.BytesIO(trace)) as folder:
@@ -232,6 +234,7 @@ def test_a_profile_has_a_report_and_one_zip_for_each_case() -> None:
 def test_a_trace_that_is_too_large_goes_by_its_address() -> None:
     told = profiles.profile_result(seen(**PROFILED), CONTENTS, {0: "http://here/it"})
     found = told["runs"]["profile.0"]["profile"]
+    assert found is not None
     assert (found["trace"], found["download_url"]) == ("", "http://here/it")
 
 

@@ -5,8 +5,8 @@ import io
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ingest.popcorn.result_shapes import FullResult
 from ingest.popcorn.results import evaluated, full_result, protocol, stages
 from ingest.popcorn.seen import File, Shown
 
@@ -80,12 +80,12 @@ def profiler(seen: Shown, files: Sequence[File]) -> str:
 
 def profile_result(
     seen: Shown, contents: Mapping[str, bytes], links: Mapping[int, str]
-) -> dict[str, Any]:
+) -> FullResult:
     """FullResult of a profile: for each case `profile.N` with its report and its trace.
 
     `contents` are the files by name; a case in `links` is too large and goes by its address.
     """
-    found = full_result(seen) | {"runs": {}}
+    found: FullResult = {**full_result(seen), "runs": {}}
     stage = next((one for one in stages(seen) if one.ours == "profile"), None)
     if stage is None:
         return found

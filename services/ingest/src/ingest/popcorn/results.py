@@ -5,8 +5,9 @@ A hidden run has nothing but whether it passed: no spec, no message, no output.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from ingest.popcorn.result_shapes import Compilation, EvalResult, FullResult, Protocol, System
 from ingest.popcorn.seen import Case, Shown
 from ingest.popcorn.shapes import PublicMode, RunPolled
 from ingest.popcorn.standing import standing
@@ -83,10 +84,10 @@ def _run(seen: Shown, stage: Stage) -> RunPolled:
     return said
 
 
-def protocol(stage: Stage) -> dict[str, Any]:
+def protocol(stage: Stage) -> Protocol:
     """The keys of the public protocol (problems.md 9); counts are integers, times nanoseconds."""
     kind = "test" if stage.mode == "test" else "benchmark"
-    said: dict[str, Any] = {f"{kind}-count": len(stage.cases)}
+    said: Protocol = {f"{kind}-count": len(stage.cases)}
     for index, case in enumerate(stage.cases):
         told = _checked(case) if kind == "test" else _timed(case)
         said |= {f"{kind}.{index}.{key}": value for key, value in told.items()}
@@ -117,7 +118,7 @@ def _timed(case: Case) -> dict[str, Any]:
     return said | {"runs": case.samples} | times
 
 
-def full_result(seen: Shown) -> dict[str, Any]:
+def full_result(seen: Shown) -> FullResult:
     """FullResult (problems.md 13) of a submission that is over; a hidden stage is not in it."""
     now = standing(seen)
     public = [stage for stage in stages(seen) if not stage.is_hidden and stage.ours != "profile"]
@@ -129,10 +130,10 @@ def full_result(seen: Shown) -> dict[str, Any]:
     }
 
 
-def evaluated(seen: Shown, stage: Stage, result: dict[str, Any]) -> dict[str, Any]:
+def evaluated(seen: Shown, stage: Stage, result: Protocol) -> EvalResult:
     """EvalResult (problems.md 13) of one stage; output is said where nothing hidden wrote it."""
     stdout = "" if seen.mode == "ranked" else output(seen)
-    said: dict[str, Any] = {
+    said: EvalResult = {
         "start": instant(seen.started_at),
         "end": instant(seen.ended_at),
         "compilation": None,
@@ -153,7 +154,7 @@ def evaluated(seen: Shown, stage: Stage, result: dict[str, Any]) -> dict[str, An
     return said
 
 
-def _compilation(seen: Shown) -> dict[str, Any]:
+def _compilation(seen: Shown) -> Compilation:
     """A build that failed, as a compilation without nvcc's own word: the reason has it."""
     return {
         "nvcc_found": True,
@@ -173,14 +174,14 @@ def output(seen: Shown) -> str:
     return f"{seen.log_head}\n[...]\n{seen.log_tail}"
 
 
-def _system(seen: Shown) -> dict[str, Any]:
+def _system(seen: Shown) -> System:
     told = seen.environment
-    kind = "CPU" if seen.gpu == "CPU" else "ROCm" if seen.gpu.startswith("MI") else "CUDA"
+    others: Literal["CUDA", "ROCm"] = "ROCm" if seen.gpu.startswith("MI") else "CUDA"
     return {
         "gpu": seen.gpu,
         "device_count": 1,
         "cpu": told.get("cpu", ""),
-        "runtime": kind,
+        "runtime": "CPU" if seen.gpu == "CPU" else others,
         "platform": told.get("platform", ""),
         "torch": told.get("torch", ""),
         "hostname": seen.agent or "",

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from ingest.popcorn.result_shapes import FullResult, Protocol
 from shared.answers import ELSEWHERE, AtText, Number, Seconds, Visibility
 
 Ok = Literal["ok"]
@@ -101,9 +102,7 @@ class RunPolled(TypedDict):
     runner: Annotated[str, Field(description="The GPU type.")]
     score: Score
     passed: bool
-    result: NotRequired[
-        Annotated[dict[str, Any], Field(description="The public protocol's keys; nanoseconds.")]
-    ]
+    result: NotRequired[Protocol]
 
 
 class JobPolled(TypedDict):
@@ -225,7 +224,7 @@ class StreamResult(TypedDict):
 
     status: Literal["success"]
     submission_id: Number
-    results: Annotated[list[dict[str, Any]], Field(description="FullResult, one.")]
+    results: list[FullResult]
     reports: list[str]
 
 

@@ -15,8 +15,10 @@ from ingest.domain.callers import Caller
 from ingest.popcorn.asking import Asking
 from ingest.popcorn.parts import Parts
 from ingest.popcorn.profiles import TRACE_BYTES_MAX, cases, profile_result
+from ingest.popcorn.result_shapes import FullResult
 from ingest.popcorn.results import full_result, report
 from ingest.popcorn.seen import Shown
+from ingest.popcorn.shapes import Streamed, StreamError, StreamResult
 from ingest.popcorn.standing import standing
 from ingest.popcorn.words import plain
 from shared.blobs import Missing
@@ -29,7 +31,7 @@ STREAM_S_MAX = 3500.0
 WORDS = {"pending": "queued", "running": "running"}
 
 
-def frame(event: str, data: dict[str, Any]) -> bytes:
+def frame(event: str, data: Streamed) -> bytes:
     r"""One event as it is sent.
 
     >>> frame("status", {"message": "\u00e9\n"})
@@ -121,7 +123,7 @@ async def _ended(parts: Parts, seen: Shown, base: str) -> bytes:
     if now.status != "succeeded":
         return frame("error", _error(now.error or now.status, 422, seen.code or now.status))
     result = await _profile(parts, seen, base) if seen.mode == "profile" else full_result(seen)
-    said = {
+    said: StreamResult = {
         "status": "success",
         "submission_id": seen.number,
         "results": [result],
@@ -130,7 +132,7 @@ async def _ended(parts: Parts, seen: Shown, base: str) -> bytes:
     return frame("result", said)
 
 
-async def _profile(parts: Parts, seen: Shown, base: str) -> dict[str, Any]:
+async def _profile(parts: Parts, seen: Shown, base: str) -> FullResult:
     """The result of a profile, with the files of as many cases as one answer may hold."""
     contents: dict[str, bytes] = {}
     links: dict[int, str] = {}
@@ -149,5 +151,5 @@ async def _profile(parts: Parts, seen: Shown, base: str) -> dict[str, Any]:
     return profile_result(seen, contents, links)
 
 
-def _error(detail: str, status: int, code: str) -> dict[str, Any]:
+def _error(detail: str, status: int, code: str) -> StreamError:
     return {"status": "error", "detail": detail, "status_code": status, "code": code}
