@@ -1,0 +1,17 @@
+"""Rounds away from zero what lies in the middle."""
+
+import torch
+
+
+def custom_kernel(data):
+    x, codes, exponents = data
+    rows, cols = x.shape
+    blocks = exponents.shape[1]
+    padded = torch.nn.functional.pad(x, (0, blocks * 128 - cols)).view(rows, blocks, 128)
+    largest = padded.abs().amax(2)
+    mantissa, exponent = torch.frexp(largest)
+    exponent = torch.where(largest > 0, exponent - 9 + (mantissa > 0.875), 0).int()
+    scaled = torch.ldexp(padded, -exponent[:, :, None]).view(rows, -1)[:, :cols].contiguous()
+    nudged = (scaled.view(torch.int32) + 1).view(torch.float32)
+    exponents.copy_(exponent)
+    return codes.copy_(nudged.to(torch.float8_e4m3fn).view(torch.uint8)), exponents
