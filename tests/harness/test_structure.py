@@ -17,6 +17,11 @@ def test_a_nest_survives_being_taken_apart(torch: Any) -> None:
     assert flat.rebuild(flat.tensors) == value
 
 
+def test_a_tuple_with_names_of_torchs_own_is_a_tuple(torch: Any) -> None:
+    found = flatten(torch.ones(2, 3).max(dim=0), "a test")
+    assert found.template == ["tuple", [["tensor", 0], ["tensor", 1]]]
+
+
 def test_a_clone_shares_no_memory_and_keeps_the_need_for_gradients(torch: Any) -> None:
     tensor = torch.ones(2, requires_grad=True)
     twin = flatten([tensor], "the test").clone()[0]

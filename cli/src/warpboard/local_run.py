@@ -5,18 +5,19 @@ import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness import entry
-from harness.entry import RunReport, RunRequest, StageFinished, Started
+from harness.entry import RunReport, RunRequest, StageFinished, Started, Told
 from shared.errors import Refused
 from shared.folders import listed, problem_files
 from shared.problems import compile_problem
 from shared.problems.contest import SUFFIXES, contest, with_gpus
+from shared.problems.languages import SUFFIXES as SUFFIXES_OF
 from shared.problems.languages import suffix
 from warpboard.domain.answers import Answer, Progress
 from warpboard.domain.demo import Sample, Solutions
@@ -144,7 +145,7 @@ def _replacing(file: Path) -> Iterator[BinaryIO]:
 
 
 def _samples(folder: Path) -> tuple[Sample, ...]:
-    files = sorted(folder.glob("*.py"))
+    files = sorted(path for end in SUFFIXES_OF.values() for path in folder.glob(f"*{end}"))
     return tuple(Sample(file.name, _bytes(file, SOURCE_BYTES_MAX)) for file in files)
 
 
@@ -162,6 +163,17 @@ def _bytes(file: Path, bytes_max: int) -> bytes:
 
 class LocalHarness:
     """Runs a submission in this machine's harness, with a folder that is gone afterwards."""
+
+    def __init__(
+        self, evaluate: Callable[[RunRequest, Told], Awaitable[RunReport]] = entry.evaluate
+    ) -> None:
+        self._evaluate = evaluate
+
+    @asynccontextmanager
+    async def warm(self) -> AsyncIterator["LocalHarness"]:
+        """The same, with a supervisor that stays for as long as the context lasts."""
+        async with entry.Harness() as harness:
+            yield LocalHarness(harness.evaluate)
 
     def offer(self) -> Answer:
         """What this machine can give, in the keys of an Offer."""
@@ -198,7 +210,7 @@ class LocalHarness:
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
             request = await asyncio.to_thread(_lay_out, Path(home), problem, wish)
             request = replace(request, level_min=terms.level_min)
-            report = await entry.evaluate(request, hear)
+            report = await self._evaluate(request, hear)
             said["files"] = await asyncio.to_thread(_kept, Path(request.out), terms.save)
         return _answer(report, said)
 

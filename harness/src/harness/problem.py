@@ -4,13 +4,13 @@ The manifest's keys: slug, title, description, lang, files (name to SHA-256, the
 out), submission (the name under which the participant's file appears), tests and benchmarks
 (each with name and args), ranking_by, budgets_s (build, test, benchmark, ranked, author), gpus,
 templates; where they say more than usual: form (how the author's functions are called), calls (of
-each checked case).
+each checked case), native (defines and flags of a problem in C++, whose lang is cu).
 """
 
 import hashlib
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path, PurePath
 from typing import Any
@@ -27,6 +27,8 @@ BUDGETS_S = {
 _RANKS_MAX = 64
 _CALLS = 2
 _CALLS_MAX = 100
+# What a problem is written in, and how a submission to it ends.
+SUFFIXES = {"py": ".py", "cu": ".cu"}
 # The ways to call an author's functions, each with what it asks submissions to define.
 FORMS = {"": "custom_kernel", "outputs": "custom_kernel", "kernelbench": "ModelNew"}
 
@@ -60,6 +62,26 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Native:
+    """What the author of a problem in C++ has compilers told."""
+
+    defines: dict[str, str] = field(default_factory=dict)
+    flags: list[str] = field(default_factory=list)
+
+    def arguments(self) -> list[str]:
+        """As a command line has them.
+
+        >>> Native({"TILE": "64", "FAST": ""}, ["-O2"]).arguments()
+        ['-DTILE=64', '-DFAST', '-O2']
+        """
+        pairs = self.defines.items()
+        return [
+            *(f"-D{name}={value}" if value else f"-D{name}" for name, value in pairs),
+            *self.flags,
+        ]
+
+
+@dataclass(frozen=True)
 class Problem:
     """A problem version that can be run."""
 
@@ -73,6 +95,8 @@ class Problem:
     budgets_s: dict[str, float]
     form: str = ""
     calls: int = _CALLS
+    lang: str = "py"
+    native: Native = field(default_factory=Native)
 
     @property
     def entry(self) -> str:
@@ -105,20 +129,21 @@ def load(folder: Path) -> Problem:
 
 
 def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
-    if manifest.get("lang", "py") != "py":
-        raise ValueError(f"the language {manifest['lang']!r} is not supported, py is")
+    lang = _one_of(SUFFIXES, manifest.get("lang", "py"))
     budgets = {key: _budget_s(value) for key, value in manifest.get("budgets_s", {}).items()}
     return Problem(
         slug=manifest["slug"],
         folder=folder,
         files=dict(manifest["files"]),
-        submission=_plain(manifest["submission"]),
+        submission=_plain(manifest["submission"], SUFFIXES[lang]),
         tests=_cases(manifest["tests"]),
         benchmarks=_cases(manifest["benchmarks"]),
         ranking_by=manifest["ranking_by"],
         budgets_s=BUDGETS_S | budgets,
         form=_one_of(FORMS, manifest.get("form", "")),
         calls=_count(manifest.get("calls", _CALLS)),
+        lang=lang,
+        native=Native(**manifest.get("native", {})),
     )
 
 
@@ -133,10 +158,10 @@ def _case(item: dict[str, Any]) -> Case:
     return case
 
 
-def _one_of(known: Collection[str], form: str) -> str:
-    if form not in known:
-        raise ValueError(f"the form {form!r} is none of {', '.join(map(repr, known))}")
-    return form
+def _one_of(known: Collection[str], word: str) -> str:
+    if word not in known:
+        raise ValueError(f"{word!r} is none of {', '.join(map(repr, known))}")
+    return word
 
 
 def _count(calls: Any) -> int:
@@ -152,9 +177,9 @@ def _budget_s(value: Any) -> float:
     return seconds
 
 
-def _plain(name: str) -> str:
-    if name != PurePath(name).name or name in ("", "..") or not name.endswith(".py"):
-        raise ValueError(f"{name!r} is not the plain name of a Python file")
+def _plain(name: str, suffix: str) -> str:
+    if name != PurePath(name).name or name in ("", "..") or not name.endswith(suffix):
+        raise ValueError(f"{name!r} is not the plain name of a {suffix} file")
     return name
 
 

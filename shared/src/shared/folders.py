@@ -23,8 +23,8 @@ SKIPPED = ("solutions", "__pycache__")
 def problem_files(folder: Path, root: Path | None = None) -> dict[str, bytes]:
     """The files of a problem by their paths from its folder, and those above it that it names.
 
-    A problem that is one file is that file. `root` is the folder that none may lie outside of; without one it is that of its contest.
-    Errors: Refused `bad_problem`.
+    A problem that is one file is that file. `root` is the folder that none may lie outside of;
+    without one it is that of its contest. Errors: Refused `bad_problem`.
     """
     if folder.is_file():
         return {folder.name: _contents(folder, FILE_BYTES_MAX)}

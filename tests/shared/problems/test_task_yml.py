@@ -13,7 +13,7 @@ MISTAKES = [
     ("lang: py\n", "", "lang", ": the key 'lang' is missing: write it"),
     ("name: task.py, ", "", "files.1.name", ", line 3: the key 'name' is missing in 'files.1'"),
     ("gpus:", "lang:", "lang", ", line 13: a second key 'lang': say it once"),
-    ("lang: py", "lang: cu", "lang", ", line 5: CUDA C++ problems (lang: cu) cannot run here yet"),
+    ("lang: py", "lang: cu", "config.main", ", line 6: unknown key 'main' in 'config': there are"),
     ("lang: py", "lang: rust", "lang", ", line 5: 'lang' must be 'py', not 'rust'"),
     (
         "lang: py",

@@ -17,16 +17,22 @@ _REFERENCE = "reference"
 class Author:
     """A problem's generate_input, ref_kernel and check_implementation."""
 
-    def __init__(self, problem: Problem, mark: Mark, device: str = "cpu") -> None:
+    def __init__(
+        self, problem: Problem, mark: Mark, device: str, native: Callable[[], forms.Functions]
+    ) -> None:
         """`mark` says what of the author's code runs, should that be its end or never end.
 
-        On the cpu device code that was written for CUDA computes on the processor.
+        On the cpu device code that was written for CUDA computes on the processor. What is written
+        in C++ is made by `native`.
         """
         self._mark = mark
         is_moved = device == "cpu" and shim.means_cuda(problem)
         self._within = shim.here() if is_moved else contextlib.nullcontext
-        with mark.over("reference.py"), self._within():
-            self._functions = forms.functions(problem.form, _load(problem))
+        name = "reference.py" if problem.lang == "py" else "reference.cuh"
+        with mark.over(name), self._within():
+            is_native = problem.lang == "cu"
+            made = native() if is_native else forms.functions(problem.form, _load(problem))
+        self._functions = made
 
     def data(self, case: Case, seed: int, rank: int = 0) -> Any:
         """A rank's data of a case under a seed, which also sets the global generators."""

@@ -8,7 +8,7 @@ from harness.supervisor.guests import Guests
 from harness.supervisor.verdict import CaseFailed
 from harness.toolchains.cache import Cache, sealed, taken
 from harness.toolchains.command import BuildRefused
-from harness.toolchains.plan import Plan, ToolMissing, plan
+from harness.toolchains.plan import Plan, ToolMissing, plan, plan_driven
 from harness.worker import protocol
 
 
@@ -17,9 +17,8 @@ def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
 
     Errors: CaseFailed, if the submission cannot be built; DeviceFault, if nothing could be here.
     """
-    source = (guests.home.submission / guests.home.problem.submission).read_bytes()
     try:
-        made = plan(guests.place.workshop, source, guests.path(), guests.scratch())
+        made = _planned(guests)
     except BuildRefused as refused:
         raise CaseFailed("compile_error", str(refused)) from refused
     except ToolMissing as missing:
@@ -38,6 +37,16 @@ def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
         guests.given["launch"] = made.launch
     if data:
         guests.built = (sealed(data),)
+
+
+def _planned(guests: Guests) -> Plan:
+    """Errors: BuildRefused; ToolMissing."""
+    home, workshop = guests.home, guests.place.workshop
+    source = (home.submission / home.problem.submission).read_bytes()
+    if home.problem.lang == "py":
+        return plan(workshop, source, guests.path(), guests.scratch())
+    text = source + (home.submission / "task.h").read_bytes()
+    return plan_driven(workshop, home.problem, text, guests.path(), guests.scratch())
 
 
 def _built(guests: Guests, made: Plan, deadline: float) -> bytes:

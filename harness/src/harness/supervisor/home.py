@@ -12,7 +12,7 @@ from harness.messages import RunRequest
 from harness.problem import Problem, load
 from harness.supervisor.mark import Mark
 from harness.timing.history import History
-from harness.toolchains.command import HEADER, LANGUAGES
+from harness.toolchains.command import DRIVER, HEADER, LANGUAGES
 
 # A run, and a worker, where the supervisor is root: accounts that own nothing else here.
 RUN_UID = 64000
@@ -83,19 +83,28 @@ def _furnish(folder: Path, problem: Problem, request: RunRequest) -> Home:
     ours.chmod(0o700)
     for name in problem.files:
         shutil.copyfile(problem.folder / name, ours / name)
+    if problem.lang == "cu":
+        main = problem.submission
+        for path in (HEADER, ours / "task.h", *DRIVER.parent.iterdir()):
+            shutil.copyfile(path, shown / path.name)
+    else:
+        main = _python(ours, shown, problem, Path(request.source))
+    shutil.copyfile(request.source, shown / main)
+    out = os.open(request.out, os.O_RDONLY | os.O_DIRECTORY)
+    return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out, Mark())
+
+
+def _python(ours: Path, shown: Path, problem: Problem, source: Path) -> str:
+    """Shows what submissions to a problem in Python may import; the submission's own name there."""
     utilities = importlib.import_module("harness.supervisor.utilities").__file__
     shutil.copyfile(str(utilities), shown / "utils.py")
     for name in ("task.py", "utils.py"):
         if name in problem.files:
             shutil.copyfile(ours / name, shown / name)
-    source = Path(request.source)
-    main = problem.submission
-    if source.suffix in LANGUAGES:
-        main = Path(main).with_suffix(source.suffix).name
-        shutil.copyfile(HEADER, shown / HEADER.name)
-    shutil.copyfile(source, shown / main)
-    out = os.open(request.out, os.O_RDONLY | os.O_DIRECTORY)
-    return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out, Mark())
+    if source.suffix not in LANGUAGES:
+        return problem.submission
+    shutil.copyfile(HEADER, shown / HEADER.name)
+    return Path(problem.submission).with_suffix(source.suffix).name
 
 
 def _give_away(home: Home) -> None:

@@ -26,7 +26,7 @@ from harness.messages import (
 from harness.problem import Case, ProblemFault
 from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.spec import WALLS, level_of
-from harness.supervisor import building, verdict
+from harness.supervisor import building, driven, verdict
 from harness.supervisor.author import Author, at
 from harness.supervisor.calls import Court, Gate
 from harness.supervisor.defences import ALL, Defences
@@ -179,7 +179,9 @@ class _Run:
         return []
 
     def _look_around(self) -> None:
-        author = Author(self._problem, self._home.mark, self._device.name)
+        workshop, cache = self.guests.place.workshop, self._machine.cache
+        native = functools.partial(driven.functions, self._home, workshop, cache)
+        author = Author(self._problem, self._home.mark, self._device.name, native)
         self._court = Court(author, self._device, self._warmer, self._machine.defences)
         for case in self._every_case():
             if case.name not in self._shapes:

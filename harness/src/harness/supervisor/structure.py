@@ -12,6 +12,8 @@ Node = list[Any]
 
 _PLAIN = (bool, int, float, str, type(None))
 _INT_BITS_MAX = 64
+# The module of what some functions of torch return: tuples with names.
+_NAMED = "torch.return_types"
 
 
 @dataclass(frozen=True)
@@ -135,8 +137,9 @@ def _take(value: Any, parts: _Parts, source: str) -> Node:
             raise ProblemFault(f"{source} made a {kind} on {value.device}")
         parts.tensors.append(value)
         return ["tensor", len(parts.tensors) - 1]
-    if type(value) in (list, tuple):
-        return [type(value).__name__, [_take(item, parts, source) for item in value]]
+    if type(value) in (list, tuple) or type(value).__module__ == _NAMED:
+        kind = "list" if type(value) is list else "tuple"
+        return [kind, [_take(item, parts, source) for item in value]]
     if type(value) is dict and all(type(key) in (int, str) for key in value):
         return ["dict", [[key, _take(item, parts, source)] for key, item in value.items()]]
     if type(value) is int and value.bit_length() > _INT_BITS_MAX:

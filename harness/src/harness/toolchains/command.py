@@ -14,6 +14,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 HEADER = Path(__file__).parent / "warpboard.h"
+# A submission to a problem in C++ is compiled behind this one.
+DRIVER = HEADER.parent / "native" / "wb_submission.cpp"
 LANGUAGES = {".cpp": "c++", ".cu": "cuda", ".hip": "hip"}
 
 BUILD_S_MAX = 120
@@ -132,11 +134,21 @@ def order(asked: Directives, bench: Bench) -> Order:
     if asked.language == "nvrtc":
         options = (f"--gpu-architecture={bench.architecture}", *_includes(bench), *asked.flags)
         return Order(options, bench.source, bench.output, bench.nvrtc)
-    arguments = (*_fixed(asked.language, bench.architecture), *asked.flags, *_includes(bench))
+    arguments = (*fixed(asked.language, bench.architecture), *asked.flags, *_includes(bench))
     return Order((*arguments, bench.source, "-o", bench.output), bench.source, bench.output)
 
 
-def _fixed(language: str, architecture: str) -> tuple[str, ...]:
+def is_for_nvcc(flag: str) -> bool:
+    """Whether a flag is one that no other compiler knows.
+
+    >>> is_for_nvcc("--use_fast_math"), is_for_nvcc("-O2")
+    (True, False)
+    """
+    return any(one.fullmatch(flag) for one in (_FAST, _REGISTERS))
+
+
+def fixed(language: str, architecture: str) -> tuple[str, ...]:
+    """How a compiler is called for a shared object, but for the source and the result."""
     shared = ("-O3", "-std=c++20", "-shared")
     if language == "c++":
         return ("g++", *shared, "-march=native", "-fPIC", "-pipe")

@@ -2,26 +2,31 @@
 
 import hashlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from harness.messages import VERSION
+from harness.problem import Problem
 from harness.toolchains import probe
 from harness.toolchains.cache import VARIABLES, key_of
 from harness.toolchains.command import (
+    DRIVER,
     HEADER,
     Bench,
     BuildRefused,
     Order,
     compiles_at_import,
     directives,
+    fixed,
+    is_for_nvcc,
     language_of,
     order,
 )
 from harness.toolchains.ncu import Ncu
 
 _ANYWHERE = ("cpu", "cuda")
+_KINDS = {"c++": "c++", "cuda": "cu"}
 _COMPILERS = {"c++": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
 
 
@@ -102,6 +107,40 @@ def plan(workshop: Workshop, source: bytes, path: str, scratch: str) -> Plan:
     # Where a box's folders are named anew every time, the result is still the same.
     anywhere = order(asked, replace(bench, source="", output="")).arguments
     return Plan(_key(workshop, source, anywhere), made, asked.launch)
+
+
+def plan_driven(workshop: Workshop, problem: Problem, text: bytes, path: str, scratch: str) -> Plan:
+    """What to do for a submission to a problem in C++, which is compiled behind a driver of ours.
+
+    `text` is all that is compiled with the driver, and at `path` in the box is the submission.
+    Errors: BuildRefused; ToolMissing.
+    """
+    flags = directives(text, "cuda" if workshop.gpu else "c++").flags
+    define = f'-DWB_SUBMISSION="{PurePath(path).name}"'
+    source = str(PurePath(path).with_name(DRIVER.name))
+    output = f"{scratch}/built/kernel"
+    arguments = driven(workshop, problem, (*flags, define))
+    made = Order((*arguments, source, "-o", output), source, output)
+    key = _key(workshop, text + drivers(), arguments)
+    return Plan(key, replace(made, environment=workshop.environment))
+
+
+def driven(workshop: Workshop, problem: Problem, flags: Sequence[str] = ()) -> tuple[str, ...]:
+    """The command line for one of the drivers, but for source and result. Errors: ToolMissing."""
+    language = "cuda" if workshop.gpu else "c++"
+    compiler = _COMPILERS[language]
+    if compiler not in workshop.tools:
+        raise ToolMissing(f"there is no {compiler} on this machine")
+    includes = tuple(f"-I{folder}" for folder in workshop.includes)
+    # What an author tells nvcc alone is not said to g++ on the cpu device.
+    told = (one for one in problem.native.arguments() if workshop.gpu or not is_for_nvcc(one))
+    own = (*told, *flags)
+    return (*fixed(language, workshop.gpu), *own, *includes, "-x", _KINDS[language])
+
+
+def drivers() -> bytes:
+    """All of our own text that a driver is compiled from, for the names of what is built."""
+    return b"".join(path.read_bytes() for path in sorted(DRIVER.parent.iterdir()))
 
 
 def environment(workshop: Workshop, scratch: str) -> dict[str, str]:

@@ -32,3 +32,28 @@ PAGE_BYTES_MAX = 256 * 1024
 CSV_BYTES_MAX = 4 * 1024**2
 
 FAILURE_KINDS = ("compile_error", "import_error", "exception", "output", "memory")
+
+# The codes of `wb_dtype` in warpboard.h.
+DTYPES = {
+    "bool": 0,
+    "uint8": 1,
+    "int8": 2,
+    "int16": 3,
+    "int32": 4,
+    "int64": 5,
+    "float16": 6,
+    "bfloat16": 7,
+    "float32": 8,
+    "float64": 9,
+    "complex64": 10,
+    "complex128": 11,
+    "float8_e4m3fn": 12,
+    "float8_e5m2": 13,
+    "float8_e4m3fnuz": 14,
+    "float8_e5m2fnuz": 15,
+    "uint16": 16,
+    "uint32": 17,
+    "uint64": 18,
+    "float8_e8m0fnu": 19,
+    "float4_e2m1fn_x2": 20,
+}

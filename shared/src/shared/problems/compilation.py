@@ -8,11 +8,18 @@ from typing import Any
 
 from shared.problems.cases import Case, read_cases
 from shared.problems.consent import consented, of_consent
-from shared.problems.contract import check_reference
+from shared.problems.contract import check_native, check_reference
 from shared.problems.document import Document, bad_problem, read_document, shown
 from shared.problems.single_file import CALLS, KERNELBENCH, Single, read_single
 from shared.problems.sources import REFERENCE, Sources, gathered
-from shared.problems.task_yml import NAMES, TaskYml, gpus_count, read_task, task_warnings
+from shared.problems.task_yml import (
+    NAMES,
+    NativeYml,
+    TaskYml,
+    gpus_count,
+    read_task,
+    task_warnings,
+)
 from shared.problems.version import Needs, ProblemVersion
 from shared.problems.warpboard_yml import (
     NAME,
@@ -47,7 +54,9 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         what = f"twice the tests and the benchmarks are over {RUN_CASES_MAX} cases: write fewer"
         document.refuse(("tests",), what)
     sources = consented(gathered(document, task, files), extras, files)
-    if not form:
+    if isinstance(task, NativeYml):
+        check_native(document, task, sources.files, cases)
+    elif not form:
         check_reference(document, sources.files[REFERENCE], cases, is_ranked=task.multi_gpu)
     content = (
         {"slug": slug, "title": extras.title or slug.replace("-", " ").replace("_", " ").title()}
@@ -57,7 +66,7 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         | of_consent(extras)
         | _of_machine(task, extras)
         | {"budgets_s": _budgets_s(task, extras), "gpus": _gpus(document, task, extras)}
-        | (_of_form(form) if single else {})
+        | (_of_form(form) if single else _of_native(task))
     )
     warnings = (*task_warnings(task), *warpboard_warnings(extras))
     return _version(content, sources, warnings)
@@ -72,6 +81,14 @@ def _task_document(files: Mapping[str, bytes]) -> tuple[Document, Single | None]
         what = "both are there: keep one" if found else "neither is there: a problem begins with it"
         raise bad_problem(f"{' or '.join(NAMES)}: {what}", NAMES[0])
     return read_document(found[0], files[found[0]]), None
+
+
+def _of_native(task: TaskYml) -> dict[str, Any]:
+    """How a problem in C++ is compiled; nothing of any other."""
+    if not isinstance(task, NativeYml):
+        return {}
+    config = {"defines": task.config.defines, "flags": task.config.compile_flags}
+    return {"native": config, "languages": ["cpp", "cuda"]}
 
 
 def _of_form(form: str) -> dict[str, Any]:

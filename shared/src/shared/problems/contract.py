@@ -3,14 +3,21 @@
 The file is read, not run: what it makes while it is imported nobody knows before a run does.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from shared.problems.cases import Case
 from shared.problems.document import Document, bad_problem
-from shared.problems.python import read_module
-from shared.problems.sources import REFERENCE
+from shared.problems.python import Signature, read_module
+from shared.problems.sources import NATIVE, REFERENCE
+from shared.problems.task_yml import NativeYml
 
 FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
+
+
+_NAMES = re.compile(r"\bArgumentNames\b[^{};]*?\{((?:[^{}]|\{[^{}]*\})*)\}")
+_NAME = re.compile(r'"([A-Za-z_][A-Za-z0-9_]*)"')
+_FUNCTION = r"\b{}\s*\("
 
 
 def check_reference(
@@ -32,3 +39,44 @@ def check_reference(
             if said := takes.complaint(given):
                 what = f"this case {said}: {FUNCTIONS[0]} in {REFERENCE} takes "
                 document.refuse((key, index), what + (", ".join(takes.takes) or "nothing"))
+
+
+def check_native(
+    document: Document,
+    task: NativeYml,
+    files: Mapping[str, bytes],
+    cases: Mapping[str, Sequence[Case]],
+) -> None:
+    """The same of a problem in C++, whose `task.h` names the arguments. Errors: Refused."""
+    header, reference = (files[name].decode() for name in NATIVE)
+    missing = [one for one in FUNCTIONS if not re.search(_FUNCTION.format(one), reference)]
+    if missing:
+        raise bad_problem(f"{NATIVE[1]} defines no {', no '.join(missing)}", NATIVE[1])
+    if (said := _NAMES.search(header)) is None:
+        what = 'names no arguments: write constexpr std::array ArgumentNames = {"size", "seed"};'
+        raise bad_problem(f"{NATIVE[0]} {what}", NATIVE[0])
+    names = tuple(_NAME.findall(said[1]))
+    takes = Signature(names, names)
+    for key, found in cases.items():
+        for index, case in enumerate(found):
+            if complaint := takes.complaint(case.args):
+                what = f"this case {complaint}: ArgumentNames in {NATIVE[0]} has {', '.join(names)}"
+                document.refuse((key, index), what)
+            for name, value in case.args.items():
+                if not isinstance(value, bool | int | float | str):
+                    document.refuse((key, index, name), "C++ takes a bool, int, float or str here")
+    _check_sources(document, task)
+
+
+def _check_sources(document: Document, task: NativeYml) -> None:
+    """Ours is one translation unit: the driver, the reference or the submission, and headers."""
+    known = {"eval.cu", *(one.name for one in task.files if one.name.startswith("submission."))}
+    for index, name in enumerate(task.config.sources):
+        if name not in known:
+            what = f"{name!r} would be compiled by itself: include it from reference.cuh or task.h"
+            document.refuse(("config", "sources", index), what)
+    if task.config.include_dirs:
+        what = "no folders are included from: libraries that an agent has are found by themselves"
+        document.refuse(("config", "include_dirs"), what)
+    if task.multi_gpu:
+        document.refuse(("multi_gpu",), "a problem in C++ runs on one GPU: leave it out")

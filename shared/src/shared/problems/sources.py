@@ -10,6 +10,8 @@ from shared.problems.task_yml import SUBMISSION, TaskYml
 
 FILE_BYTES_MAX = 1_000_000
 REFERENCE = "reference.py"
+NATIVE = ("task.h", "reference.cuh")
+SUFFIXES = {"py": ".py", "cu": ".cu"}
 STATEMENT = "statement.md"
 MANIFEST = "manifest.json"
 SUBMISSION_NAME = "submission.py"
@@ -34,8 +36,9 @@ def gathered(document: Document, task: TaskYml, files: Mapping[str, bytes]) -> S
     for index, entry in enumerate(task.files):
         if entry.source != SUBMISSION:
             shelf.put(entry.name, entry.source, ("files", index))
-    if REFERENCE not in shelf.kept:
-        document.refuse(("files",), f"no file {shown(REFERENCE)}: add it, with its source")
+    for needed in (REFERENCE,) if task.lang == "py" else NATIVE:
+        if needed not in shelf.kept:
+            document.refuse(("files",), f"no file {shown(needed)}: add it, with its source")
     templates = {
         language: shelf.put_template(source, ("templates", language))
         for language, source in task.templates.items()
@@ -96,8 +99,9 @@ def _submission(document: Document, task: TaskYml) -> str:
         document.refuse(path, what)
     name = task.files[found[0]].name
     _check_name(document, name, ("files", found[0], "name"))
-    if not name.endswith(".py"):
-        what = f"the submission {shown(name)} is no Python file: end its name in .py"
+    end = SUFFIXES[task.lang]
+    if not name.endswith(end):
+        what = f"the submission {shown(name)} is not of lang {task.lang}: end its name in {end}"
         document.refuse(("files", found[0], "name"), what)
     return name
 

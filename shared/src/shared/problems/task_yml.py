@@ -19,6 +19,15 @@ LANGUAGES = ("CUDA", "Python", "Triton", "HIP", "CuteDSL")
 Timeout = Annotated[int, Field(ge=1, le=TIMEOUT_S_MAX)]
 GpuName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
 Gpus = Annotated[list[GpuName], Field(min_length=1, max_length=GPUS_MAX)]
+DefineName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,59}$")]
+DefineValue = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.+-]{0,60}$")]
+Flag = Annotated[
+    str,
+    Field(
+        pattern=r"^(-O([0-3gsz]|fast)?|--?std=(c|gnu)\+\+(11|14|17|20|23|2a|2b)|-[DU][A-Za-z_]\w{0,59}"
+        r"|-D[A-Za-z_]\w{0,59}=[\w.+-]{0,60}|--?use_fast_math|--?maxrregcount=[0-9]{1,3})$"
+    ),
+]
 Cases = Annotated[list[dict[str, Any]], Field(max_length=CASES_MAX)]
 
 
@@ -33,6 +42,17 @@ class PythonConfig(Strict):
     """Which program the public system starts; our harness is a library and starts none."""
 
     main: str
+
+
+class NativeConfig(Strict):
+    """What the public system compiles; our harness has a driver of its own, and keeps the rest."""
+
+    sources: Annotated[list[str], Field(min_length=1, max_length=FILES_MAX)]
+    include_dirs: Annotated[list[str], Field(max_length=16)] = Field(default_factory=list)
+    defines: Annotated[dict[DefineName, DefineValue], Field(max_length=32)] = Field(
+        default_factory=dict
+    )
+    compile_flags: Annotated[list[Flag], Field(max_length=16)] = Field(default_factory=list)
 
 
 class TaskYml(Strict):
@@ -55,12 +75,17 @@ class TaskYml(Strict):
     gpus: Gpus | None = None
 
 
-def read_task(document: Document) -> TaskYml:
-    """The `task.yml` in a document. Errors: Refused, also for what is not run here yet."""
+class NativeYml(TaskYml):
+    """What a `task.yml` of a problem in C++ says."""
+
+    lang: Literal["cu"]  # type: ignore[assignment]  # the other of the two
+    config: NativeConfig  # type: ignore[assignment]
+
+
+def read_task(document: Document) -> TaskYml | NativeYml:
+    """The `task.yml` in a document. Errors: Refused."""
     value = document.value if isinstance(document.value, dict) else {}
-    if value.get("lang") == "cu":
-        document.refuse(("lang",), "CUDA C++ problems (lang: cu) cannot run here yet: write py")
-    task = fitted(document, TaskYml)
+    task = fitted(document, NativeYml if value.get("lang") == "cu" else TaskYml)
     if task.multi_gpu:
         for key, cases in (("tests", task.tests), ("benchmarks", task.benchmarks)):
             for index, case in enumerate(cases):

@@ -1,0 +1,119 @@
+"""A problem in C++, from its directory to a verdict of the cpu device."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from shared.errors import Refused
+from shared.problems import ProblemVersion, compile_problem
+from warpboard.domain.answers import Progress
+from warpboard.local_run import LocalDisk, LocalHarness
+from warpboard.service.ports import Terms, Wish
+
+TASK = """\
+files:
+  - {name: submission.cu, source: "@SUBMISSION@"}
+  - {name: task.h, source: task.h}
+  - {name: reference.cuh, source: reference.cuh}
+  - {name: eval.cu, source: eval.cu}
+lang: cu
+config:
+  sources: [eval.cu, submission.cu]
+  defines: {STEP: "1"}
+  compile_flags: [-O2, --use_fast_math]
+description: Adds one.
+tests: [{size: 5, seed: 7}]
+benchmarks: [{size: 9, seed: 3}]
+gpus: [H100, CPU]
+"""
+FILES: Mapping[str, str] = {
+    "task.yml": TASK,
+    "task.h": """\
+#pragma once
+#include <array>
+#include <vector>
+using input_t = std::vector<int>;
+using output_t = input_t;
+constexpr std::array<const char *, 2> ArgumentNames = {"size", "seed"};
+""",
+    "reference.cuh": """\
+#include "task.h"
+#include "utils.h"
+static input_t generate_input(int size, int seed) { return input_t(size, seed % 1000); }
+static output_t ref_kernel(input_t data) { for (int &one : data) one += STEP; return data; }
+static void check_implementation(TestReporter &reporter, input_t data, output_t output) {
+    if (reporter.check_equal("first", output.at(0), ref_kernel(data).at(0))) reporter.pass();
+}
+""",
+    "eval.cu": "",
+    "solutions/correct/add.cu": """\
+#include "task.h"
+output_t custom_kernel(input_t data) { for (int &one : data) one += 1; return data; }
+""",
+    "solutions/wrong/keep.cpp": '#include "task.h"\noutput_t custom_kernel(input_t data) '
+    "{ return data; }\n",
+}
+
+
+def compiled(changes: Mapping[str, str] = {}) -> ProblemVersion:
+    files = {name: text.encode() for name, text in {**FILES, **changes}.items()}
+    return compile_problem("adding", files)
+
+
+def test_a_version_says_how_it_is_compiled() -> None:
+    manifest = json.loads(compiled().manifest)
+    assert (manifest["lang"], manifest["submission"]) == ("cu", "submission.cu")
+    assert manifest["native"] == {"defines": {"STEP": "1"}, "flags": ["-O2", "--use_fast_math"]}
+    assert compiled().languages == ("cpp", "cuda")
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "words"),
+    [
+        ("task.yml", "-O2", "-fplugin=x", "should match pattern"),
+        ("task.yml", "-O2", "-include/etc/passwd", "should match pattern"),
+        ("task.yml", 'STEP: "1"', 'STEP: "1;x"', "should match pattern"),
+        (
+            "task.yml",
+            'STEP: "1"',
+            "STEP: 1",
+            "line 9: 'config.defines.STEP' must be a valid string",
+        ),
+        ("task.yml", "sources: [", "sources: [more.cu, ", "'more.cu' would be compiled by itself"),
+        ("task.yml", "defines", "include_dirs: [/opt]\n  defines", "no folders are included"),
+        ("task.yml", "{size: 5,", "{sise: 5,", "line 12: this case has no 'size': ArgumentNames"),
+        ("task.yml", "{size: 5,", "{size: [5],", "C++ takes a bool, int, float or str"),
+        ("task.yml", "name: submission.cu", "name: submission.py", "end its name in .cu"),
+        ("task.yml", "  - {name: task.h, source: task.h}\n", "", "no file 'task.h': add it"),
+        ("task.yml", "lang: cu", "lang: cu\nmulti_gpu: true", "world_size"),
+        ("task.h", "ArgumentNames", "Names", "task.h names no arguments"),
+        ("reference.cuh", "ref_kernel", "kernel", "reference.cuh defines no ref_kernel"),
+    ],
+)
+def test_a_mistake_is_named(name: str, old: str, new: str, words: str) -> None:
+    with pytest.raises(Refused) as caught:
+        compiled({name: FILES[name].replace(old, new)})
+    assert words in caught.value.reason
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+async def test_its_solutions_get_their_verdicts_on_the_processor(tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    problem = LocalDisk().problem(tmp_path, "adding")
+    found = LocalDisk().samples(tmp_path, "adding")
+    said = {}
+
+    async def unheard(_: Progress) -> None:
+        pass
+
+    for one in (*found.correct, *found.wrong):
+        wish = Wish(one.name, one.source, "adding", "test")
+        run = await LocalHarness().run(problem, wish, unheard, Terms())
+        said[one.name] = run["verdict"], run["reason"]
+    assert said["add.cu"][0] == "passed", said["add.cu"]
+    assert said["keep.cpp"][0] == "wrong_answer", said["keep.cpp"]
