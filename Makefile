@@ -6,7 +6,7 @@ PARTS := shared harness[torch] services/ingest services/scheduler services/gpu-a
          services/ranker cli[mcp,plots,up]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker warpboard
 
-.PHONY: help install format check docs test-fast test up demo bench chaos contract ci clean
+.PHONY: help install format check docs problems test-fast test test-long up demo bench chaos contract ci clean
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
 
@@ -33,15 +33,27 @@ check: install ## Format, lint, types, imports: what a reviewer need not say
 docs: install ## Write the generated pages anew
 	python -m docs.generate
 
+# A directory each; ONLY="softmax rope" names some of them.
+ONLY ?= $(notdir $(patsubst %/task.yml,%,$(wildcard problems/*/task.yml)))
+
+problems: install ## Check the catalogue by its solutions; ONLY="softmax rope" for some
+	warpboard problem check $(ONLY:%=problems/%)
+
 test-fast: install ## Tests that need no server and no GPU
 	pytest -q -m "not server and not gpu"
 
 # A test waits more than it works: two workers keep a core busy. What is marked `alone` comes after.
 WORKERS ?= 4
 
-test: install ## Every test this machine can run; skips say what is missing
-	pytest -rs -m "not alone" -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-	pytest -rs -m alone tests
+CROWDED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+test: install ## What this machine can test in ten minutes; skips say what is missing
+	pytest -rs -m "not alone and not long" $(CROWDED)
+	pytest -rs -m "alone and not long" tests
+
+test-long: install ## The other tests: minutes of kills, outages and random requests
+	pytest -rs -m "long and not alone" $(CROWDED) tests
+	pytest -rs -m "long and alone" tests
 
 up: install ## The platform on this machine, until Ctrl-C
 	warpboard up
@@ -58,7 +70,7 @@ chaos: install ## Kill everything at random for CHAOS_S seconds, then judge the 
 contract: install ## Ask the API by its own document, thousands of cases
 	python -m tests.contract_openapi.asking
 
-ci: check test ## What CI runs
+ci: check test test-long ## What CI runs
 
 clean: ## Remove the environment and the local platform's data
 	rm -rf .venv .warpboard

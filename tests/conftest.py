@@ -1,5 +1,6 @@
 """One nats-server and one Postgres for all tests that ask; a skip says what is missing."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,14 @@ from shared.postgres import empty_database
 from shared.servers import nats, postgresql
 from shared.servers.nats import NatsServer
 from shared.testing import nats_server, postgres_database, postgres_server
+
+
+def pytest_configure() -> None:
+    """Processes of tests meet Ctrl-C as a shell's do, even if the tests run in the background.
+
+    What a shell puts there ignores SIGINT, and hands that on to all it starts.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _limit_s(item: pytest.Item) -> float:

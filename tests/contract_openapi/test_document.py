@@ -5,7 +5,7 @@ import pytest
 from tests.access.town import Town
 from tests.contract_openapi.asking import QUICK, ask, askers
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(240)]
 CASES_MIN = 300
 
 

@@ -13,7 +13,7 @@ from tests.contract_popcorn.wire import Wire, cli_id, events
 from tests.system.people import add_problem
 from tests.system.running import ROOT, Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.long, pytest.mark.server]
 
 
 @pytest.fixture(scope="module")

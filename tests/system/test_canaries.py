@@ -19,6 +19,7 @@ from tests.system.crew import LOCAL, Crew, crew_of, until
 from tests.system.people import HONEST, Person
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.server,
     pytest.mark.timeout(240),
     pytest.mark.usefixtures("servers"),

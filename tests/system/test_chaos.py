@@ -15,6 +15,7 @@ SEED = int(os.environ.get("CHAOS_SEED", "4"))
 SECONDS = 12.0
 
 
+@pytest.mark.long
 @pytest.mark.server
 @pytest.mark.timeout(420)
 # nats-py drops a half-open socket unclosed when its server is killed.

@@ -33,6 +33,7 @@ from tests.system.running import ROOT
 from warpboard.processes.services import PORTS, Place, Service, local_services
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.server,
     pytest.mark.timeout(180),
     # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.

@@ -11,7 +11,7 @@ from tests.system.crew import LOCAL, Crew, crew_of, until
 from tests.system.people import HONEST, Person, add_problem
 from tests.system.running import ROOT
 
-pytestmark = [pytest.mark.server, pytest.mark.usefixtures("servers")]
+pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.usefixtures("servers")]
 
 TASK = """
 files:

@@ -10,7 +10,7 @@ import pytest
 from tests.system.people import Person
 from tests.system.running import Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.long, pytest.mark.server]
 
 # Which of the processes with a word in their command, the oldest first: forks keep the command
 # of their parent, and the newest of the zygote's is the worker, last in its box.

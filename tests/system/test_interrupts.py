@@ -9,7 +9,7 @@ from shared.testing import eventually
 from tests.system.people import HONEST, Person, add_problem
 from tests.system.running import ROOT, Running
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(240)]
 
 
 async def is_empty(running: Running, within_s: float = 30) -> None:

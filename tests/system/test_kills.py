@@ -18,6 +18,7 @@ from tests.system.people import HONEST, Person, add_problem
 from tests.system.running import ROOT, Running
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.server,
     pytest.mark.timeout(420),
     # nats-py drops a half-open socket unclosed when its server is killed.

@@ -12,7 +12,12 @@ from bench.noop_platform import Platform, stop
 from tests.ranker.streaming import Heard, listen
 from tests.system.people import HONEST
 
-pytestmark = [pytest.mark.server, pytest.mark.alone, pytest.mark.timeout(240)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.alone,
+    pytest.mark.server,
+    pytest.mark.timeout(240),
+]
 CLIENTS = 200
 AGENTS = 4
 CUTS_MAX = 3

@@ -10,7 +10,7 @@ import pytest
 from tests.system.people import HONEST, Person, add_problem
 from tests.system.running import QUICK, ROOT, Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.long, pytest.mark.server]
 
 NATIVE = """
 #include "warpboard.h"

@@ -11,7 +11,7 @@ import pytest
 from tests.system.office import AGENT, GPU, SLUG, WHY, Office, until
 from tests.system.running import Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.long, pytest.mark.server]
 
 FLIP = (
     "update archive.event_archive set body = set_byte(body, 30, get_byte(body, 30) # 1) "

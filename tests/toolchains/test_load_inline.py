@@ -35,6 +35,7 @@ def _imported(scratch: Path, source: str) -> None:
     subprocess.run(line, check=True, timeout=100, env=environment, cwd=scratch)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("gxx")
 def test_a_packed_extension_is_not_compiled_again(scratch: Path, memory: int) -> None:
     _imported(scratch, SUBMISSION)
