@@ -9,6 +9,7 @@ import pytest
 from ingest.http.document import read_paths
 from tests.access.table import YES, cell, is_of, table
 from tests.access.town import CLOSED, MARK, Town
+from tests.documents import Document
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
 
@@ -27,6 +28,7 @@ class Asking:
     def __init__(self, town: Town) -> None:
         self.town = town
         self.http = httpx.Client(base_url=town.url, timeout=30)
+        self.document = Document(self.http.get("/v1/openapi.json").json())
 
     def headers(self, caller: str) -> dict[str, str]:
         """How somebody shows who they are; a history comes as an array."""
@@ -36,7 +38,10 @@ class Asking:
     def get(self, path: str, caller: str) -> httpx.Response:
         """The answer, with the numbers of the town in the path."""
         found = path.format(**self.town.numbers)
-        return self.http.get(found, headers=self.headers(caller))
+        answer = self.http.get(found, headers=self.headers(caller))
+        media = answer.headers.get("content-type", "")
+        self.document.check(("GET", found), answer.status_code, media, answer.content)
+        return answer
 
 
 @pytest.fixture(scope="module")

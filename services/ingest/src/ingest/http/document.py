@@ -29,11 +29,15 @@ ERROR = {
             "type": "array",
             "items": {
                 "type": "object",
+                "additionalProperties": False,
                 "required": ["field", "message"],
                 "properties": {"field": {"type": "string"}, "message": {"type": "string"}},
             },
         },
+        "error": {"type": "string", "description": "The code once more, for OAuth's clients."},
+        "error_description": {"type": "string", "description": "The sentence once more."},
     },
+    "additionalProperties": False,
     "example": {
         "detail": "there is no submission 1207",
         "code": "unknown_submission",
