@@ -1,4 +1,4 @@
-"""Guessing at invites; the last file of the folder, for afterwards nobody here can join."""
+"""Guessing at invites: who guesses is stopped, who shares their address is not."""
 
 import pytest
 
@@ -11,7 +11,6 @@ pytestmark = pytest.mark.server
 
 
 def test_ten_wrong_codes_an_hour_are_enough(platform: Running, nobody: Wire) -> None:
-    # They are counted for the address, too, which all of these tests share.
     guesser = Wire(nobody.base, cli_id(token_of(platform, "guesser")))
     answers = [guesser.post_json("/user/join", {"code": f"wrong-{n}"}) for n in range(11)]
     statuses = [answer.status for answer in answers]
@@ -19,3 +18,5 @@ def test_ten_wrong_codes_an_hour_are_enough(platform: Running, nobody: Wire) -> 
     assert set(statuses) <= {400, 429}
     refusal(answers[-1], 429, "rate_limited")
     assert int(answers[-1].headers["retry-after"]) > 60
+    neighbour = Wire(nobody.base, cli_id(token_of(platform, "neighbour")))
+    refusal(neighbour.post_json("/user/join", {"code": "wrong"}), 400, "invalid_invite")

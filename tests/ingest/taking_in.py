@@ -15,7 +15,7 @@ from ingest.service import Ingest, ingest
 from ingest.service.batches import Upload
 from ingest.service.gate import AccessFeed
 from ingest.service.ports import Ports
-from ingest.service.room import Bounds
+from ingest.service.room import USUAL, Bounds
 from shared.errors import Refused
 from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
 from shared.postgres import pool
@@ -67,9 +67,7 @@ class Counter:
 
 
 @asynccontextmanager
-async def counter(
-    bounds: Bounds | None = None, queue: Queue | None = None
-) -> AsyncIterator[Counter]:
+async def counter(bounds: Bounds = USUAL, queue: Queue | None = None) -> AsyncIterator[Counter]:
     """A way in, with the problem copy."""
     log, blobs = MemoryLog(), MemoryBlobs()
     letters = MemoryDeadLetters(log, MemoryBus(log))

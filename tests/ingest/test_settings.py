@@ -66,3 +66,12 @@ def test_a_rate_that_cannot_be_read_is_refused(
     with pytest.raises(Refused, match="expected 600/minute, or nothing"):
         loaded(monkeypatch, **{name: text})
     loaded(monkeypatch, **{name: ""})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("AT_ONCE_MAX", "0"), ("WAITING_MAX", "-1"), ("QUEUED_MAX", "0")]
+)
+def test_there_is_room_for_somebody(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    with pytest.raises(Refused, match=f"{name} is {text}: expected at least"):
+        loaded(monkeypatch, **{name: text})
+    assert getattr(loaded(monkeypatch, **{name: "7"}), name.lower()) == 7

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ingest.service.room import USUAL
 from shared.errors import Refused
 from shared.settings import Listen, read
 
@@ -37,9 +38,9 @@ class Settings:
     rate_per_token: str = "600/minute"  # noqa: S105  (no secret: a rate)
     rate_per_address: str = "600/minute"
     # How many submissions are taken in at once, wait for that, and wait for a GPU type.
-    at_once_max: int = 100
-    waiting_max: int = 300
-    queued_max: int = 10_000
+    at_once_max: int = USUAL.at_once_max
+    waiting_max: int = USUAL.waiting_max
+    queued_max: int = USUAL.queued_max
     # Where problems may come from, and what profiles: docs/popcorn.md.
     problem_roots: str = ""
     repositories: str = ""

@@ -18,7 +18,7 @@ from ingest.service.participants import Participants
 from ingest.service.people import People
 from ingest.service.ports import Ports
 from ingest.service.rejudges import Rejudges
-from ingest.service.room import Bounds
+from ingest.service.room import USUAL, Bounds
 from ingest.service.tokens import Tokens
 from ingest.service.tries import Tries
 
@@ -47,10 +47,10 @@ class Ingest:
     feed: AccessFeed
 
 
-def ingest(ports: Ports, feed: AccessFeed, bounds: Bounds | None = None) -> Ingest:
+def ingest(ports: Ports, feed: AccessFeed, bounds: Bounds = USUAL) -> Ingest:
     """The commands over these ports, and over who may do what."""
     decisions = Decisions(ports.log, ports.clock)
-    intake = Intake(ports, Histories(ports.log), feed, bounds or Bounds())
+    intake = Intake(ports, Histories(ports.log), feed, bounds)
     people = People(decisions, feed, ports.people)
     wrong = Tries(WRONG_CODES, "wrong codes")
     wrong_there = Tries(WRONG_CODES_THERE, "wrong codes from your address")

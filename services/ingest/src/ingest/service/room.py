@@ -25,6 +25,9 @@ class Bounds(NamedTuple):
     queued_max: int = 10_000
 
 
+USUAL = Bounds()
+
+
 class Room:
     """Lets so many in at once, in the order they came; so many others wait, and not for long.
 
