@@ -281,7 +281,7 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(ROWS)
 def test_whatever_a_row_says_the_client_can_read_it(row: dict[str, Any]) -> None:
     found = seen(**row, is_over=row["state"] == "finished")
