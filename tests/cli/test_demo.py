@@ -69,6 +69,17 @@ def test_the_slow_file_is_python() -> None:
     compile(slow.sample.source, "slow.py", "exec")
 
 
+def test_of_many_problems_few_are_submitted_to() -> None:
+    examples = plan([solutions(slug) for slug in (*SLUGS, "axpy", "zeta")])
+    assert {one.problem for one in examples} == set(SLUGS)
+
+
+def test_what_needs_a_gpu_is_not_submitted() -> None:
+    triton = Sample("triton.py", b"#!POPCORN gpus H100 H200\nimport triton\n")
+    examples = plan([Solutions("matmul", (GOOD, triton), (BAD,))])
+    assert triton not in [one.sample for one in examples]
+
+
 def test_problems_without_solutions_are_not_submitted_for() -> None:
     examples = plan([Solutions("bare", (), ()), solutions("matmul")])
     assert {one.problem for one in examples} == {"matmul"}

@@ -93,16 +93,28 @@ def test_the_folder_runs_here_without_a_server(tmp_path: Path) -> None:
 def test_a_problem_is_checked_by_its_own_solutions(tmp_path: Path) -> None:
     init(tmp_path / "work")
     folder = tmp_path / "work" / "problem"
-    for kind, name in (("correct", "torch_copy"), ("wrong", "unwritten")):
-        (folder / "solutions" / kind).mkdir(parents=True)
+    for kind, name in (
+        ("correct", "torch_copy"),
+        ("correct", "triton_blocks"),
+        ("wrong", "unwritten"),
+    ):
+        (folder / "solutions" / kind).mkdir(parents=True, exist_ok=True)
         text = (IDENTITY / "solutions" / kind / f"{name}.py").read_text()
         (folder / "solutions" / kind / f"{name}.py").write_text(text)
     good = warpboard("problem", "check", folder)
     assert good.exit_code == 0, good.output
+    assert "1 of 1 correct passed, 1 of 1 wrong found, 1 not shown here" in good.stdout
+    assert "needs a GPU: H100" in good.stdout
     (folder / "solutions" / "wrong" / "right.py").write_text(
         (IDENTITY / "solutions" / "correct" / "torch_copy.py").read_text()
     )
+    (folder / "solutions" / "wrong" / "never_ran.py").write_text("import nothing_of_this_name\n")
     bad = warpboard("problem", "check", folder, "--json")
     assert bad.exit_code == 1
     found = {one["file"]: one["is_expected"] for one in json.loads(bad.stdout)["solutions"]}
-    assert found == {"torch_copy.py": True, "unwritten.py": True, "right.py": False}
+    assert [name for name in sorted(found) if found[name]] == ["torch_copy.py", "unwritten.py"]
+    assert sorted(found.keys() - {"torch_copy.py", "unwritten.py"}) == [
+        "never_ran.py",
+        "right.py",
+        "triton_blocks.py",
+    ]

@@ -1,15 +1,20 @@
 """What the demo submits, as whom, and which verdict each file must get."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shared.errors import Refused
+from shared.problems.directives import read_directives
 from warpboard.domain.answers import Submission
 from warpboard.domain.tables import Table
 from warpboard.domain.units import NOTHING, time_text
 
 PARTICIPANTS = ("ada", "grace", "linus")
 FIRST = "identity"
+# Of many problems so many are submitted to; these go before others.
+PROBLEMS_MAX = 6
+KNOWN = (FIRST, "grayscale", "histogram", "matmul", "softmax", "vectoradd")
+HERE = "CPU"
 PASSED = "passed"
 NOT_PASSED = "not passed"
 SLOW_LINES = (
@@ -54,10 +59,12 @@ def plan(found: Sequence[Solutions]) -> list[Example]:
 
     Errors: Refused without a problem that has a correct and a wrong solution.
     """
-    full = [one for one in found if one.correct and one.wrong]
+    fitting = [replace(one, correct=tuple(filter(_fits, one.correct))) for one in found]
+    full = [one for one in fitting if one.correct and one.wrong]
     if not full:
         raise Refused("bad_problem", "no problem here has solutions/correct and solutions/wrong")
-    problems = sorted(full, key=lambda one: (one.slug != FIRST, one.slug))
+    problems = sorted(full, key=lambda one: (one.slug != FIRST, one.slug not in KNOWN, one.slug))
+    problems = problems[:PROBLEMS_MAX]
     examples = [
         _ranked(_participant(index), problem, problem.correct[0])
         for index, problem in enumerate(problems)
@@ -69,6 +76,25 @@ def plan(found: Sequence[Solutions]) -> list[Example]:
     first = problems[0]
     slow = Sample("slow.py", first.correct[0].source + SLOW_LINES)
     return [*examples, _ranked(_participant(2), first, slow), *_failing(first)]
+
+
+def needed_gpus(sample: Sample) -> tuple[str, ...]:
+    """The GPU types of which a file wants one, none if it runs on the cpu device too.
+
+    Errors: Refused for a directive that nobody can read, with the file.
+
+    >>> needed_gpus(Sample("a.py", b"#!POPCORN gpus H100 H200")), needed_gpus(Sample("b.py", b""))
+    (('H100', 'H200'), ())
+    """
+    try:
+        gpus = read_directives(sample.source.decode(errors="replace")).gpus
+    except Refused as refused:
+        raise Refused(refused.code, f"{sample.name}: {refused.reason}", refused.field) from refused
+    return () if HERE in gpus else gpus
+
+
+def _fits(sample: Sample) -> bool:
+    return not needed_gpus(sample)
 
 
 def _participant(index: int) -> str:

@@ -101,7 +101,8 @@ class Demo:
                 for example, answer in zip(examples, answers, strict=True)
             ]
             self.screen.table(demo.verdicts(pairs))
-            boards = [await api.get("leaderboards", one.slug, gpu) for one in solutions]
+            slugs = dict.fromkeys(example.problem for example in examples)
+            boards = [await api.get("leaderboards", slug, gpu) for slug in slugs]
             for board in boards:
                 self.screen.table(tables.leaderboard(read(board, Leaderboard)))
         is_equal = await self._replay()

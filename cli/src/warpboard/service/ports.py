@@ -260,3 +260,7 @@ class Harness(Protocol):
     ) -> Answer:
         """How one submission ends, in the keys of a submission's run; no verdict if we failed."""
         ...
+
+    def warm(self) -> AbstractAsyncContextManager["Harness"]:
+        """The same, with a start for all runs instead of one for each, while the context lasts."""
+        ...

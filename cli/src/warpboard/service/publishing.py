@@ -1,24 +1,19 @@
-"""Checking problem directories here, and publishing them."""
+"""Publishing problems, after they compiled here."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from shared.errors import Refused
-from warpboard.domain import trials
-from warpboard.domain.answers import Answer, Progress, Run, read
-from warpboard.domain.demo import Sample
+from warpboard.domain.answers import Answer, read
 from warpboard.domain.names import kernelbench_slug
-from warpboard.domain.outcome import FAILED, OK
+from warpboard.domain.outcome import OK
 from warpboard.domain.problems import Published
-from warpboard.domain.progress import News, step
-from warpboard.domain.trials import Trial
-from warpboard.domain.units import count_text
+from warpboard.domain.progress import News
 from warpboard.service.patience import persist
-from warpboard.service.ports import Api, Disk, Harness, ProblemFiles, Screen, Terms, Wish
+from warpboard.service.ports import Api, Disk, ProblemFiles, Screen
 
 REPEAT_S_MAX = 30.0
-Hear = Callable[[Progress], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,7 @@ async def add(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
     """Publish each problem, after all of them compiled here. Errors: Refused; Failed."""
     if asked.slug is not None and len(asked.folders) != 1:
         raise Refused("usage", "--slug names one problem, not several")
-    problems = [_compiled(disk, screen, one, asked.slug, asked.gpus) for one in asked.folders]
+    problems = [compiled(disk, screen, one, asked.slug, asked.gpus) for one in asked.folders]
     return await _all(api, screen, problems, as_json=asked.as_json)
 
 
@@ -43,7 +38,7 @@ async def add_kernelbench(api: Api, disk: Disk, screen: Screen, level: int, aske
     """Publish a level of KernelBench, after all of it compiled here. Errors: Refused; Failed."""
     (folder,) = asked.folders
     found = {kernelbench_slug(level, path.stem): path for path in disk.level(folder, level)}
-    problems = [_compiled(disk, screen, path, slug, asked.gpus) for slug, path in found.items()]
+    problems = [compiled(disk, screen, path, slug, asked.gpus) for slug, path in found.items()]
     return await _all(api, screen, problems, as_json=asked.as_json)
 
 
@@ -76,53 +71,10 @@ def added(published: Published) -> str:
     return f"{published.slug} unchanged: version {published.number}"
 
 
-async def check(disk: Disk, harness: Harness, screen: Screen, asked: Asked) -> int:
-    """Compile each problem and run its solutions here; 1 if one ends as it must not.
-
-    Errors: Refused for a problem that does not compile; Failed.
-    """
-    found: list[Trial] = []
-    for folder in [one for path in asked.folders for one in disk.contest(path) or (path,)]:
-        problem = _compiled(disk, screen, folder, None, asked.gpus)
-        found += await _tried(disk, harness, screen, folder, problem)
-        if not asked.as_json:
-            counts = count_text(len(problem.version_files), "file")
-            screen.say(f"{problem.slug} compiles: {counts}, ranked by {problem.ranking_by}")
-    if asked.as_json:
-        screen.json(trials.document(found))
-    elif found:
-        screen.table(trials.table(found))
-    return OK if all(one.is_expected for one in found) else FAILED
-
-
-async def _tried(
-    disk: Disk, harness: Harness, screen: Screen, folder: Path, problem: ProblemFiles
-) -> list[Trial]:
-    found, told = disk.samples(folder, problem.slug), []
-    wanted = [(one, True) for one in found.correct] + [(one, False) for one in found.wrong]
-    with screen.live([problem.slug]) as live:
-
-        async def hear(progress: Progress) -> None:
-            live.show(problem.slug, News(f"{sample.name}: {step(progress).sentence}", done, total))
-
-        total = len(wanted)
-        for done, (sample, must_pass) in enumerate(wanted):
-            live.show(problem.slug, News(sample.name, done, total))
-            told.append(await _trial(harness, problem, sample, must_pass, hear))
-    return told
-
-
-async def _trial(
-    harness: Harness, problem: ProblemFiles, sample: Sample, must_pass: bool, hear: Hear
-) -> Trial:
-    wish = Wish(sample.name, sample.source, problem.slug, "test")
-    run = read(await harness.run(problem, wish, hear, Terms()), Run)
-    return Trial(problem.slug, sample.name, must_pass, run.verdict or "", run.reason or "")
-
-
-def _compiled(
+def compiled(
     disk: Disk, screen: Screen, folder: Path, slug: str | None, gpus: tuple[str, ...]
 ) -> ProblemFiles:
+    """A problem, compiled, with its warnings said. Errors: Refused, with the folder."""
     try:
         problem = disk.problem(folder, slug, gpus)
     except Refused as refused:

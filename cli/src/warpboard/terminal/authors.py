@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from warpboard.service import publishing, reading
+from warpboard.service import checking, publishing, reading
 from warpboard.terminal import options
 from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place, run
@@ -49,7 +49,8 @@ def check(desk: Desk, /, folders: tuple[Path, ...], gpus: tuple[str, ...], *, as
 
     A PATH is a directory with a task.yml, a problem that is one file of Python, or a contest
     file, which stands for all its problems. Each file of solutions/correct must pass, each of
-    solutions/wrong must not. Exit code 1 if one of them is otherwise.
+    solutions/wrong must run and not. Exit code 1 if one of them is otherwise. One that names
+    GPU types, CPU not among them, is not shown here, and is no reason for 1.
 
     \b
     Example:
@@ -57,7 +58,7 @@ def check(desk: Desk, /, folders: tuple[Path, ...], gpus: tuple[str, ...], *, as
       warpboard problem check problems/contest.yaml
     """
     wanted = publishing.Asked(folders, None, as_json, gpus)
-    return run(publishing.check(desk.disk, desk.harness, desk.screen, wanted))
+    return run(checking.check(desk.disk, desk.harness, desk.screen, wanted))
 
 
 @problems.command()
