@@ -9,6 +9,7 @@ from types import GenericAlias, UnionType
 from typing import Any, cast
 
 import msgspec
+from docs import catalogue
 
 from ranker.http import application
 from ranker.http.acts import acts
@@ -186,13 +187,14 @@ def main() -> int:
     """Write what is stale, or with `--check` say what is; the exit code."""
     stale = [
         (path, text)
-        for path, text in ((PAGE, page()), (READS, reads()))
+        for path, text in ((PAGE, page()), (READS, reads()), *catalogue.pages().items())
         if not path.exists() or path.read_text(encoding="utf-8") != text
     ]
     for path, text in stale:
         if "--check" in sys.argv[1:]:
             print(f"{path.name} is stale: run `make docs`")
         else:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(f"wrote {path.name}")
     return 1 if stale and "--check" in sys.argv[1:] else 0

@@ -3,7 +3,7 @@
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +12,14 @@ from typing import Any
 
 from harness.supervisor import utilities
 from harness.supervisor.compare import complaint
+from harness.supervisor.structure import Flat, flatten
 from shared.problems.cases import read_cases
 from shared.problems.document import read_document
 
-PROBLEMS = Path(__file__).parents[3] / "problems"
-SLUGS = sorted(path.name for path in PROBLEMS.iterdir() if path.is_dir())
+PROBLEMS = Path(__file__).parents[2] / "problems"
+SLUGS = sorted(path.parent.name for path in PROBLEMS.glob("*/task.yml"))
 
-Data = tuple[Any, ...]
+Kernel = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -29,23 +30,26 @@ class Opened:
     reference: Any
     cases: list[dict[str, Any]]
 
-    def kernel(self, path: Path) -> Any:
+    def kernel(self, name: str) -> Kernel:
         """The custom_kernel of a file in the problem's folder."""
-        return _loaded(path, f"{self.folder.name}_{path.stem}").custom_kernel
+        path = self.folder / name
+        return _loaded(path, f"{self.folder.name}_{path.stem}").custom_kernel  # type: ignore[no-any-return]  # a participant's function
 
-    def data(self, case: dict[str, Any], **changes: int) -> Data:
+    def data(self, case: dict[str, Any], **changes: int) -> Any:
         """What generate_input makes of a case."""
-        data: Data = self.reference.generate_input(**(case | changes))
-        return data
+        return self.reference.generate_input(**(case | changes))
 
-    def complaint(self, kernel: Any, case: dict[str, Any]) -> str | None:
-        """What the check says of a kernel's answer to a case; its buffer comes full of poison."""
-        data = self.data(case)
-        *inputs, output = cloned(data)
-        poison = torch().Generator().manual_seed(1)
-        output.view(-1).view(torch().uint8).random_(generator=poison)
-        answer = kernel((*inputs, output))
-        return complaint(self.reference.check_implementation(data, answer))
+    def answer(self, case: dict[str, Any]) -> Flat:
+        """What the reference says of a case."""
+        return parts(self.reference.ref_kernel(self.data(case)))
+
+    def complaint(self, kernel: Kernel, case: dict[str, Any]) -> str | None:
+        """What the check says of a kernel's answer to a case, whose form must be right."""
+        answer = kernel(self.data(case))
+        if forms(parts(answer)) != forms(self.answer(case)):
+            return "the answer has another form"
+        said = self.reference.check_implementation(self.data(case), answer)
+        return complaint(said)
 
 
 @contextmanager
@@ -71,24 +75,23 @@ def torch() -> Any:
     return importlib.import_module("torch")
 
 
-def equal(some: Data, others: Data) -> bool:
-    """Whether tensors are equal in pairs."""
-    return all(map(torch().equal, some, others))
+def parts(value: Any) -> Flat:
+    """A nest of tensors and plain values, taken apart."""
+    return flatten(value, "the problem")
 
 
-def cloned(data: Data) -> Data:
-    """Equal tensors in other memory."""
-    return tuple(tensor.clone() for tensor in data)
+def forms(flat: Flat) -> tuple[Any, ...]:
+    """How the tensors are nested, with the shape and dtype of each."""
+    return flat.template, [(tensor.shape, tensor.dtype) for tensor in flat.tensors]
 
 
-def files(kind: str) -> list[Path]:
-    """All shipped solutions of a kind, `correct` or `wrong`."""
-    return sorted(PROBLEMS.glob(f"*/solutions/{kind}/*.py"))
-
-
-def named(path: Path) -> str:
-    """A file of the catalogue, as a test's name should show it."""
-    return f"{path.relative_to(PROBLEMS).parts[0]}-{path.stem}"
+def bits_apart(some: Any, others: Any) -> int:
+    """How many bits differ between two values of one form, of all their tensors together."""
+    count = 0
+    for one, other in zip(parts(some).tensors, parts(others).tensors, strict=True):
+        a, b = (tensor.reshape(-1).view(torch().uint8).int() for tensor in (one, other))
+        count += sum(int(((a ^ b) >> bit & 1).sum()) for bit in range(8))
+    return count
 
 
 def _loaded(path: Path, name: str) -> ModuleType:

@@ -1,0 +1,134 @@
+"""The shipped problems are whole; `make problems` runs all of their solutions."""
+
+import re
+from typing import Any
+
+import pytest
+
+from shared.folders import problem_files
+from shared.problems import compile_problem
+from shared.problems.directives import read_directives
+from shared.problems.document import read_document
+from tests.problems.opened import PROBLEMS, SLUGS, Opened, bits_apart, forms, opened, parts, torch
+
+TRACKS = {"first-steps", "memory-bound", "compute-bound", "llm-inference"}
+SECTIONS = ("$$", "| | shape | dtype |", "`custom_kernel(data)`", "**Correct** means", "**Sizes.**")
+HINT = re.compile(r"^\* ", re.MULTILINE)
+ENTROPY_BITS_MIN = 64
+# One solution of each kind, run in this process; each shows another form of answer.
+PAIRS = [
+    ("axpy", "torch_alpha", "into_x"),
+    ("compact", "torch_mask", "strict"),
+    ("fp8-quantize", "torch_frexp", "half_up"),
+    ("moe-routing", "torch_stable_sort", "last_of_equals"),
+    ("rope", "torch_float32", "overwritten"),
+]
+
+
+def test_there_are_twenty_problems_over_four_tracks() -> None:
+    tracks: dict[str, list[str]] = {name: [] for name in TRACKS}
+    for slug in SLUGS:
+        found = TRACKS & set(_extras(slug)["tags"])
+        assert len(found) == 1, f"{slug} is of the tracks {sorted(found)}: name one"
+        tracks[found.pop()].append(slug)
+    assert len(SLUGS) >= 20
+    assert all(len(slugs) >= 4 for slugs in tracks.values()), tracks
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_problem_compiles_without_a_warning(slug: str) -> None:
+    version = compile_problem(slug, problem_files(PROBLEMS / slug))
+    assert not version.warnings
+    assert "CPU" in version.gpus
+    assert version.cases_count["tests"] >= 5
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_statement_says_all_that_is_asked(slug: str) -> None:
+    statement = (PROBLEMS / slug / "statement.md").read_text(encoding="utf-8")
+    missing = [part for part in SECTIONS if part not in statement]
+    assert not missing
+    assert len(HINT.findall(statement.partition("**Hints**")[2])) >= 3
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_problem_has_solutions_of_each_kind(slug: str) -> None:
+    solutions = PROBLEMS / slug / "solutions"
+    correct = {path: path.read_text() for path in (solutions / "correct").glob("*.py")}
+    wrong = [path.read_text() for path in (solutions / "wrong").glob("*.py")]
+    gpus = {path: read_directives(text).gpus for path, text in correct.items()}
+    assert any(path.stem.startswith("torch_") for path in correct)
+    assert any(not path.stem.startswith("torch_") and "CPU" in gpus[path] for path in correct)
+    assert len(wrong) >= 4
+    assert all(
+        text.lstrip().startswith(('"""', "#!POPCORN")) for text in (*correct.values(), *wrong)
+    )
+    for path, text in correct.items():
+        assert read_directives(text).leaderboard == slug
+        assert ("import triton" not in text) or "CPU" not in gpus[path]
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_inputs_follow_from_the_seed_and_are_hard_to_guess(slug: str) -> None:
+    with opened(slug) as problem:
+        found = [_seeded(problem, case) for case in problem.cases]
+    assert found[-1] >= ENTROPY_BITS_MIN
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_check_takes_the_reference_and_changes_nothing(slug: str) -> None:
+    with opened(slug) as problem:
+        for case in problem.cases:
+            assert problem.complaint(problem.reference.ref_kernel, case) is None
+        data = problem.data(case)
+        flat = problem.answer(case)
+        before = parts(data).clone(), flat.clone()
+        answer = flat.rebuild(flat.tensors)
+        problem.reference.check_implementation(data, answer)
+        assert bits_apart((data, answer), before) == 0
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_lazy_answers_are_wrong(slug: str) -> None:
+    with opened(slug) as problem:
+        case = problem.cases[-1]
+        assert problem.complaint(problem.kernel("template.py"), case)
+        right = problem.answer(case)
+        for index, tensor in enumerate(right.tensors):
+            for lazy in _lazy(tensor):
+                tensors = [lazy if i == index else t for i, t in enumerate(right.tensors)]
+                answer = right.rebuild(tensors)
+                said, _ = problem.reference.check_implementation(problem.data(case), answer)
+                assert not said, f"part {index} may be {lazy.flatten()[:4]}"
+
+
+@pytest.mark.parametrize(("slug", "correct", "wrong"), PAIRS)
+def test_solutions_end_as_their_folder_says(slug: str, correct: str, wrong: str) -> None:
+    with opened(slug) as problem:
+        kernel = problem.kernel(f"solutions/correct/{correct}.py")
+        assert [problem.complaint(kernel, case) for case in problem.cases] == [None] * 5
+        kernel = problem.kernel(f"solutions/wrong/{wrong}.py")
+        assert any(problem.complaint(kernel, case) for case in problem.cases)
+
+
+def _seeded(problem: Opened, case: dict[str, Any]) -> int:
+    """How many bits differ between the inputs of two seeds, of which one is used twice."""
+    one, same, other = (problem.data(case, seed=seed) for seed in (5, 5, 2**62 + 6))
+    assert bits_apart(one, same) == 0
+    assert parts(one).scalars == parts(same).scalars
+    assert forms(parts(one)) == forms(parts(other))
+    return bits_apart(one, other)
+
+
+def _lazy(right: Any) -> list[Any]:
+    """Answers of the right form that nobody had to compute."""
+    made = [torch().zeros_like(right), torch().ones_like(right)]
+    if right.dtype.is_floating_point:
+        made += [right.clone(), right.clone()]
+        made[-2].view(-1)[-1] = float("nan")
+        made[-1].view(-1)[0] = float("inf")
+    return made
+
+
+def _extras(slug: str) -> Any:
+    return read_document("warpboard.yml", (PROBLEMS / slug / "warpboard.yml").read_bytes()).value
