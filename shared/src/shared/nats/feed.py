@@ -1,5 +1,7 @@
 """The pump: the whole log from a place on, in order, each event once, handed over in lists."""
 
+from collections.abc import Iterable
+
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -12,6 +14,8 @@ from shared.wire import read
 
 FORGOTTEN_S = 60
 PACE = Pace()
+# Sequence, aggregate and body of an event that is not decoded yet.
+Raw = tuple[int, str, bytes]
 
 
 class NatsFeed:
@@ -24,7 +28,7 @@ class NatsFeed:
         self._received = after
         self._held_back = 0
         self._reply = ""
-        self._buffer: list[Recorded] = []
+        self._buffer: list[Raw] = []
         self._damage: Exception | None = None
         self._counts = Counts() if counts is None else counts
         self._pull = Pull(nc, STREAM, self._place, self._on, pace)
@@ -50,6 +54,10 @@ class NatsFeed:
 
         Errors: Gap, after all events before it.
         """
+        return recorded(await self.raw(most))
+
+    async def raw(self, most: int) -> list[Raw]:
+        """The next events as they came, for who hands them on. Errors: as for take."""
         while not self._buffer:
             if self._damage is not None:
                 raise self._damage
@@ -89,6 +97,10 @@ class NatsFeed:
             self._counts.gaps += 1
             self._damage = Gap(f"after event {self._received} came {seq}")
             return
-        envelope = read(aggregate(message.subject), seq, message.data)
         self._received, self._reply = seq, message.reply
-        self._buffer.append(Recorded(seq, envelope, message.data))
+        self._buffer.append((seq, aggregate(message.subject), message.data))
+
+
+def recorded(came: Iterable[Raw]) -> list[Recorded]:
+    """Events with their envelopes decoded."""
+    return [Recorded(seq, read(agg, seq, body), body) for seq, agg, body in came]

@@ -15,7 +15,7 @@ from ranker.postgres import PROJECTION, read_models
 from ranker.replay import replaying
 from ranker.replay.postgres import schemas
 from ranker.replay.replaying import Filling, Replayed
-from ranker.replay.sources import ArchiveLog, FileLog
+from ranker.replay.sources import ArchiveLog, FileLog, StreamLog
 from ranker.service import News, Unfoldable, project
 from ranker.settings import Settings
 from shared import subjects
@@ -23,6 +23,7 @@ from shared.clock import new_id, now
 from shared.errors import Refused
 from shared.event_log import EventLog, Gap, New, Recorded
 from shared.events import ProjectionSwitched, SubmissionFinished
+from shared.nats.aside import AsideFeed
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.postgres import migrate
@@ -31,6 +32,7 @@ from shared.wire import Stamp, seal
 PROJECTIONS = ("ranker", "archive")
 SOURCES = ("stream", "archive", "file")
 ACTOR = "service:ranker"
+CLIENT = "ranker-replay"
 
 Fill = Callable[[EventLog, str, str, int], Awaitable[None]]
 
@@ -67,7 +69,7 @@ async def replay(settings: Settings, schema: str, asked: Namespace) -> dict[str,
     """Fold, compare, and switch if asked to; what came of it. Errors: Refused; Failed."""
     chosen = _projection(asked.projection, schema)
     dsn = settings.postgres_dsn
-    nc = await connect(settings.nats_url, "ranker-replay")
+    nc = await connect(settings.nats_url, CLIENT)
     try:
         log = NatsLog(nc)
         async with (
@@ -110,7 +112,7 @@ async def _fill_archive(source: EventLog, dsn: str, schema: str, until: int) -> 
 async def _source(settings: Settings, asked: Namespace, log: EventLog) -> AsyncIterator[EventLog]:
     """Where the events come from. Errors: Refused."""
     if asked.source == "stream":
-        yield log
+        yield StreamLog(log, partial(AsideFeed, settings.nats_url, f"{CLIENT}-reader"))
     elif asked.source == "archive":
         async with archives.archive(settings.postgres_dsn) as kept:
             yield ArchiveLog(kept)

@@ -1,7 +1,7 @@
 """`python -m ranker COMMAND`: reads the arguments, runs one command, says its exit code.
 
 0 is well, 1 means that something differs or was touched, 2 that the request cannot be done as it
-is, 3 that a server could not be reached.
+is, 3 that a server could not be reached, 130 that it was interrupted.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from signal import SIGINT
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from ranker.settings import load
 from shared.errors import Failed, Refused
 
 OK, DIFFERS, REFUSED, FAILED = range(4)
+INTERRUPTED = 128 + SIGINT
 
 
 def main(arguments: Sequence[str], schema: str) -> int:
@@ -39,6 +41,9 @@ def main(arguments: Sequence[str], schema: str) -> int:
     except Failed as failed:
         sys.stderr.write(f"{failed}\n")
         return FAILED
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return INTERRUPTED
 
 
 async def _run(asked: Namespace, schema: str) -> int:

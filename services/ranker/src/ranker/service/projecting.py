@@ -74,6 +74,7 @@ class Projection:
     metrics: Metrics
     until: int | None = None
     done: int = 0
+    taken: int = 0
     switched: int = 0
     feed: Feed | None = None
     ahead: Batch = field(default_factory=Batch)
@@ -101,7 +102,7 @@ class Projection:
     async def _fold(self) -> Folded:
         """Write a batch, and meanwhile decode what is to be written after it."""
         if self.feed is None:
-            self.feed = self.log.follow(self.done)
+            self.feed, self.taken = self.log.follow(self.done), self.done
         await self._gather(self.feed)
         batch, self.ahead = self.ahead, Batch()
         if not batch.told:
@@ -112,7 +113,7 @@ class Projection:
             self.ahead.poison = batch.poison
             # The batch goes out before the next one is begun.
             await asyncio.sleep(0)
-            while self.feed.behind and not (writing.done() or self.ahead.is_full):
+            while self._wants_more(self.feed) and not writing.done():
                 await self._take(self.feed, SLICE)
                 await asyncio.sleep(0)
             change = await writing
@@ -122,8 +123,13 @@ class Projection:
         return Folded(self.feed.behind + len(self.ahead.told), change, batch.told)
 
     async def _gather(self, feed: Feed) -> None:
-        """Have the next batch: the first event, and where many come those of the next moment."""
+        """Have the next batch: the first event, and where many come those of the next moment.
+
+        Who reads to an end waits until it is full, for large batches cost less an event.
+        """
         if not self.ahead.told and self.ahead.poison is None:
+            await self._take(feed)
+        while self.until is not None and self._wants_more(feed):
             await self._take(feed)
         pause_s = self.pace.pause_s() if self.until is None else 0.0
         if pause_s and not self.ahead.is_full:
@@ -131,8 +137,13 @@ class Projection:
             if feed.behind:
                 await self._take(feed)
 
+    def _wants_more(self, feed: Feed) -> bool:
+        is_short = self.until is None or self.taken < self.until
+        return is_short and feed.behind > 0 and not self.ahead.is_full
+
     async def _take(self, feed: Feed, most: int = BATCH_MAX) -> None:
         came = await feed.take(min(most, BATCH_MAX - len(self.ahead.told)))
+        self.taken = came[-1].seq
         if self.until is not None:
             came = [event for event in came if event.seq <= self.until]
         self.ahead.add(came)
@@ -149,11 +160,15 @@ class Projection:
             return first.and_then(second)
         self.done = told[-1].event.seq
         self.news.tell(self.done)
+        if self.until is None:
+            self._spread([one.event for one in told])
+        return change
+
+    def _spread(self, events: Sequence[Recorded]) -> None:
+        """Tell readers and operators of what is folded in; nobody asks a replay."""
         behind = self.feed.behind + len(self.ahead.told) if self.feed is not None else 0
-        events = [one.event for one in told]
         self.news.hear(events, behind)
         self.metrics.folded(events, behind)
-        return change
 
     async def _stand(self, poison: Unfoldable) -> None:
         """Wait before an event until an operator skips it, or puts other tables in place."""

@@ -1,0 +1,191 @@
+"""A long log is read by a process beside the rebuild, and neither is left behind by any end."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ranker.__main__ import SCHEMA
+from ranker.replay.sources import ASIDE_MIN, StreamLog
+from shared.errors import Failed
+from shared.event_log import Gap
+from shared.memory import MemoryLog
+from shared.nats.aside import AsideFeed
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure
+from shared.postgres import connect as postgres
+from shared.servers.nats import NatsServer
+from shared.testing import eventually
+from tests.contracts.samples import RUN, new, seqs, taken
+
+pytestmark = pytest.mark.server
+BATCH = 1000
+ENOUGH = ASIDE_MIN + BATCH
+# An event of ours has more.
+BYTES_MIN = 150
+
+
+async def write(url: str, count: int) -> None:
+    nc = await connect(url, "test")
+    await ensure(nc)
+    for first in range(0, count, BATCH):
+        await NatsLog(nc).append_all([new(RUN, first), *(new(RUN, None) for _ in range(BATCH - 1))])
+    await nc.close()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server whose log is so long that a process of its own reads it."""
+    server = NatsServer(tmp_path_factory.mktemp("long-log"))
+    try:
+        server.start()
+        asyncio.run(write(server.url, ENOUGH))
+        yield server.url
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+async def feed(url: str) -> AsyncIterator[AsideFeed]:
+    feed = AsideFeed(url, "test", 2)
+    yield feed
+    await feed.close()
+
+
+def children(pid: int) -> list[int]:
+    """Whom a process has started, and not buried."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def readers(pid: int) -> list[int]:
+    """The children of a process that read for it."""
+    command = "shared.nats.reader"
+    return [one for one in children(pid) if command in Path(f"/proc/{one}/cmdline").read_text()]
+
+
+def is_gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/cmdline").read_text() == ""
+
+
+async def test_it_hands_over_what_the_log_has_in_order(url: str, feed: AsideFeed) -> None:
+    found = await taken(feed, ENOUGH - 2)
+    assert seqs(found) == list(range(3, ENOUGH + 1))
+    assert feed.behind == 0
+    (reader,) = readers(os.getpid())
+    await feed.close()
+    assert is_gone(reader)
+    nc = await connect(url, "test")
+    assert found[-BATCH:] == await NatsLog(nc).history(RUN, ENOUGH - BATCH)
+    await nc.close()
+
+
+async def test_no_more_waits_here_than_may_wait(url: str) -> None:
+    feed = AsideFeed(url, "test", 0, waiting_bytes_max=10_000)
+    found = seqs(await feed.take(most=1))
+    while len(found) < ENOUGH:
+        # One chunk of 64 KiB may come before it is told to wait.
+        assert len(feed._pipe.events) * BYTES_MIN < 10_000 + 65_536
+        found += seqs(await asyncio.wait_for(feed.take(most=100), 30))
+    assert found == list(range(1, ENOUGH + 1))
+    await feed.close()
+
+
+async def test_a_gap_is_told_as_the_log_tells_it(url: str) -> None:
+    feed = AsideFeed(url, "test", ENOUGH + 1)
+    with pytest.raises(Gap, match=f"ends at {ENOUGH}, but {ENOUGH + 1} was read before"):
+        await feed.take()
+    await feed.close()
+
+
+async def test_a_killed_reader_fails_whoever_waits_for_it(feed: AsideFeed) -> None:
+    await taken(feed, ENOUGH - 2)
+    os.kill(readers(os.getpid())[0], signal.SIGKILL)
+    with pytest.raises(Failed, match=f"was killed by signal 9 after event {ENOUGH}: run it again"):
+        await asyncio.wait_for(feed.take(), 30)
+
+
+async def test_a_short_rest_is_read_here(url: str) -> None:
+    log = MemoryLog()
+    source = StreamLog(log, lambda after: AsideFeed(url, "test", after), aside_min=2)
+    await log.append(new(RUN, 0))
+    assert await source.last() == 1
+    assert not isinstance(source.follow(0), AsideFeed)
+    await log.append(new(RUN, 1))
+    assert await source.last() == 2
+    assert isinstance(source.follow(0), AsideFeed)
+
+
+@contextmanager
+def rebuilding(url: str, dsn: str) -> Iterator["subprocess.Popen[str]"]:
+    """The command itself, killed if it has not ended."""
+    told = {"NATS_URL": url, "POSTGRES_DSN": dsn, "LISTEN": "127.0.0.1:1"}
+    told["OPS_LISTEN"] = told["LISTEN"]
+    environ = os.environ | {f"WARPBOARD_RANKER_{key}": value for key, value in told.items()}
+    command = [sys.executable, "-P", "-m", "ranker", "rebuild"]
+    process = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True)
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def reading(process: "subprocess.Popen[str]") -> int:
+    """The reader, held fast as soon as it is there, so that the rebuild stays in its midst."""
+    (reader,) = await eventually(lambda: readers(process.pid))
+    os.kill(reader, signal.SIGSTOP)
+    return int(reader)
+
+
+async def schemas(dsn: str) -> list[str]:
+    find = b"select nspname from pg_namespace where nspname like 'rm_%' order by 1"
+    async with await postgres(dsn) as connection:
+        return [name for (name,) in await (await connection.execute(find)).fetchall()]
+
+
+async def test_a_rebuild_whose_reader_is_killed_says_so_and_leaves_nothing(
+    url: str, postgres_dsn: str
+) -> None:
+    with rebuilding(url, postgres_dsn) as process:
+        reader = await reading(process)
+        assert await schemas(postgres_dsn) == [f"{SCHEMA}_fresh"]
+        os.kill(reader, signal.SIGKILL)
+        _, said = await asyncio.to_thread(process.communicate, timeout=60)
+    assert process.returncode == 3
+    assert said.startswith("the process that reads the log was killed by signal 9 after event ")
+    assert said.count("\n") == 1
+    assert (await schemas(postgres_dsn), is_gone(reader)) == ([], True)
+
+
+async def test_ctrl_c_ends_a_rebuild_with_its_reader_and_its_tables(
+    url: str, postgres_dsn: str
+) -> None:
+    with rebuilding(url, postgres_dsn) as process:
+        reader = await reading(process)
+        process.send_signal(signal.SIGINT)
+        _, said = await asyncio.to_thread(process.communicate, timeout=60)
+    assert (process.returncode, said) == (130, "interrupted\n")
+    assert (await schemas(postgres_dsn), is_gone(reader)) == ([], True)
+
+
+async def test_a_reader_does_not_outlive_a_killed_rebuild(url: str, postgres_dsn: str) -> None:
+    with rebuilding(url, postgres_dsn) as process:
+        reader = await reading(process)
+        process.kill()
+        os.kill(reader, signal.SIGCONT)
+        await eventually(lambda: is_gone(reader))
+
+
+async def test_a_rebuild_that_nobody_disturbs_folds_all_of_it(url: str, postgres_dsn: str) -> None:
+    with rebuilding(url, postgres_dsn) as process:
+        (reader,) = await eventually(lambda: readers(process.pid))
+        assert await asyncio.to_thread(process.wait, 60) == 0
+    assert (await schemas(postgres_dsn), is_gone(reader)) == ([], True)
