@@ -23,6 +23,7 @@ from gpu_agent.service.lease import Reporter
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.events import CaseResult, Fact, JobAssigned
+from shared.lifecycle import run
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
@@ -205,7 +206,7 @@ def main() -> int:
     except Refused as refused:
         sys.stderr.write(f"{refused.reason}\n")
         return 2
-    asyncio.run(_live(settings))
+    run(_live(settings))
     return 0
 
 

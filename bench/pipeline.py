@@ -22,6 +22,7 @@ from nats.aio.client import Client as Bus
 from bench.noop_platform import Platform, load, spent, stop
 from bench.pipeline_client import Client
 from bench.pipeline_log import END_S_MAX, STEPS, Witness, read_back
+from shared.lifecycle import run
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
@@ -218,7 +219,7 @@ def main() -> None:
         platform = Platform(Path(home, "bench"))
         try:
             platform.publish(PROBLEM)
-            asyncio.run(measure(platform, plan))
+            run(measure(platform, plan))
         finally:
             platform.stop()
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+import uvloop
+
 from shared import logs, metrics
 from shared.errors import Refused
 from shared.settings import Listen
@@ -17,6 +19,8 @@ from shared.settings import Listen
 PULSE_S = 1.0
 SILENCE_S_MAX = 10.0
 END_S_MAX = 5.0
+
+Result = TypeVar("Result")
 
 _log = logging.getLogger(__name__)
 
@@ -138,6 +142,12 @@ class _Process:
             server.close()
 
 
+def run(main: Coroutine[Any, Any, Result]) -> Result:
+    """What main returns, on libuv's loop: a message costs a third less than on Python's own."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
 def live(
     service: str, ops: Listen, main: Callable[[Life], Awaitable[None]], drain_s: float = 20.0
 ) -> int:
@@ -149,7 +159,7 @@ def live(
     logs.configure(service)
     process = _Process(service, drain_s)
     try:
-        return asyncio.run(process.run(ops, main))
+        return run(process.run(ops, main))
     except OSError as error:
         _log.critical("cannot listen on %s: %s", ops, error)
         return 1
@@ -173,7 +183,7 @@ Settings = TypeVar("Settings", bound=Told)
 def main(
     service: str,
     load: Callable[[], Settings],
-    run: Callable[[Settings, Life], Awaitable[None]],
+    work: Callable[[Settings, Life], Awaitable[None]],
     drain_s: float = 20.0,
 ) -> int:
     """Read the settings and live; 2, with a sentence, if they are refused."""
@@ -182,4 +192,4 @@ def main(
     except Refused as refused:
         sys.stderr.write(f"{refused.reason}\n")
         return 2
-    return live(service, settings.ops_listen, lambda life: run(settings, life), drain_s)
+    return live(service, settings.ops_listen, lambda life: work(settings, life), drain_s)

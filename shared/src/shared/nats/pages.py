@@ -26,26 +26,34 @@ async def pages(nc: Client, stream: str, subject: str, after: int = 0) -> list[S
 
     Errors: Failed if the server could not be reached in 30 s, for any one page.
     """
-    found: list[Stored] = []
-    has_more = after == 0 or await patiently(nc, lambda: _has_any(nc, stream, subject, after))
+    first = await patiently(nc, lambda: _next(nc, stream, subject, after))
+    if first is None:
+        return []
+    found = [first]
 
     async def one() -> bool:
-        first = (found[-1].seq if found else after) + 1
-        ask = {"seq": first, "batch": PAGE, "next_by_subj": subject}
+        ask = {"seq": found[-1].seq + 1, "batch": PAGE, "next_by_subj": subject}
         return await _page(nc, stream, msgspec.json.encode(ask), found)
 
-    while has_more:
-        has_more = await patiently(nc, one)
+    while await patiently(nc, one):
+        continue
     return found
 
 
-async def _has_any(nc: Client, stream: str, subject: str, after: int) -> bool:
-    """Whether a subject has more: mostly not, and then this is half the work of an empty page."""
+async def _next(nc: Client, stream: str, subject: str, after: int) -> Stored | None:
+    """What a subject says next: mostly nothing, and then this is half the work of a page."""
     ask = msgspec.json.encode({"seq": after + 1, "next_by_subj": subject})
-    said = (await answer(nc, f"$JS.API.DIRECT.GET.{stream}", ask)).headers or {}
-    if said.get("Status", NOTHING) != NOTHING:
-        raise Passing(f"direct get answered {said['Status']} {said.get('Description', '')}")
-    return "Status" not in said
+    said = await answer(nc, f"$JS.API.DIRECT.GET.{stream}", ask)
+    headers = said.headers or {}
+    if "Status" not in headers:
+        return _stored(headers, said.data)
+    if headers["Status"] != NOTHING:
+        raise Passing(f"direct get answered {headers['Status']} {headers.get('Description', '')}")
+    return None
+
+
+def _stored(headers: dict[str, str], data: bytes) -> Stored:
+    return Stored(int(headers["Nats-Sequence"]), headers.get(MESSAGE_ID, ""), data)
 
 
 async def _page(nc: Client, stream: str, ask: bytes, found: list[Stored]) -> bool:
@@ -55,9 +63,7 @@ async def _page(nc: Client, stream: str, ask: bytes, found: list[Stored]) -> boo
     async def on(message: Msg) -> None:
         headers = message.headers or {}
         if "Status" not in headers:
-            found.append(
-                Stored(int(headers["Nats-Sequence"]), headers.get(MESSAGE_ID, ""), message.data)
-            )
+            found.append(_stored(headers, message.data))
         elif not done.done():
             _finish(done, headers)
 
