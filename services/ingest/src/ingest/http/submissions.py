@@ -61,7 +61,7 @@ class Wish(NamedTuple):
     note: Note
 
 
-def _note(note: Annotated[NoteText, Form()] = "", tag: Annotated[Tag, Form()] = "") -> Note:
+async def _note(note: Annotated[NoteText, Form()] = "", tag: Annotated[Tag, Form()] = "") -> Note:
     return Note(note or None, tag or None)
 
 

@@ -60,7 +60,11 @@ class Intake:
         """What a request asks for, refused in the contract's order. Errors: Refused; Failed."""
         slug, caller = upload.problem.lower(), upload.caller
         account, at = caller.id, self._ports.clock()
-        _, problem = await asyncio.gather(self.check_open(), self._problem(slug))
+        _, problem, person = await asyncio.gather(
+            self.check_open(),
+            self._problem(slug),
+            self._histories.state(subjects.account(account), accounts.accounts),
+        )
         submissions.check_mode(upload.mode)
         check_scope(caller, SCOPE_OF_MODE[upload.mode])
         published = problems.known(slug, problem)
@@ -73,8 +77,6 @@ class Intake:
         directives = read_directives(text)
         submissions.check_directives(slug, directives)
         gpus = upload.gpus_of(directives, published)
-        agg = subjects.account(account)
-        person = await self._histories.state(agg, accounts.accounts)
         accounts.check_ban(person, at)
         consents.check(person.consents, slug, published)
         source = upload.blob
