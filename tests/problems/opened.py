@@ -57,6 +57,9 @@ def opened(slug: str) -> Iterator[Opened]:
     """A shipped problem, for as long as its `task` and `utils` may be imported."""
     folder = PROBLEMS / slug
     before = {name: sys.modules.get(name) for name in ("task", "utils")}
+    threads = torch().get_num_threads()
+    # Threads that wait for each other are slow where others work too.
+    torch().set_num_threads(1)
     sys.modules["utils"] = utilities
     sys.modules["task"] = _loaded(folder / "task.py", "task")
     try:
@@ -64,6 +67,7 @@ def opened(slug: str) -> Iterator[Opened]:
         cases = [dict(case.args) for case in read_cases(document, "tests")]
         yield Opened(folder, _loaded(folder / "reference.py", f"{slug}_reference"), cases)
     finally:
+        torch().set_num_threads(threads)
         for name, module in before.items():
             del sys.modules[name]
             if module is not None:
