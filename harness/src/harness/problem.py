@@ -4,7 +4,8 @@ The manifest's keys: slug, title, description, lang, files (name to SHA-256, the
 out), submission (the name under which the participant's file appears), tests and benchmarks
 (each with name and args), ranking_by, budgets_s (build, test, benchmark, ranked, author), gpus,
 templates; where they say more than usual: form (how the author's functions are called), calls (of
-each checked case), native (defines and flags of a problem in C++, whose lang is cu).
+each checked case), native (defines and flags of a problem in C++, whose lang is cu), main (the
+problem's own program, which then runs the cases instead of our harness).
 """
 
 import hashlib
@@ -97,6 +98,12 @@ class Problem:
     calls: int = _CALLS
     lang: str = "py"
     native: Native = field(default_factory=Native)
+    main: str = ""
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks its widest case has."""
+        return max((case.ranks for case in (*self.tests, *self.benchmarks)), default=1)
 
     @property
     def entry(self) -> str:
@@ -144,6 +151,7 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
         calls=_count(manifest.get("calls", _CALLS)),
         lang=lang,
         native=Native(**manifest.get("native", {})),
+        main=str(manifest.get("main", "")),
     )
 
 

@@ -22,6 +22,7 @@ from harness.worker import protocol
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 _LAST_CHANCE_S = 1.0
+_IMPORT_LIMIT = "the import used up its budget"
 _ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 # On every core, for nothing is timed.
 _ANYWHERE: dict[str, Any] = {"cores": []}
@@ -78,18 +79,22 @@ class Guests:
         """One worker with a compiler's limits and no GPU; these folders are `shown` to it, too."""
         return self._team(wish | _ANYWHERE, descriptors, self.builder(shown), self.log)
 
+    def start_popcorn(self, wish: dict[str, Any], descriptors: Sequence[int]) -> Team:
+        """One process for the problem's own program, with what a worker and a compiler may use."""
+        return self._team(wish, descriptors, self.profiler(), self.log)
+
     def start_profiler(
         self, wish: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
     ) -> Team:
         """One worker with the larger limits of both, a compiler and the device."""
         return self._team(wish | _ANYWHERE, descriptors, self.profiler(shown), self.log)
 
-    def welcome(self, team: Team, deadline: float) -> None:
+    def welcome(self, team: Team, deadline: float, limit: str = _IMPORT_LIMIT) -> None:
         """Waits until every worker is ready. Errors: CaseFailed, with how the import ended."""
         # A worker that was ready in time is not late because the supervisor was slow.
         until = max(deadline, time.monotonic() + _LAST_CHANCE_S)
         for rank in range(team.ranks):
-            if team.receive(rank, until, "the import used up its budget") != protocol.READY:
+            if team.receive(rank, until, limit) != protocol.READY:
                 raise CaseFailed("protocol", "the worker did not say that it is ready")
 
     @property

@@ -98,7 +98,8 @@ def _python(ours: Path, shown: Path, problem: Problem, source: Path) -> str:
     """Shows what submissions to a problem in Python may import; the submission's own name there."""
     utilities = importlib.import_module("harness.supervisor.utilities").__file__
     shutil.copyfile(str(utilities), shown / "utils.py")
-    for name in ("task.py", "utils.py"):
+    # A program of the problem's own runs beside the submission, with all that it needs.
+    for name in problem.files if problem.main else ("task.py", "utils.py"):
         if name in problem.files:
             shutil.copyfile(ours / name, shown / name)
     if source.suffix not in LANGUAGES:

@@ -29,6 +29,7 @@ from harness.sandbox.spec import WALLS, level_of
 from harness.supervisor import building, driven, verdict
 from harness.supervisor.author import Author, at
 from harness.supervisor.calls import Court, Gate
+from harness.supervisor.compat import Compat
 from harness.supervisor.defences import ALL, Defences
 from harness.supervisor.guests import Guests, Place
 from harness.supervisor.home import Home
@@ -74,7 +75,7 @@ def execute(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> Ru
     began = time.monotonic()
     usage: dict[str, float] = {}
     try:
-        run = _Run(request, home, machine, tell)
+        run = _run(request, home, machine, tell)
         try:
             report = run.execute()
         finally:
@@ -89,6 +90,15 @@ def execute(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> Ru
         report = failed("noisy", str(noisy))
     took_s = time.monotonic() - began
     return replace(report, took_s=took_s, usage=usage | {"wall_s": took_s})
+
+
+def _run(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> "_Run | Compat":
+    """A run by our harness, or by the problem's own program. Errors: as every run's."""
+    if not home.problem.main:
+        return _Run(request, home, machine, tell)
+    given = outfit(request.device, home.problem.ranks, request.gpus)
+    place = Place(machine.launcher, machine.walls, machine.workshop, _share_cores(), given)
+    return Compat(request, home, Guests(place, home, request.mode, 1), machine.level, tell)
 
 
 class _Run:

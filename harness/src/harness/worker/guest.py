@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.worker import builder, cache, capture, profiling, settings
+from harness.worker import builder, cache, capture, popcorn, profiling, settings
 from harness.worker.build import Unusable, failure
 from harness.worker.cases import case_of
 from harness.worker.cuda import CudaBatch, CudaCase
@@ -107,7 +107,7 @@ class Guest:
             self._control.send(READY)
 
     def _set_up(self, wish: dict[str, Any], descriptors: list[int]) -> None:
-        """Becomes a builder, a profiler, a worker of one submission, or a null worker.
+        """Becomes a builder, a profiler, a worker of one submission, a null worker, or a program.
 
         Errors: Unusable.
         """
@@ -120,6 +120,9 @@ class Guest:
             return
         if order := wish.get("capture"):
             capture.capture(order, descriptors, self._path)
+            return
+        if order := wish.get("popcorn"):
+            popcorn.run(order, descriptors, self._path.parent)
             return
         _import_torch(wish.get("threads", 1))
         self._load = loaded(self._path, wish, descriptors, self._cache)

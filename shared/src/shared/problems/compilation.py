@@ -10,8 +10,9 @@ from shared.problems.cases import Case, read_cases
 from shared.problems.consent import consented, of_consent
 from shared.problems.contract import check_native, check_reference
 from shared.problems.document import Document, bad_problem, read_document, shown
+from shared.problems.popcorn import WARNING, as_text, own_program, textual
 from shared.problems.single_file import CALLS, KERNELBENCH, Single, read_single
-from shared.problems.sources import REFERENCE, Sources, gathered
+from shared.problems.sources import Sources, gathered
 from shared.problems.task_yml import (
     NAMES,
     NativeYml,
@@ -54,10 +55,13 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         what = f"twice the tests and the benchmarks are over {RUN_CASES_MAX} cases: write fewer"
         document.refuse(("tests",), what)
     sources = consented(gathered(document, task, files), extras, files)
-    if isinstance(task, NativeYml):
+    main = "" if single else own_program(document, task, extras, sources.files)
+    if main:
+        cases = {key: _textual(document, found, key, extras) for key, found in cases.items()}
+    elif isinstance(task, NativeYml):
         check_native(document, task, sources.files, cases)
     elif not form:
-        check_reference(document, sources.files[REFERENCE], cases, is_ranked=task.multi_gpu)
+        check_reference(document, sources.files, cases, is_ranked=task.multi_gpu)
     content = (
         {"slug": slug, "title": extras.title or slug.replace("-", " ").replace("_", " ").title()}
         | _of_task(task, cases)
@@ -67,8 +71,10 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         | _of_machine(task, extras)
         | {"budgets_s": _budgets_s(task, extras), "gpus": _gpus(document, task, extras)}
         | (_of_form(form) if single else _of_native(task))
+        | ({"main": main, "languages": ["python"]} if main else {})
     )
     warnings = (*task_warnings(task), *warpboard_warnings(extras))
+    warnings += (WARNING.format(main=main),) if main else ()
     return _version(content, sources, warnings)
 
 
@@ -81,6 +87,11 @@ def _task_document(files: Mapping[str, bytes]) -> tuple[Document, Single | None]
         what = "both are there: keep one" if found else "neither is there: a problem begins with it"
         raise bad_problem(f"{' or '.join(NAMES)}: {what}", NAMES[0])
     return read_document(found[0], files[found[0]]), None
+
+
+def _textual(document: Document, cases: list[Case], key: str, extras: WarpboardYml) -> list[Case]:
+    textual(document, cases, key, extras)
+    return [Case(case.name, as_text(case.args)) for case in cases]
 
 
 def _of_native(task: TaskYml) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from shared.problems.cases import Case
-from shared.problems.document import Document, bad_problem
+from shared.problems.document import Document, bad_problem, shown
 from shared.problems.python import Signature, read_module
 from shared.problems.sources import NATIVE, REFERENCE
 from shared.problems.task_yml import NativeYml
@@ -21,13 +21,18 @@ _FUNCTION = r"\b{}\s*\("
 
 
 def check_reference(
-    document: Document, data: bytes, cases: Mapping[str, Sequence[Case]], *, is_ranked: bool
+    document: Document,
+    files: Mapping[str, bytes],
+    cases: Mapping[str, Sequence[Case]],
+    *,
+    is_ranked: bool,
 ) -> None:
     """Errors: Refused, with the function that is missing, or the case that cannot be made.
 
     `is_ranked`: each case also goes to every rank, with its number as `rank`.
     """
-    module = read_module(REFERENCE, data)
+    _require(document, files, (REFERENCE,))
+    module = read_module(REFERENCE, files[REFERENCE])
     missing = [name for name in FUNCTIONS if not module.has(name)]
     if missing:
         what = f"defines no {', no '.join(missing)}: define {', '.join(FUNCTIONS)}"
@@ -48,6 +53,7 @@ def check_native(
     cases: Mapping[str, Sequence[Case]],
 ) -> None:
     """The same of a problem in C++, whose `task.h` names the arguments. Errors: Refused."""
+    _require(document, files, NATIVE)
     header, reference = (files[name].decode() for name in NATIVE)
     missing = [one for one in FUNCTIONS if not re.search(_FUNCTION.format(one), reference)]
     if missing:
@@ -66,6 +72,12 @@ def check_native(
                 if not isinstance(value, bool | int | float | str):
                     document.refuse((key, index, name), "C++ takes a bool, int, float or str here")
     _check_sources(document, task)
+
+
+def _require(document: Document, files: Mapping[str, bytes], names: Sequence[str]) -> None:
+    for name in names:
+        if name not in files:
+            document.refuse(("files",), f"no file {shown(name)}: add it, with its source")
 
 
 def _check_sources(document: Document, task: NativeYml) -> None:

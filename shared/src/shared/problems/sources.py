@@ -36,9 +36,6 @@ def gathered(document: Document, task: TaskYml, files: Mapping[str, bytes]) -> S
     for index, entry in enumerate(task.files):
         if entry.source != SUBMISSION:
             shelf.put(entry.name, entry.source, ("files", index))
-    for needed in (REFERENCE,) if task.lang == "py" else NATIVE:
-        if needed not in shelf.kept:
-            document.refuse(("files",), f"no file {shown(needed)}: add it, with its source")
     templates = {
         language: shelf.put_template(source, ("templates", language))
         for language, source in task.templates.items()

@@ -72,6 +72,8 @@ class WarpboardYml(Strict):
     languages: Languages = Field(default=["python", "cpp", "cuda"])
     licence: Licence = Licence()
     consent: FileName | None = None
+    harness: Literal["warpboard", "popcorn"] | None = None
+    bool_as: Literal["int"] | None = None
 
 
 def read_warpboard(document: Document | None) -> WarpboardYml:

@@ -1,0 +1,142 @@
+"""A problem's own program runs in the sandbox, and is believed as far as it can be."""
+
+from typing import Any
+
+import pytest
+
+from harness.messages import RunReport
+from harness.problem import Case, ProblemFault
+from harness.supervisor import lines
+from harness.supervisor.verdict import CaseFailed
+
+from .host import Host
+
+MAIN = """
+import os, sys
+from reference import expected
+from submission import custom_kernel
+mode, file = sys.argv[1:]
+cases = [dict(one.split(": ") for one in line.strip().split("; ")) for line in open(file)]
+seed = int(os.environ.get("POPCORN_SEED", "0"))
+said = os.fdopen(int(os.environ["POPCORN_FD"]), "w")
+word = "test" if mode == "test" else "benchmark"
+print(f"{word}-count: {len(cases)}", file=said)
+is_right = True
+for i, case in enumerate(cases):
+    is_same = custom_kernel(int(case["size"]) + seed) == expected(int(case["size"]) + seed)
+    is_right = is_right and is_same
+    print(f"{word}.{i}.spec: {case}", file=said)
+    if not is_same:
+        print(f"{word}.{i}.status: fail\\n{word}.{i}.error: another number", file=said)
+    elif word == "test":
+        print(f"test.{i}.status: pass", file=said)
+    else:
+        figures = dict(runs=9, mean=2500.0, std=30.0, err=10.0, best=2e3, worst=3e3)
+        for key, value in figures.items():
+            print(f"benchmark.{i}.{key}: {value}", file=said)
+print(f"check: {'pass' if is_right else 'fail'}", file=said)
+said.close()
+sys.exit(0 if is_right or mode == "leaderboard" else 112)
+"""
+RIGHT = "def custom_kernel(n):\n    return 2 * n\n"
+
+
+@pytest.fixture
+def own(host: Host) -> Host:
+    """A host whose problem brings a program of its own."""
+    host.files = {"eval.py": MAIN, "reference.py": "def expected(n):\n    return 2 * n\n"}
+    host.told_besides = {"main": "eval.py"}
+    return host
+
+
+def test_a_programs_word_is_the_result_in_the_lower_tier(own: Host) -> None:
+    report = own.run(RIGHT, "ranked")
+    assert (report.verdict, report.failure_code) == ("passed", ""), report.reason + report.log_head
+    timed = [one for one in report.cases if one.stage == "time"]
+    assert [one.time_us for one in timed] == [2.5, 2.5]
+    assert {one.grade for one in timed} == {"in_process"}
+    assert all(one.is_hidden for one in report.cases if one.stage == "hidden_check")
+    started: Any = own.messages[0]
+    assert started.tier == "G0"
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict", "words"),
+    [
+        ("def custom_kernel(n):\n    return n\n", "wrong_answer", "another number"),
+        ("def custom_kernel(n):\n    return 2 * n if n < 99 else n\n", "wrong_answer", "hidden"),
+        ("import os\ndef custom_kernel(n):\n    os.abort()\n", "crashed", "SIGABRT"),
+        ("def custom_kernel(n):\n    raise KeyError\n", "crashed", "code 1"),
+        ("raise ValueError('no')\n", "import_error", "ended with code 1"),
+        ("import os, sys\ndef custom_kernel(n):\n    os._exit(0)\n", "protocol", "did not say"),
+    ],
+)
+def test_any_other_submission_gets_its_verdict(
+    own: Host, source: str, verdict: str, words: str
+) -> None:
+    report = own.run(source, "ranked")
+    assert (report.verdict, report.failure_code) == (verdict, ""), report.reason
+    assert words in report.reason
+
+
+def test_an_endless_program_is_ended_with_all_it_started(own: Host) -> None:
+    own.budgets_s = {"test": 3.0}
+    report = own.run(
+        "import subprocess, time\ndef custom_kernel(n):\n"
+        "    subprocess.Popen(['sleep', '600'])\n    time.sleep(600)\n"
+    )
+    assert report.verdict == "timed_out"
+    assert report.took_s < 60
+
+
+def faulty(own: Host, main: str) -> RunReport:
+    own.files["eval.py"] = main
+    return own.run(RIGHT)
+
+
+def test_a_program_that_cannot_run_is_the_problems_fault(own: Host) -> None:
+    assert faulty(own, "import sys; sys.exit(113)").failure_code == "problem_fault"
+    report = own.run(RIGHT, "profile")
+    assert "has no profile here" in report.reason
+
+
+def test_more_than_a_pipe_holds_does_not_block(own: Host) -> None:
+    talk = MAIN.replace(
+        "is_right = True", "is_right = True; print('x-y: ' + 'z' * 300000, file=said)"
+    )
+    assert faulty(own, talk).verdict == "passed"
+    flood = MAIN.replace("is_right = True", "is_right = True; print('z' * 5000000, file=said)")
+    assert faulty(own, flood).verdict == "output_limit"
+
+
+CASES = (Case("a", {"size": 4}), Case("b", {"size": 5}))
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (b"check: fail\ncheck: pass\n", "'check' was reported twice"),
+        (b"benchmark.0.mean: 5\nbenchmark.0.runs: x\ncheck: pass\n", "is no number"),
+        (b"benchmark.0.mean: nan\nbenchmark.0.runs: 3\ncheck: pass\n", "the time of a is none"),
+        (b"benchmark.0.mean: -1\nbenchmark.0.runs: 3\ncheck: pass\n", "the time of a is none"),
+        (b"benchmark-count: 2\n", "did not say how its check ended"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_breach_of_protocol(said: bytes, words: str) -> None:
+    with pytest.raises(CaseFailed, match=words) as caught:
+        lines.reports("time", CASES, lines.read(said), 0)
+    assert caught.value.verdict == "protocol"
+
+
+def test_the_example_of_the_protocol_reads_as_it_says() -> None:
+    said = (
+        b"test-count: 2\ntest.0.spec: size: 64; seed: 11\ntest.0.status: pass\n"
+        b"test.1.spec: size: 65; seed: 12\ntest.1.status: fail\n"
+        b"test.1.error: 3 of 4225 values differ\ncheck: fail\n"
+    )
+    first, second = lines.reports("check", CASES, lines.read(said), 112)
+    assert (first.verdict, second.verdict) == ("passed", "wrong_answer")
+    assert second.message == "3 of 4225 values differ"
+    for code in (2, 111, 113):
+        with pytest.raises(ProblemFault):
+            lines.reports("check", CASES, {}, code)
