@@ -16,7 +16,7 @@ ASKED = b"harness: popcorn\n"
 
 
 def own(task: str = OWN, extras: bytes = ASKED, **others: bytes) -> ProblemVersion:
-    return compiled(task, **{"eval_py": MAIN, "warpboard_yml": extras, **others})
+    return compiled(task, **({"eval_py": MAIN} | others), warpboard_yml=extras)
 
 
 def test_a_program_of_its_own_runs_where_that_is_asked_for() -> None:
@@ -29,12 +29,12 @@ def test_a_program_of_its_own_runs_where_that_is_asked_for() -> None:
 
 
 def test_it_runs_by_itself_where_our_harness_has_nothing_to_call() -> None:
-    odd = {"reference_py": b"def reference_forward(x): ...\n"}
-    assert json.loads(own(extras=b"", **odd).manifest)["main"] == "eval.py"
+    odd = b"def reference_forward(x): ...\n"
+    assert json.loads(own(extras=b"", reference_py=odd).manifest)["main"] == "eval.py"
     with pytest.raises(Refused, match="defines no generate_input"):
-        own(extras=b"harness: warpboard\n", **odd)
+        own(extras=b"harness: warpboard\n", reference_py=odd)
     with pytest.raises(Refused, match="defines no generate_input"):
-        own(extras=b"", eval_py=b"", **odd)
+        own(extras=b"", reference_py=odd, eval_py=b"")
     assert "main" not in json.loads(own(extras=b"").manifest)
 
 
@@ -56,5 +56,5 @@ def test_a_truth_is_a_number_there_where_its_author_says_so() -> None:
 
 
 def test_a_program_that_is_not_there_is_refused() -> None:
-    with pytest.raises(Refused, match="line 6: 'eval.py' is to run the problem"):
+    with pytest.raises(Refused, match=r"line 6: 'eval\.py' is to run the problem"):
         compiled(TASK, warpboard_yml=ASKED)

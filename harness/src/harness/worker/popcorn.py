@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from harness.worker import settings
 from harness.worker.build import Unusable
 
 _LAST_CHARS = 1500
@@ -24,27 +25,24 @@ def run(order: dict[str, Any], descriptors: list[int], folder: Path) -> None:
     home = Path(order["scratch"])
     python = (sys.executable, "-s", "-B")
     if order.get("must_import"):
-        status = _status((*python, order["submission"]), {}, folder, ())
+        status = _status((*python, order["submission"]), folder, ())
         if status:
             raise Unusable("import_error", f"{order['submission']} ended with code {status}")
         return
     cases = home / "cases.txt"
     cases.write_text(order["cases"], encoding="utf-8")
-    told = {"POPCORN_FD": str(reported), **order["environment"]}
+    settings.add({"POPCORN_FD": str(reported), **order["environment"]})
     command = (*python, order["main"], order["mode"], str(cases))
-    status = _status(command, told, folder, (reported,))
+    status = _status(command, folder, (reported,))
     os.close(reported)
     os.write(ended, str(status).encode())
 
 
-def _status(
-    command: tuple[str, ...], told: dict[str, str], folder: Path, kept: tuple[int, ...]
-) -> int:
+def _status(command: tuple[str, ...], folder: Path, kept: tuple[int, ...]) -> int:
     """How a program ended; what it prints is in the run's log."""
     try:
         return subprocess.run(
             command,
-            env={**dict(os.environ), **told},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             pass_fds=kept,
