@@ -12,7 +12,7 @@ from shared import events, subjects
 from shared.events import Fact, SubmissionFinished
 from shared.memory import MemoryLog
 from shared.testing import eventually
-from tests.ranker.lives import AGENT, Life, begin, problem, say
+from tests.ranker.lives import AGENT, T0, Life, begin, problem, say
 from tests.ranker.running import is_folded, migrated, ranking
 
 pytestmark = pytest.mark.server
@@ -176,3 +176,34 @@ async def test_no_number_and_no_text_of_an_agent_holds_the_projection_up(
     (end,) = await eventually(lambda: told.ends("s1"))
     assert isinstance(end, SubmissionFinished)
     assert not end.is_eligible
+
+
+async def test_an_order_that_an_agent_writes_itself_speaks_for_its_lease_alone(
+    told: Told,
+) -> None:
+    mine, other = Life("s1"), Life("s2")
+    for agg, fact in [*mine.facts()[:3], *other.facts()[:2]]:
+        await say(told.log, agg, fact)
+    (_, order) = mine.facts()[3]
+    assert isinstance(order, events.JobAssigned)
+    forged = structs.replace(order, submission="s2", attempt=9)
+    await say(told.log, subjects.run(AGENT, mine.run), forged)
+    row = await told.row("select submission, attempt from run where id = 'run-s1'")
+    assert row == ("s1", 1)
+
+
+async def test_of_two_leases_that_name_one_run_its_order_says_whose_it_is(told: Told) -> None:
+    mine, other = Life("s1"), Life("s2")
+    (_, _, (lease_agg, _), *_) = other.facts()
+    for agg, fact in [*mine.facts()[:2], *other.facts()[:2]]:
+        await say(told.log, agg, fact)
+    leased = events.JobLeased(run=mine.run, agent=AGENT, attempt=1, lease_until_at=T0)
+    await say(told.log, lease_agg, leased)
+    for agg, fact in mine.facts()[2:]:
+        await say(told.log, agg, fact)
+    assert await eventually(lambda: told.ends("s1"))
+    assert await told.ends("s2") == []
+    assert await told.row("select state from submission where id = 's2'") == ("assigned",)
+    again = events.JobRequeued(run=mine.run, reason="the agent was given another run")
+    await say(told.log, lease_agg, again)
+    assert await told.row("select state, run from submission where id = 's2'") == ("queued", None)
