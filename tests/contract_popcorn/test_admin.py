@@ -144,6 +144,8 @@ def test_limits_are_put_shown_and_lifted(admin: Wire) -> None:
     assert told(admin.get(path))["rate_limits"] == []
     strange = {"mode_category": "dance", "max_submissions_per_hour": 1}
     refusal(sent(admin, "PUT", path, strange), 400, "bad_query")
+    wordy = body | {"max_submissions_per_hour": False}
+    refusal(sent(admin, "PUT", path, wordy), 422, "invalid_request")
 
 
 def test_submissions_of_a_leaderboard_are_listed_and_deleted_by_name(

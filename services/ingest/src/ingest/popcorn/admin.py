@@ -5,12 +5,12 @@ from datetime import UTC
 from typing import Annotated, cast
 
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ingest.domain import moderation, platform, quotas
 from ingest.popcorn import admin_shapes as shapes
 from ingest.popcorn import asked
-from ingest.popcorn.asked import TAG
+from ingest.popcorn.asked import TAG, Asked
 from ingest.popcorn.asking import STAFF, unknown_submission
 from ingest.popcorn.own import code_of, shown
 from ingest.popcorn.parts import NO_REASON, Parts, bounded, number_of
@@ -27,14 +27,14 @@ SUBMISSIONS_MAX = 1000
 RANKED, VOUCHED = "leaderboard", "vouched_for"
 
 
-class Ban(BaseModel):
+class Ban(Asked):
     """Why a participant is kept out, and until when."""
 
     reason: str = Field(min_length=1, max_length=500)
     until: Instant | None = None
 
 
-class RateLimit(BaseModel):
+class RateLimit(Asked):
     """How often in an hour a participant may submit to a leaderboard."""
 
     mode_category: str

@@ -4,11 +4,11 @@ from datetime import UTC
 from typing import Literal, cast
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ingest.domain.problems import Change
 from ingest.popcorn import admin_shapes as shapes
-from ingest.popcorn.asked import TAG
+from ingest.popcorn.asked import TAG, Asked
 from ingest.popcorn.parts import NO_REASON, Parts
 from ingest.popcorn.publishing import Sources, create, update
 from ingest.popcorn.words import instant
@@ -21,14 +21,14 @@ INVITES_MAX = 10_000
 Visibility = Literal["public", "closed"]
 
 
-class Directory(BaseModel):
+class Directory(Asked):
     """The folder of a problem under a configured root."""
 
     directory: str = Field(min_length=1, max_length=200)
     visibility: Visibility | None = None
 
 
-class Repository(BaseModel):
+class Repository(Asked):
     """Which problems of a repository are published."""
 
     repository: str = Field(min_length=1, max_length=200)
@@ -38,7 +38,7 @@ class Repository(BaseModel):
     visibility: Visibility | None = None
 
 
-class InvitesWanted(BaseModel):
+class InvitesWanted(Asked):
     """How many invites there are to be, and to what."""
 
     leaderboards: list[str] = Field(default=[], max_length=100)
@@ -47,7 +47,7 @@ class InvitesWanted(BaseModel):
     expires_at: Instant | None = None
 
 
-class Visible(BaseModel):
+class Visible(Asked):
     """Who sees a leaderboard."""
 
     visibility: Visibility

@@ -1,13 +1,21 @@
-"""What the document says of requests that are read by hand, for they are refused with 400."""
+"""What requests of the client say; some are read by hand, for they are refused with 400."""
 
 from collections.abc import Mapping
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 TAG = "popcorn-cli"
 NUMBER_MAX = 2**53 - 1
 SOURCE: Mapping[str, Any] = {"type": "string", "format": "binary"}
 TEXT: Mapping[str, Any] = {"type": "string"}
 INDEX: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9]{0,3}$"}
+
+
+class Asked(BaseModel):
+    """A body of the client's: each value of its kind, and what is not known is left alone."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
 
 
 def _form(needed: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
-from ingest.popcorn.asked import TAG
+from ingest.popcorn.asked import TAG, Asked
 from ingest.popcorn.asking import STAFF
 from ingest.popcorn.parquet import Row, parquet
 from ingest.popcorn.parts import Parts
@@ -51,7 +51,7 @@ ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Export(BaseModel):
+class Export(Asked):
     """Which leaderboards, under which name; private is all, else what everybody may see."""
 
     leaderboard_ids: Annotated[list[int], Field(min_length=1, max_length=LEADERBOARDS_MAX)]

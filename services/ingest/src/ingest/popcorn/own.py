@@ -1,12 +1,12 @@
 """One's own submissions: listed, polled, deleted; and closed leaderboards joined."""
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ingest.domain.callers import Caller
 from ingest.http.who import whence
 from ingest.popcorn import asked, shapes
-from ingest.popcorn.asked import TAG
+from ingest.popcorn.asked import TAG, Asked
 from ingest.popcorn.parts import Parts, bounded, number_of, patient
 from ingest.popcorn.results import runs
 from ingest.popcorn.seen import Listed, Shown
@@ -21,7 +21,7 @@ OFFSET_MAX = 10_000
 CODE_LENGTH_MAX = 200
 
 
-class Join(BaseModel):
+class Join(Asked):
     """The code of an invite; whatever else is there is ignored."""
 
     code: str = Field(min_length=1, max_length=CODE_LENGTH_MAX)
