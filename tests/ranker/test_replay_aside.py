@@ -116,11 +116,22 @@ async def test_a_short_rest_is_read_here(url: str) -> None:
     log = MemoryLog()
     source = StreamLog(log, lambda after: AsideFeed(url, "test", after), aside_min=2)
     await log.append(new(RUN, 0))
-    assert await source.last() == 1
-    assert not isinstance(source.follow(0), AsideFeed)
-    await log.append(new(RUN, 1))
-    assert await source.last() == 2
-    assert isinstance(source.follow(0), AsideFeed)
+    async with source.begun() as begun:
+        assert not isinstance(begun.follow(0), AsideFeed)
+        await log.append(new(RUN, 1))
+        assert await begun.last() == 2
+        assert isinstance(begun.follow(0), AsideFeed)
+        assert not isinstance(begun.follow(1), AsideFeed)
+    assert readers(os.getpid()) == []
+
+
+async def test_what_was_begun_and_never_wanted_is_ended(url: str) -> None:
+    log = MemoryLog()
+    await log.append(new(RUN, 0))
+    source = StreamLog(log, lambda after: AsideFeed(url, "test", after), aside_min=1)
+    async with source.begun():
+        assert await eventually(lambda: readers(os.getpid()))
+    assert readers(os.getpid()) == []
 
 
 @contextmanager
@@ -138,10 +149,11 @@ def rebuilding(url: str, dsn: str) -> Iterator["subprocess.Popen[str]"]:
             process.kill()
 
 
-async def reading(process: "subprocess.Popen[str]") -> int:
+async def reading(process: "subprocess.Popen[str]", dsn: str) -> int:
     """The reader, held fast as soon as it is there, so that the rebuild stays in its midst."""
     (reader,) = await eventually(lambda: readers(process.pid))
     os.kill(reader, signal.SIGSTOP)
+    await eventually(lambda: schemas(dsn))
     return int(reader)
 
 
@@ -155,7 +167,7 @@ async def test_a_rebuild_whose_reader_is_killed_says_so_and_leaves_nothing(
     url: str, postgres_dsn: str
 ) -> None:
     with rebuilding(url, postgres_dsn) as process:
-        reader = await reading(process)
+        reader = await reading(process, postgres_dsn)
         assert await schemas(postgres_dsn) == [f"{SCHEMA}_fresh"]
         os.kill(reader, signal.SIGKILL)
         _, said = await asyncio.to_thread(process.communicate, timeout=60)
@@ -169,7 +181,7 @@ async def test_ctrl_c_ends_a_rebuild_with_its_reader_and_its_tables(
     url: str, postgres_dsn: str
 ) -> None:
     with rebuilding(url, postgres_dsn) as process:
-        reader = await reading(process)
+        reader = await reading(process, postgres_dsn)
         process.send_signal(signal.SIGINT)
         _, said = await asyncio.to_thread(process.communicate, timeout=60)
     assert (process.returncode, said) == (130, "interrupted\n")
@@ -178,7 +190,7 @@ async def test_ctrl_c_ends_a_rebuild_with_its_reader_and_its_tables(
 
 async def test_a_reader_does_not_outlive_a_killed_rebuild(url: str, postgres_dsn: str) -> None:
     with rebuilding(url, postgres_dsn) as process:
-        reader = await reading(process)
+        reader = await reading(process, postgres_dsn)
         process.kill()
         os.kill(reader, signal.SIGCONT)
         await eventually(lambda: is_gone(reader))

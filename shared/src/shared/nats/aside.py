@@ -19,7 +19,7 @@ END_S_MAX = 5.0
 class AsideFeed:
     """Everything after a sequence, read by a child process that lives no longer than this one.
 
-    It is started by the first `take`, and ends with `close`, or when this process ends anyhow.
+    It is started by `start`, or the first `take`; it ends with `close`, or with this process.
     """
 
     def __init__(
@@ -35,13 +35,19 @@ class AsideFeed:
         """How many events are still to be taken, as the reader told with the newest of them."""
         return self._pipe.behind + len(self._pipe.events)
 
+    async def start(self) -> None:
+        """Have the reader begin; again is harmless."""
+        if self._child is None:
+            self._child = _launched(self._asked)
+            loop = asyncio.get_running_loop()
+            await loop.connect_read_pipe(lambda: self._pipe, self._child.stdout)
+
     async def take(self, most: int = 5000) -> list[Recorded]:
         """The next events, at least one; see the port.
 
         Errors: Gap, after all events before it; Failed, also if the reader was killed.
         """
-        if self._child is None:
-            await self._start()
+        await self.start()
         while not self._pipe.events:
             if self._pipe.end is not None:
                 raise self._pipe.end
@@ -61,11 +67,6 @@ class AsideFeed:
             assert self._child.stdin is not None, "its input is a pipe"
             self._child.stdin.close()
         self._pipe.close()
-
-    async def _start(self) -> None:
-        self._child = _launched(self._asked)
-        loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(lambda: self._pipe, self._child.stdout)
 
     def _obituary(self) -> str:
         assert self._child is not None, "it was started"

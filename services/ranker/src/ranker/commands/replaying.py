@@ -112,7 +112,9 @@ async def _fill_archive(source: EventLog, dsn: str, schema: str, until: int) -> 
 async def _source(settings: Settings, asked: Namespace, log: EventLog) -> AsyncIterator[EventLog]:
     """Where the events come from. Errors: Refused."""
     if asked.source == "stream":
-        yield StreamLog(log, partial(AsideFeed, settings.nats_url, f"{CLIENT}-reader"))
+        aside = partial(AsideFeed, settings.nats_url, f"{CLIENT}-reader")
+        async with StreamLog(log, aside).begun() as begun:
+            yield begun
     elif asked.source == "archive":
         async with archives.archive(settings.postgres_dsn) as kept:
             yield ArchiveLog(kept)

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Protocol
 
@@ -45,16 +46,37 @@ class _Copy:
         raise TypeError(f"a copy of the log has no history of {agg} after {after}")
 
 
+class Aside(Feed, Protocol):
+    """A feed that is read by a process beside."""
+
+    async def start(self) -> None:
+        """Have the process begin."""
+        ...
+
+
 class StreamLog(_Copy):
     """The log itself; much of it is read by a process beside, for two read and fold sooner."""
 
     def __init__(
-        self, log: EventLog, aside: Callable[[int], Feed], aside_min: int = ASIDE_MIN
+        self, log: EventLog, aside: Callable[[int], Aside], aside_min: int = ASIDE_MIN
     ) -> None:
         self._log = log
         self._aside = aside
         self._aside_min = aside_min
         self._last = 0
+        self._first: Aside | None = None
+
+    @asynccontextmanager
+    async def begun(self) -> AsyncIterator[EventLog]:
+        """Have a long log read from its beginning while the tables are still being made."""
+        if await self.last() >= self._aside_min:
+            self._first = self._aside(0)
+            await self._first.start()
+        try:
+            yield self
+        finally:
+            if self._first is not None:
+                await self._first.close()
 
     async def last(self) -> int:
         """The sequence of the newest event."""
@@ -63,6 +85,9 @@ class StreamLog(_Copy):
 
     def follow(self, after: int) -> Feed:
         """Everything after a sequence."""
+        if after == 0 and self._first is not None:
+            first, self._first = self._first, None
+            return first
         is_long = self._last - after >= self._aside_min
         return self._aside(after) if is_long else self._log.follow(after)
 
