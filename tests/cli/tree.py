@@ -178,6 +178,7 @@ ASKED: dict[str, tuple[str, ...]] = {
 HERE: dict[str, tuple[str, ...]] = {
     "run": ("FILE", "--problem", "DIR"),
     "problem check": ("DIR",),
+    "problem eval-code": ("DIR",),
     "agent doctor": (),
     "completion": ("bash",),
     "down": ("--folder", "NEW"),

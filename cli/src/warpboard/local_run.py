@@ -1,6 +1,7 @@
 """Files named on the command line, and a run of them here by the agents' own harness."""
 
 import asyncio
+import hashlib
 import re
 import shutil
 import tempfile
@@ -175,6 +176,18 @@ class LocalHarness:
         async with entry.Harness() as harness:
             yield LocalHarness(harness.evaluate)
 
+    def code(self) -> Answer:
+        """Which harness that is: its version, its folder, and the digest of all its code."""
+        folder, digest = Path(entry.__file__).parent, hashlib.sha256()
+        for path in sorted(one for one in folder.rglob("*") if _is_code(one)):
+            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return {
+            "version": entry.VERSION,
+            "folder": str(folder),
+            "digest": digest.hexdigest(),
+        }
+
     def offer(self) -> Answer:
         """What this machine can give, in the keys of an Offer."""
         found = entry.isolation()
@@ -213,6 +226,10 @@ class LocalHarness:
             report = await self._evaluate(request, hear)
             said["files"] = await asyncio.to_thread(_kept, Path(request.out), terms.save)
         return _answer(report, said)
+
+
+def _is_code(path: Path) -> bool:
+    return path.is_file() and path.suffix != ".pyc" and ".mypy_cache" not in path.parts
 
 
 def _lay_out(home: Path, problem: ProblemFiles, wish: Wish) -> RunRequest:

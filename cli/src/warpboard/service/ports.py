@@ -247,6 +247,10 @@ class Terms:
 class Harness(Protocol):
     """The agents' own harness, on this machine."""
 
+    def code(self) -> Answer:
+        """Which harness that is: its version, its folder, and the digest of all its code."""
+        ...
+
     def offer(self) -> Answer:
         """What this machine can give, in the keys of an Offer."""
         ...

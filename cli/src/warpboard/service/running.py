@@ -4,11 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.problems.score import score_us
+from warpboard.domain import evaluation
 from warpboard.domain.answers import Progress, Run, read
-from warpboard.domain.outcome import local_exit_code, local_lines
+from warpboard.domain.outcome import OK, local_exit_code, local_lines
 from warpboard.domain.progress import step
 from warpboard.domain.tables import cases
 from warpboard.service.ports import Disk, Harness, ProblemFiles, Screen, Terms, Wish
+
+# What a run here is on, whichever GPU types a problem is for.
+HERE = ("CPU",)
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class Asked:
 async def run(disk: Disk, harness: Harness, screen: Screen, asked: Asked, *, as_json: bool) -> int:
     """Run a file for a problem's folder in a mode; the exit code. Errors: Refused; Failed."""
     file, mode = asked.file, asked.mode
-    problem = disk.problem(asked.problem, None)
+    problem = disk.problem(asked.problem, None, HERE)
     wish = Wish(file.name, disk.source(file), problem.slug, mode)
     with screen.live([file.name]) as live:
 
@@ -45,6 +49,20 @@ async def run(disk: Disk, harness: Harness, screen: Screen, asked: Asked, *, as_
         if asked.save is not None and found.files:
             screen.say(f"{asked.save} holds {', '.join(one.name for one in found.files)}")
     return local_exit_code(found)
+
+
+async def explain(
+    disk: Disk, harness: Harness, screen: Screen, path: Path, *, as_json: bool
+) -> int:
+    """Say what a run of this problem does, and how to do it here. Errors: Refused."""
+    problem = disk.problem(path, None, HERE)
+    told = evaluation.account(problem.slug, problem.manifest, harness.code(), str(path))
+    if as_json:
+        screen.json(told.document)
+    else:
+        for name, text in told.rows:
+            screen.say(f"{name + ':':<15}{text}")
+    return OK
 
 
 def _score_us(problem: ProblemFiles, found: Run) -> float | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from warpboard.service import checking, publishing, reading
+from warpboard.service import checking, publishing, reading, running
 from warpboard.terminal import options
 from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place, run
@@ -59,6 +59,22 @@ def check(desk: Desk, /, folders: tuple[Path, ...], gpus: tuple[str, ...], *, as
     """
     wanted = publishing.Asked(folders, None, as_json, gpus)
     return run(checking.check(desk.disk, desk.harness, desk.screen, wanted))
+
+
+@problems.command("eval-code")
+@click.argument("path", metavar="PATH", type=options.PROBLEM)
+@options.as_json
+@click.pass_obj
+def eval_code(desk: Desk, /, path: Path, *, as_json: bool) -> int:
+    """Say which harness runs submissions to a problem, what it does, and how to run it here.
+
+    PATH is a problem's directory or file, such as the folder `problem` that `init` writes.
+
+    \b
+    Example:
+      warpboard problem eval-code problems/matmul
+    """
+    return run(running.explain(desk.disk, desk.harness, desk.screen, path, as_json=as_json))
 
 
 @problems.command()

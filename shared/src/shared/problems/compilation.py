@@ -164,7 +164,9 @@ def _gpus(document: Document, task: TaskYml, extras: WarpboardYml) -> list[str]:
     """Those of warpboard.yml, else those of task.yml: the public system has no GPU type CPU."""
     gpus = extras.gpus or task.gpus
     if gpus is None:
-        document.refuse(("gpus",), f"no gpus, nor in {NAME}: list the GPU types, such as [CPU]")
+        where = "begin it with #!POPCORN gpus CPU, or " if document.name.endswith(".py") else ""
+        what = f"no gpus, nor in {NAME}: {where}list the GPU types, such as [CPU]"
+        document.refuse(("gpus",), what)
     if len(set(gpus)) < len(gpus):
         name = NAME if extras.gpus else document.name
         raise bad_problem(f"{name}: gpus {', '.join(gpus)}: name each once", "gpus")
