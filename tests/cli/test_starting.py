@@ -118,3 +118,30 @@ def test_a_problem_is_checked_by_its_own_solutions(tmp_path: Path) -> None:
         "right.py",
         "triton_blocks.py",
     ]
+
+
+MODEL = b"""\
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+def get_inputs():
+    return [torch.randn(8)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_model_begins_as_itself_and_runs_here(tmp_path: Path) -> None:
+    said = SAID | {"files": [{"name": "reference.py"}], "templates": {}, "languages": ["python"]}
+
+    def say_model(heard: Heard) -> tuple[int, object]:
+        return 200, MODEL if "/files/" in heard.path else said
+
+    folder = tmp_path / "work"
+    result = asked(say_model, "init", "identity", folder, "--gpu", "CPU")[0]
+    assert result.exit_code == 0, result.output
+    assert "class ModelNew(" in (folder / "kernel.py").read_text()
+    assert not (folder / "problem" / "task.yml").exists()
+    run = warpboard("run", folder / "kernel.py", "--problem", folder / "problem")
+    assert run.exit_code == 0, run.output

@@ -1,11 +1,13 @@
 """What somebody begins with: the files of a fresh folder for a problem."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from string import Template
 
 from shared.errors import Refused
 from shared.problems.languages import SUFFIXES, suffix
+from shared.problems.single_file import KERNELBENCH, read_single
 from warpboard.domain.answers import Answer
 from warpboard.domain.problems import Problem
 from warpboard.domain.units import one_line
@@ -49,6 +51,29 @@ def gpus(found: Problem, asked: Sequence[str]) -> list[str]:
             what = f"{found.slug} has no GPU type {one!r}: {', '.join(found.gpus)}"
             raise Refused("unknown_gpu", what, "--gpu")
     return [known[one.lower()] for one in asked] or list(found.gpus)
+
+
+def is_model(reference: bytes) -> bool:
+    """Whether a problem's reference is a KernelBench model."""
+    try:
+        single = read_single({"reference.py": reference})
+    except Refused:
+        return False
+    return single is not None and single.form == KERNELBENCH
+
+
+def model(reference: bytes) -> str:
+    r"""The start of a submission to a model: the model itself, under the name that it must have.
+
+    >>> model(b"class Model(nn.Module):\n    def __init__(self): super(Model, self).__init__()\n")
+    'class ModelNew(nn.Module):\n    def __init__(self): super(ModelNew, self).__init__()\n'
+    """
+    return re.sub(r"\b(class |super\()Model\b", r"\1ModelNew", reference.decode(errors="replace"))
+
+
+def extras(types: Sequence[str]) -> str:
+    """A warpboard.yml for a problem that says no GPU types of its own."""
+    return f"gpus: {json.dumps(list(types))}\n"
 
 
 def starter(found: Problem, types: Sequence[str], name: str | None, text: str) -> tuple[str, str]:

@@ -38,11 +38,18 @@ async def init(api: Api, disk: Disk, screen: Screen, url: str, asked: Asked) -> 
     given = await _files(api, found)
     text = given.get(template, b"").decode(errors="replace") if template else ""
     given = {name: data for name, data in given.items() if name not in found.templates.values()}
+    reference = given.get("reference.py", b"")
+    is_model = starters.is_model(reference)
+    if is_model:
+        text = text or starters.model(reference)
     kernel, source = starters.starter(found, types, template, text)
     page = starters.agents_page(disk.page("agents.md"), found, kernel, types, url)
     files = {kernel: source.encode(), AGENTS: page.encode()}
-    if "reference.py" in given and "task.yml" not in given:
-        is_seeded = b"seed" in given["reference.py"]
+    if is_model:
+        # The file is a problem by itself, but for where it is to run.
+        given["warpboard.yml"] = starters.extras(types).encode()
+    elif "reference.py" in given and "task.yml" not in given:
+        is_seeded = b"seed" in reference
         given["task.yml"] = starters.task(found, sorted(given), is_seeded).encode()
     files |= {f"{starters.READ}/{name}": data for name, data in given.items()}
     _write(disk, asked, files)
