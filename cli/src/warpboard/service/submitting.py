@@ -8,7 +8,7 @@ import msgspec
 
 from shared.clock import new_id
 from shared.errors import Refused
-from shared.problems.directives import read_directives
+from shared.problems.directives import late_directives, read_directives
 from warpboard.domain.answers import Answer, Receipt, Receipts, Submission, read
 from warpboard.domain.ledgers import left
 from warpboard.domain.outcome import OK, ending, exit_code, worst
@@ -38,6 +38,9 @@ class Asked:
 async def submit(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
     """Submit, wait if asked to, and return the exit code. Errors: Refused; Failed."""
     found = wish(disk, asked)
+    for line in late_directives(text(found.source)):
+        what = "a directive below the leading comments does nothing"
+        screen.note(f"warpboard: {asked.file}, line {line}: {what}")
     answer = await persist(
         _once(api, found), REPEAT_S_MAX, lambda trouble: screen.note(f"warpboard: {trouble}")
     )

@@ -1,5 +1,6 @@
 """The `#!POPCORN` lines at the head of a submission."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.errors import Refused
@@ -22,18 +23,39 @@ def read_directives(text: str) -> Directives:
     Directives(leaderboard='matmul', gpus=('CPU', 'H100'))
     """
     found: dict[str, list[str]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.strip()
-        if stripped and not stripped.startswith(("#", "//")):
-            break
-        mark = next((mark for mark in MARKS if stripped.upper().startswith(mark)), None)
-        if mark is not None:
-            keyword, words = _directive(stripped[len(mark) :].split(), number)
+    lines = text.splitlines()
+    for number, line in enumerate(lines[: _leading(lines)], 1):
+        if mark := _mark(line):
+            keyword, words = _directive(line.strip()[len(mark) :].split(), number)
             if keyword in found:
                 raise _bad(number, f"a second {keyword!r}: say it once")
             found[keyword] = words
     leaderboard = found["leaderboard"][0] if "leaderboard" in found else None
     return Directives(leaderboard, tuple(found.get("gpus", ())))
+
+
+def late_directives(text: str) -> list[int]:
+    """The lines of directives below the leading comment block, where none counts.
+
+    >>> late_directives("import torch\\n#!POPCORN gpus H100\\n")
+    [2]
+    """
+    lines = text.splitlines()
+    first = _leading(lines)
+    return [number for number, line in enumerate(lines[first:], first + 1) if _mark(line)]
+
+
+def _leading(lines: Sequence[str]) -> int:
+    """How many lines the leading comment block has."""
+    for index, line in enumerate(lines):
+        if line.strip() and not line.strip().startswith(("#", "//")):
+            return index
+    return len(lines)
+
+
+def _mark(line: str) -> str:
+    """The mark that a line begins with, "" if none."""
+    return next((mark for mark in MARKS if line.strip().upper().startswith(mark)), "")
 
 
 def _directive(words: list[str], number: int) -> tuple[str, list[str]]:
