@@ -38,9 +38,9 @@ class Asked:
 async def submit(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
     """Submit, wait if asked to, and return the exit code. Errors: Refused; Failed."""
     found = wish(disk, asked)
-    for line in late_directives(text(found.source)):
+    for number in late_directives(text(found.source)):
         what = "a directive below the leading comments does nothing"
-        screen.note(f"warpboard: {asked.file}, line {line}: {what}")
+        screen.note(f"warpboard: {asked.file}, line {number}: {what}")
     answer = await persist(
         _once(api, found), REPEAT_S_MAX, lambda trouble: screen.note(f"warpboard: {trouble}")
     )
