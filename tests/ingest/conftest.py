@@ -5,24 +5,49 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from ingest.http.document import read_paths
 from shared.memory import MemoryLog
+from tests.documents import Document, watch
 from tests.ingest.door import Door, opened
 from tests.ingest.holders import role, token
 from tests.ingest.logins import Doorway
 from tests.ingest.logins import opened as ways_in
 
 
+@pytest.fixture(scope="session")
+def documents() -> list[Document]:
+    """The document of ingest's own routes, once a door made it."""
+    return []
+
+
+def watched(door: Door, documents: list[Document]) -> Door:
+    """A door that answers nothing but what its document says; the read side behind it is a toy."""
+    if not documents:
+        said = door.app.openapi()
+        reads = read_paths()
+        own = {
+            path: {method: one for method, one in all_of_it.items() if method not in reads[path]}
+            if path in reads
+            else all_of_it
+            for path, all_of_it in said["paths"].items()
+        }
+        documents.append(Document(said | {"paths": own}))
+    watch(door.http, documents[0])
+    return door
+
+
 @pytest.fixture
-async def door(postgres_dsn: str) -> AsyncIterator[Door]:
+async def door(postgres_dsn: str, documents: list[Document]) -> AsyncIterator[Door]:
     """ingest over an empty log in memory, with one problem."""
     async with opened(postgres_dsn, MemoryLog()) as found:
-        yield found
+        yield watched(found, documents)
 
 
 @pytest.fixture
-async def strict(postgres_dsn: str) -> AsyncIterator[Door]:
+async def strict(postgres_dsn: str, documents: list[Document]) -> AsyncIterator[Door]:
     """A door where no name is believed, with the problem copy of the author ann."""
     async with opened(postgres_dsn, MemoryLog(), are_names_believed=False) as door:
+        watched(door, documents)
         await role(door, "ann", "creator")
         ann = await token(door, "ann", "author", "account")
         answer = await door.publish(headers=ann)
