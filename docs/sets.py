@@ -1,14 +1,16 @@
 """Writes docs/public-sets.md: what of the public sets loads here, and runs on the cpu device.
 
-`WARPBOARD_REFERENCE_KERNELS=DIR WARPBOARD_KERNELBENCH=DIR python -m docs.sets [--run[=PART]]`: each
-variable names a checkout, of which nothing is copied. With `--run` each problem, or each whose
-path has that part, also meets its set's solutions and a submission that does nothing, in mode test, each for some minutes at most;
-what was seen is kept in docs/public-sets.json, and told again until the next run.
+`WARPBOARD_REFERENCE_KERNELS=DIR WARPBOARD_KERNELBENCH=DIR python -m docs.sets [--run[=PART]]`:
+each variable names a checkout, of which nothing is copied. With `--run` each problem, or each
+whose path has that part, also meets its set's solutions and a submission that does nothing, in
+mode test, each for some minutes at most; what was seen is kept in docs/public-sets.json, and told
+again until the next run.
 """
 
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -24,6 +26,7 @@ PAGE = Path(__file__).parent / "public-sets.md"
 SEEN = Path(__file__).parent / "public-sets.json"
 RUN_S_MAX = 240.0
 REASON_CHARS = 160
+ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
 NOTHING = b"""\
 import torch
 def custom_kernel(data):
@@ -59,7 +62,10 @@ def main(arguments: list[str]) -> None:
     seen = json.loads(SEEN.read_text()) if SEEN.exists() else {}
     for title, variable, paths in SETS:
         if folder := os.environ.get(variable):
-            before, seen[title] = seen.get(title, {}), {}
+            before, seen[title] = seen.get(title, {}), dict(seen.get(title, {}))
+            names = {path.relative_to(folder).as_posix() for path in paths(Path(folder))}
+            for gone in set(before) - names:
+                del seen[title][gone]
             for name, told in _looked(Path(folder), paths(Path(folder)), _wanted(arguments)):
                 told.runs = told.runs or before.get(name, {}).get("runs", [])
                 seen[title][name] = asdict(told)
@@ -83,20 +89,27 @@ def _looked(root: Path, paths: Iterable[Path], wanted: str | None) -> Iterator[t
             yield name, Told(refused.reason, [])
             continue
         is_run = wanted is not None and wanted in name
-        runs = asyncio.run(_runs(path, problem)) if is_run else []
+        runs = asyncio.run(_runs(problem, list(_samples(path, problem)))) if is_run else []
         for run in runs:
             sys.stderr.write(f"{name}: {' '.join(run)}\n")
         yield name, Told("", runs)
 
 
-async def _runs(path: Path, problem: ProblemFiles) -> list[tuple[str, str, str]]:
+def _samples(path: Path, problem: ProblemFiles) -> Iterator[tuple[str, str, bytes]]:
+    """What is submitted: right or wrong, its name, its source."""
     found = LocalDisk().samples(path, problem.slug)
-    samples = [("right", one.name, one.source) for one in found.correct]
-    samples += [("wrong", one.name, one.source) for one in found.wrong]
+    yield from (("right", one.name, one.source) for one in found.correct)
+    yield from (("wrong", one.name, one.source) for one in found.wrong)
     if path.is_file():
-        samples = [("right", "itself", path.read_bytes() + ITSELF)]
+        yield "right", "itself", path.read_bytes() + ITSELF
+    yield "wrong", "nothing", NOTHING
+
+
+async def _runs(
+    problem: ProblemFiles, samples: list[tuple[str, str, bytes]]
+) -> list[tuple[str, str, str]]:
     told = []
-    for kind, name, source in [*samples, ("wrong", "nothing", NOTHING)]:
+    for kind, name, source in samples:
         try:
             async with asyncio.timeout(RUN_S_MAX):
                 wish = Wish(f"{name}.py", source, problem.slug, "test")
@@ -114,7 +127,10 @@ async def _unheard(_: Progress) -> None:
 def _ended(kind: str, verdict: str, reason: str) -> str:
     """ "" where it ended as it must, else how it did."""
     is_right = verdict == "passed" if kind == "right" else verdict not in ("", "passed")
-    said = " ".join(reason.split())[:REASON_CHARS]
+    # Of a traceback its end alone: no line of another's source, no path of this machine.
+    lines = reason.strip().splitlines() or [""]
+    errors = [line for line in lines if ERROR.match(line)]
+    said = " ".join((errors or lines)[-1].split())[:REASON_CHARS]
     return "" if is_right else f"{verdict or 'no verdict'}: {said}"
 
 
