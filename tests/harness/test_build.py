@@ -7,6 +7,8 @@ import pytest
 from harness.worker.build import Unusable, failure, load
 from harness.worker.protocol import TEXT_CHARS_MAX
 
+from .host import HONEST, Host
+
 
 def _load(folder: Path, source: bytes) -> object:
     path = folder / "submission.py"
@@ -50,3 +52,9 @@ def test_a_text_is_cut_at_its_beginning(tmp_path: Path) -> None:
     said = failure(ValueError("y" * 10_000 + "the end"), tmp_path / "submission.py", "exception")
     assert len(said.text) == TEXT_CHARS_MAX
     assert said.text.endswith("the end")
+
+
+def test_torchs_compiler_keeps_nothing_larger_than_a_box(host: Host) -> None:
+    # With its precompiled headers torch.compile ran out of room in every box of the processor.
+    asked = "import torch._inductor.config as c\nassert not c.cpp_cache_precompile_headers\n"
+    assert host.run(asked + HONEST).verdict == "passed"

@@ -203,6 +203,8 @@ def _environment(workshop: Workshop, scratch: str) -> dict[str, str]:
         **environment(workshop, scratch),
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
+        # torch.compile's precompiled headers are larger than all that a box may keep.
+        "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
         "HOME": scratch,
         "TMPDIR": scratch,
         **dict.fromkeys(_THREADS, "1"),
