@@ -16,6 +16,7 @@ from ingest.service.invites import CODE_LENGTH_MAX, INVITES_MAX, Invited, Wanted
 from shared.answers import Documented
 from shared.errors import Refused
 from shared.instants import Instant
+from shared.whole import Whole
 
 LEADERBOARDS_MAX = 100
 
@@ -48,7 +49,7 @@ class InviteWish(Body):
     """Invites: to which leaderboards, how many, and until when they are good."""
 
     leaderboards: Annotated[list[Slug], Field(min_length=1, max_length=LEADERBOARDS_MAX)]
-    count: Annotated[int, Field(ge=1, le=INVITES_MAX)] = 1
+    count: Annotated[Whole, Field(ge=1, le=INVITES_MAX)] = 1
     expires_at: Instant | None = None
     reason: Text
 

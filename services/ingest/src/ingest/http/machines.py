@@ -13,6 +13,7 @@ from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.machines import Machines
 from shared.answers import Documented
+from shared.whole import Whole
 
 SIGN_KEY_LENGTH_MAX = 64
 EVERY_S_MIN, EVERY_S_MAX = 10, 30 * 86400
@@ -37,7 +38,7 @@ class Enrollment(Body):
 class CanaryChoice(Body):
     """Which submission runs on every agent how often, and how slow is too slow."""
 
-    submission: Annotated[int, Field(ge=1)]
+    submission: Annotated[Whole, Field(ge=1)]
     every_s: Annotated[float, Field(ge=EVERY_S_MIN, le=EVERY_S_MAX)]
     ratio_max: Annotated[float, Field(gt=1, le=RATIO_MAX)]
 

@@ -16,6 +16,7 @@ from ingest.service.moderators import Moderators
 from shared.answers import Documented
 from shared.errors import Refused
 from shared.instants import Instant
+from shared.whole import Whole
 
 BUCKET_LENGTH_MAX = 200
 
@@ -46,7 +47,7 @@ class QuotaLimit(Body):
 
     participant: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")] | None = None
     bucket: Annotated[str, Field(max_length=BUCKET_LENGTH_MAX)]
-    limit: Annotated[int, Field(ge=0, le=quotas.LIMIT_MAX)] | None
+    limit: Annotated[Whole, Field(ge=0, le=quotas.LIMIT_MAX)] | None
     window_s: Annotated[float, Field(ge=quotas.WINDOW_S_MIN, le=quotas.WINDOW_S_MAX)]
     reason: Text
 

@@ -14,6 +14,7 @@ from ingest.service import Ingest
 from ingest.service.operators import Operators
 from shared.answers import Documented
 from shared.deadletters import DeadLetter
+from shared.whole import Whole
 
 SWITCHES: Mapping[str, Callable[[str], rules.PauseIntake | rules.ResumeIntake]] = {
     "pause": rules.PauseIntake,
@@ -24,7 +25,7 @@ SWITCHES: Mapping[str, Callable[[str], rules.PauseIntake | rules.ResumeIntake]] 
 class SkipWhy(Body):
     """Which event a projection goes on without, and why."""
 
-    seq: Annotated[int, Field(ge=1)]
+    seq: Annotated[Whole, Field(ge=1)]
     reason: Text
 
 

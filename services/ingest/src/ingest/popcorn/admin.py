@@ -20,6 +20,7 @@ from ingest.popcorn.words import leaderboard_id
 from shared.answers import Documented
 from shared.errors import Refused
 from shared.instants import Instant
+from shared.whole import Whole
 
 HOUR_S = 3600.0
 CATEGORIES: Mapping[Category, str] = {"test": "test", "leaderboard": "ranked"}
@@ -38,7 +39,7 @@ class RateLimit(Asked):
     """How often in an hour a participant may submit to a leaderboard."""
 
     mode_category: str
-    max_submissions_per_hour: int = Field(ge=0, le=quotas.LIMIT_MAX)
+    max_submissions_per_hour: Whole = Field(ge=0, le=quotas.LIMIT_MAX)
 
 
 def admin(parts: Parts) -> APIRouter:

@@ -16,6 +16,7 @@ from ingest.service.invites import Invited, Wanted
 from shared.answers import Documented
 from shared.errors import Refused
 from shared.instants import Instant
+from shared.whole import Whole
 
 INVITES_MAX = 10_000
 Visibility = Literal["public", "closed"]
@@ -43,7 +44,7 @@ class InvitesWanted(Asked):
 
     leaderboards: list[str] = Field(default=[], max_length=100)
     leaderboard: str | None = None
-    count: int = Field(default=1, ge=1, le=INVITES_MAX)
+    count: Whole = Field(default=1, ge=1, le=INVITES_MAX)
     expires_at: Instant | None = None
 
 

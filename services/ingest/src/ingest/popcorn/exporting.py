@@ -21,6 +21,7 @@ from shared.answers import Documented
 from shared.errors import Refused
 from shared.http import Live
 from shared.reader import Reader
+from shared.whole import Whole
 
 LEADERBOARDS_MAX = 100
 # Sources are asked for side by side, and exports one after the other: nobody waits for them.
@@ -54,7 +55,7 @@ ANSWER: dict[int | str, dict[str, Any]] = {
 class Export(Asked):
     """Which leaderboards, under which name; private is all, else what everybody may see."""
 
-    leaderboard_ids: Annotated[list[int], Field(min_length=1, max_length=LEADERBOARDS_MAX)]
+    leaderboard_ids: Annotated[list[Whole], Field(min_length=1, max_length=LEADERBOARDS_MAX)]
     filename: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}\.parquet$")]
     private: bool
 
