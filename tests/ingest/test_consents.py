@@ -53,6 +53,11 @@ def test_who_gave_the_text_that_is_asked_now_submits(steps: list[str]) -> None:
     consents.check(state, "copy", version())
 
 
+def account_of(door: Door, seq: int) -> str:
+    """Whose account an event is about."""
+    return door.log.since(seq - 1)[0].envelope.agg.rpartition(".")[2]
+
+
 @pytest.mark.server
 async def test_consent_is_asked_given_once_and_taken_back(door: Door) -> None:
     nothing = (await door.http.get(URL, headers=ADA)).json()
@@ -73,6 +78,9 @@ async def test_consent_is_asked_given_once_and_taken_back(door: Door) -> None:
     assert fact == ConsentGiven(problem="copy", number=2, digest=asked["digest"])
     assert (await door.submit()).status_code == 202
     assert (await door.submit(headers={"Warpboard-Participant": "eve"})).status_code == 409
+    ada = account_of(door, said[0]["seq"])
+    assert await door.commands.consents.stands(ada, "copy")
+    assert not await door.commands.consents.stands("somebody", "copy")
     await door.publish({**ASKING, "reference.py": FILES["reference.py"] + b"# 2\n"})
     assert (await door.submit()).status_code == 202
     await door.publish({**ASKING, "CONSENT.md": TEXT + b"And sold.\n"})

@@ -118,11 +118,17 @@ def _check_public(board: Problem, at: datetime) -> None:
 
 
 async def _rows(parts: Parts, boards: Sequence[Problem], reader: Reader) -> AsyncIterator[Row]:
-    """Every submission that a reader sees, newest first, leaderboard by leaderboard."""
+    """Every submission that a reader sees, newest first, leaderboard by leaderboard.
+
+    Where a problem asks for consent, nobody but staff sees those whose authors do not give it now.
+    """
     for board in boards:
         batch: list[Listed] = []
+        agreed: dict[str, bool] = {}
         async with aclosing(parts.asking.every({"problem": board.slug}, reader)) as lines:
             async for line in lines:
+                if not (reader.is_staff or await _agrees(parts, line, agreed)):
+                    continue
                 batch.append(line)
                 if len(batch) == AT_ONCE:
                     for row in await _sourced(parts, batch, reader):
@@ -130,6 +136,13 @@ async def _rows(parts: Parts, boards: Sequence[Problem], reader: Reader) -> Asyn
                     batch = []
         for row in await _sourced(parts, batch, reader):
             yield row
+
+
+async def _agrees(parts: Parts, one: Listed, known: dict[str, bool]) -> bool:
+    """Whether a submission's author accepts what its problem asks for; each is asked about once."""
+    if one.account not in known:
+        known[one.account] = await parts.ingest.consents.stands(one.account, one.problem)
+    return known[one.account]
 
 
 async def _sourced(parts: Parts, batch: Sequence[Listed], reader: Reader) -> list[Row]:

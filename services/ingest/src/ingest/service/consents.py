@@ -38,10 +38,14 @@ class Consents:
         digest = consents.text_of(published)
         if digest is None:
             return Asked(published.number, "", None, "", False)
-        history = await self.ports.log.history(subjects.account(caller.id))
-        given = consents.consents.fold(one.fact for one in history).get(slug)
+        given = await self._given(caller.id, slug)
         text = await self._text(digest)
         return Asked(published.number, published.consent, digest, text, given == digest)
+
+    async def stands(self, account: str, slug: str) -> bool:
+        """Whether a participant accepts what a problem asks for, if anything. Errors: Failed."""
+        digest = consents.text_of(await self._problem(slug))
+        return digest is None or await self._given(account, slug) == digest
 
     async def give(self, caller: Caller, slug: str, digest: str) -> Made:
         """Accept the text with this digest; again changes nothing. Errors: Refused; Failed."""
@@ -55,6 +59,13 @@ class Consents:
 
     async def _published(self, caller: Caller, slug: str) -> ProblemPublished:
         self.feed.now().check_sees(caller, slug)
+        return await self._problem(slug)
+
+    async def _given(self, account: str, slug: str) -> str | None:
+        history = await self.ports.log.history(subjects.account(account))
+        return consents.consents.fold(one.fact for one in history).get(slug)
+
+    async def _problem(self, slug: str) -> ProblemPublished:
         history = await self.ports.log.history(subjects.problem(slug))
         return problems.known(slug, problems.problems.fold(one.fact for one in history))
 
