@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Refused
-from shared.folders import FILES_BYTES_MAX, FILES_MAX
+from shared.folders import FILES_MAX
 from warpboard.local_run import DOWNLOAD_BYTES_MAX, SOURCE_BYTES_MAX, LocalDisk
 
 TASK_YML = """\

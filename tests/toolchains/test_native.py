@@ -9,6 +9,7 @@ import pytest
 from harness.toolchains import command
 from harness.worker import native
 from harness.worker.build import Unusable
+from harness.worker.protocol import DTYPES
 
 from .workshop import CPP, built
 
@@ -131,13 +132,13 @@ def test_bfloat16_is_rounded_as_torch_does(tmp_path: Path, torch: Any, memory: i
 
 def test_the_codes_are_those_of_the_header() -> None:
     text = command.HEADER.read_text()
-    for name, code in native.DTYPES.items():
+    for name, code in DTYPES.items():
         assert f"WB_{name.upper()} = {code}" in text
-    assert len(set(native.DTYPES.values())) == len(native.DTYPES)
+    assert len(set(DTYPES.values())) == len(DTYPES)
 
 
 def test_every_code_is_a_dtype_of_torch(torch: Any) -> None:
-    assert all(isinstance(getattr(torch, name), torch.dtype) for name in native.DTYPES)
+    assert all(isinstance(getattr(torch, name), torch.dtype) for name in DTYPES)
 
 
 def test_a_dtype_without_a_code_is_refused(torch: Any) -> None:
