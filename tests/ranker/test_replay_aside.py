@@ -136,7 +136,7 @@ async def test_what_was_begun_and_never_wanted_is_ended(url: str) -> None:
 
 @contextmanager
 def rebuilding(url: str, dsn: str) -> Iterator["subprocess.Popen[str]"]:
-    """The command itself, killed if it has not ended."""
+    """The command itself, killed if it has not ended, and a reader that a test held fast."""
     told = {"NATS_URL": url, "POSTGRES_DSN": dsn, "LISTEN": "127.0.0.1:1"}
     told["OPS_LISTEN"] = told["LISTEN"]
     environ = os.environ | {f"WARPBOARD_RANKER_{key}": value for key, value in told.items()}
@@ -146,6 +146,8 @@ def rebuilding(url: str, dsn: str) -> Iterator["subprocess.Popen[str]"]:
         try:
             yield process
         finally:
+            for reader in readers(process.pid):
+                os.kill(reader, signal.SIGKILL)
             process.kill()
 
 
