@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.messages import RunReport
+from harness.messages import RunReport, from_line, to_line
 from harness.problem import Case, ProblemFault
 from harness.supervisor import lines
 from harness.supervisor.verdict import CaseFailed
@@ -119,6 +119,8 @@ CASES = (Case("a", {"size": 4}), Case("b", {"size": 5}))
         (b"benchmark.0.mean: 5\nbenchmark.0.runs: x\ncheck: pass\n", "is no number"),
         (b"benchmark.0.mean: nan\nbenchmark.0.runs: 3\ncheck: pass\n", "the time of a is none"),
         (b"benchmark.0.mean: -1\nbenchmark.0.runs: 3\ncheck: pass\n", "the time of a is none"),
+        (b"benchmark.0.mean: 1e-290\nbenchmark.0.runs: 3\ncheck: pass\n", "the time of a is none"),
+        (b"benchmark.0.mean: 1e308\nbenchmark.0.runs: 3\ncheck: pass\n", "the time of a is none"),
         (b"benchmark-count: 2\n", "did not say how its check ended"),
     ],
 )
@@ -126,6 +128,14 @@ def test_what_cannot_be_meant_is_a_breach_of_protocol(said: bytes, words: str) -
     with pytest.raises(CaseFailed, match=words) as caught:
         lines.reports("time", CASES, lines.read(said), 0)
     assert caught.value.verdict == "protocol"
+
+
+def test_no_number_of_a_program_is_too_much_for_a_report() -> None:
+    said = b"benchmark.0.mean: 2000\nbenchmark.0.runs: 3\ncheck: pass\n"
+    said += b"".join(b"benchmark.0.%s: 1e308\n" % key for key in (b"err", b"std", b"worst"))
+    (timed,) = lines.reports("time", CASES[:1], lines.read(said), 0)
+    report = RunReport("passed", "time", "", 0.0, "", [timed])
+    assert from_line(to_line(report)) == report
 
 
 def test_the_example_of_the_protocol_reads_as_it_says() -> None:

@@ -32,6 +32,7 @@ def test_functions_are_found_however_they_are_defined(text: bytes) -> None:
         (b"def generate_input(size): ...\n" + REST, "has 'seed', which it does not take"),
         (b"def generate_input(\n", r"reference\.py, line 1: not Python"),
         (b"x = " + b"-" * 100_000 + b"1\n", "write it flatter"),
+        (b"if a:\n    b\n" + b"elif a:\n    b\n" * 1500, "write it flatter"),
         (b"\0", "null bytes"),
         (b"#" * 300_000, "at most 262144 for code"),
     ],

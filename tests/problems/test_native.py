@@ -99,6 +99,12 @@ def test_a_mistake_is_named(name: str, old: str, new: str, words: str) -> None:
     assert words in caught.value.reason
 
 
+def test_a_header_of_nothing_but_the_name_is_searched_in_a_moment() -> None:
+    # By a search that reads on from each of them it would take minutes.
+    with pytest.raises(Refused, match="names no arguments"):
+        compiled({"task.h": "ArgumentNames " * 70_000})
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 async def test_its_solutions_get_their_verdicts_on_the_processor(tmp_path: Path) -> None:
     for name, text in FILES.items():

@@ -14,8 +14,8 @@ from shared.problems.task_yml import NativeYml
 
 FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
 
-
-_NAMES = re.compile(r"\bArgumentNames\b[^{};]*?\{((?:[^{}]|\{[^{}]*\})*)\}")
+# The way to the brace is bounded: without that a long text of such names takes minutes to search.
+_NAMES = re.compile(r"\bArgumentNames\b[^{};]{0,200}?\{((?:[^{}]|\{[^{}]*\})*)\}")
 _NAME = re.compile(r'"([A-Za-z_][A-Za-z0-9_]*)"')
 _FUNCTION = r"\b{}\s*\("
 

@@ -61,12 +61,12 @@ def read_module(name: str, data: bytes) -> Module:
         raise bad_problem(f"{name} has {len(data)} bytes: {what}", name)
     try:
         tree = ast.parse(data)
+        names = dict(pair for node in tree.body for pair in _defined(node))
     except SyntaxError as error:
         place = f", line {error.lineno}" if error.lineno else ""
         raise bad_problem(f"{name}{place}: not Python: {error.msg}", name) from error
     except (MemoryError, RecursionError, ValueError) as error:
         raise bad_problem(f"{name}: not Python that can be read: write it flatter", name) from error
-    names = dict(pair for node in tree.body for pair in _defined(node))
     return Module(names, dict(pair for node in tree.body for pair in _texts(node)))
 
 
