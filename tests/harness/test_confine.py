@@ -20,6 +20,11 @@ def check_implementation(data, output):
         "shadow=" + tried(lambda: open("/etc/shadow").read()[:4]),
         "environ=" + tried(lambda: open(f"/proc/{os.getppid()}/environ").read()[:4]),
         "memory=" + tried(lambda: open(f"/proc/{os.getppid()}/mem", "rb").read(0)),
+        "compiled=" + str([
+            one for one in os.listdir("/proc/self/fd")
+            if os.path.lexists(f"/proc/self/fd/{one}")
+            and os.readlink(f"/proc/self/fd/{one}").endswith("/compiled")
+        ]),
         "kill=" + tried(lambda: os.kill(os.getppid(), 0)),
         "capabilities=" + next(
             line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")
@@ -45,6 +50,10 @@ def test_an_author_has_no_network(found: dict[str, str]) -> None:
 def test_an_author_does_not_see_into_the_supervisor(found: dict[str, str]) -> None:
     assert found["environ"] == "PermissionError"
     assert found["memory"] == "PermissionError"
+
+
+def test_an_author_has_no_hand_on_what_others_runs_load(found: dict[str, str]) -> None:
+    assert found["compiled"] == "[]"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root has an account to give up")

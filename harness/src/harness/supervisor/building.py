@@ -23,13 +23,7 @@ def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
         raise CaseFailed("compile_error", str(refused)) from refused
     except ToolMissing as missing:
         raise DeviceFault(str(missing)) from missing
-    data = cache.get(made.key)
-    if data is None and (made.is_native or made.is_heavy):
-        data = _built(guests, made, deadline)
-        if data:
-            # What cannot be kept is built again the next time.
-            with contextlib.suppress(OSError):
-                cache.put(made.key, data)
+    data = _found(guests, made, cache, deadline)
     if made.is_native and not data:
         raise CaseFailed("compile_error", "the builder handed nothing over")
     guests.given = {"entry": guests.home.problem.entry}
@@ -37,6 +31,9 @@ def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
         guests.given["launch"] = made.launch
     if data:
         guests.built = (sealed(data),)
+    if guests.home.problem.lang == "py":
+        # The author's code comes next, and others' runs believe what they find in there.
+        cache.close()
 
 
 def _planned(guests: Guests) -> Plan:
@@ -47,6 +44,18 @@ def _planned(guests: Guests) -> Plan:
         return plan(workshop, source, guests.path(), guests.scratch())
     text = source + (home.submission / "task.h").read_bytes()
     return plan_driven(workshop, home.problem, text, guests.path(), guests.scratch())
+
+
+def _found(guests: Guests, made: Plan, cache: Cache, deadline: float) -> bytes | None:
+    """What was built before, or is built now; None where the first worker makes it."""
+    data = cache.get(made.key)
+    if data is None and (made.is_native or made.is_heavy):
+        data = _built(guests, made, deadline)
+        if data:
+            # What cannot be kept is built again the next time.
+            with contextlib.suppress(OSError):
+                cache.put(made.key, data)
+    return data
 
 
 def _built(guests: Guests, made: Plan, deadline: float) -> bytes:

@@ -36,7 +36,10 @@ class _Tensor(ctypes.Structure):
 
 
 def functions(home: Home, workshop: Workshop, cache: Cache) -> Functions:
-    """The functions of a problem's reference.cuh. Errors: ProblemFault, if it does not compile."""
+    """The functions of a problem's reference.cuh; before any of it runs the cache is let go.
+
+    What is in there is loaded by the runs of others. Errors: ProblemFault, if it does not compile.
+    """
     try:
         arguments = driven(workshop, home.problem)
     except ToolMissing as missing:
@@ -48,6 +51,7 @@ def functions(home: Home, workshop: Workshop, cache: Cache) -> Functions:
     if built is None:
         built = _compiled(home, arguments, workshop)
         cache.put(key, built)
+    cache.close()
     return _Library(sealed(built)).functions()
 
 
