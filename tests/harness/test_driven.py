@@ -118,3 +118,36 @@ def test_what_the_author_got_wrong_is_the_problems_fault(
     report = native.run(RIGHT, suffix=".cu")
     assert report.failure_code == "problem_fault"
     assert words in report.reason
+
+
+LIES = """
+#include "task.h"
+namespace wb {
+template <> inline void flatten<output_t>(const output_t &, std::vector<leaf> &out) {
+    int64_t count = COUNT;
+    int one = 1;
+    put(out, WB_INT64, &count, sizeof count, 1);
+    put(out, WB_INT32, &one, sizeof one, 1);
+}
+}
+output_t custom_kernel(input_t data) { return data; }
+"""
+
+
+def test_an_answer_that_lies_about_its_parts_is_the_submissions_fault(native: Host) -> None:
+    task = TASK[: TASK.index("using input_t")] + TASK[TASK.index("constexpr") :]
+    native.files = {
+        "task.h": task + "using input_t = std::vector<std::vector<int>>; using output_t = input_t;",
+        "reference.cuh": """
+#include "utils.h"
+static input_t generate_input(int, std::string, int seed) { return {{seed % 7}}; }
+static output_t ref_kernel(input_t data) { return data; }
+static void check_implementation(TestReporter &reporter, input_t data, output_t output) {
+    if (reporter.check_equal("first", output.at(0).at(0), data[0][0])) reporter.pass();
+}
+""",
+    }
+    for count in ("0", "INT64_C(1) << 40"):
+        report = native.run(LIES.replace("COUNT", count), suffix=".cu")
+        assert (report.verdict, report.failure_code) == ("wrong_answer", ""), report.reason
+        assert "the answer cannot be read" in report.reason

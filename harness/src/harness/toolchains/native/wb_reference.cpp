@@ -6,6 +6,7 @@
 #include "reference.cuh"
 
 #include <memory>
+#include <optional>
 
 namespace {
 thread_local std::string wb_said;
@@ -64,8 +65,15 @@ values *wbr_answer(const wb_tensor *inputs, int count) {
 int wbr_check(const wb_tensor *inputs, int inputs_count, const wb_tensor *outputs, int count) {
     try {
         TestReporter reporter;
+        std::optional<output_t> answer;
+        try {
+            answer.emplace(wb::rebuilt<output_t>(outputs, count));
+        } catch (const std::exception &error) {
+            wb_said = std::string("the answer cannot be read: ") + error.what();
+            return 1;
+        }
         check_implementation(reporter, wb::rebuilt<input_t>(inputs, inputs_count),
-                             wb::rebuilt<output_t>(outputs, count));
+                             std::move(*answer));
         wb_said = reporter.message();
         if (reporter.has_passed()) return 0;
         if (reporter.has_failed()) return 1;

@@ -157,6 +157,9 @@ template <class T> void rebuild(T &value, reader &in) {
             if constexpr (as_vector<T>::value) {
                 int64_t count = 0;
                 rebuild(count, in);
+                // Of an answer it is the submission's own word.
+                if (count < 0 || count > in.count - in.at)
+                    throw std::runtime_error("a vector of more parts than there are tensors");
                 value.resize(count);
             }
             for (item &one : value) rebuild(one, in);
@@ -172,6 +175,7 @@ template <class T> T rebuilt(const wb_tensor *tensors, int count) {
     T value{};
     reader in{tensors, count};
     rebuild(value, in);
+    if (in.at != count) throw std::runtime_error("the data has more tensors than its type");
     return value;
 }
 
