@@ -7,9 +7,12 @@ import json
 import os
 import signal
 import tempfile
+from asyncio.subprocess import PIPE
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from harness import entry
 from harness.entry import Progress, StageFinished, Started, environment, evaluate
@@ -185,6 +188,19 @@ def test_kill_of_any_process_leaves_none(host: Host, path: str, failures: list[s
     assert len(host.seen) >= 6
     assert eventually(lambda: not host.living())
     assert report.failure_code in failures
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_supervisor_that_is_gone_said_nothing_on_any_loop(
+    host: Host, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def asked() -> None:
+        gone = await asyncio.create_subprocess_exec("true", stdin=PIPE, stdout=PIPE)
+        await gone.wait()
+        await entry._listen(gone, host.request(HONEST), host.told)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner, pytest.raises(entry._Silent):
+        runner.run(asked())
 
 
 def _process(path: list[str]) -> int:

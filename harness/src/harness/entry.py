@@ -261,7 +261,7 @@ async def _start(options: Mapping[str, Any]) -> Process:
 async def _listen(process: Process, request: RunRequest, told: Told) -> RunReport:
     assert process.stdin is not None
     assert process.stdout is not None
-    with contextlib.suppress(ConnectionError):
+    with contextlib.suppress(ConnectionError, RuntimeError):  # of a closed pipe, libuv's loop
         process.stdin.write(to_line(request).encode())
         await process.stdin.drain()
     for _ in range(_MESSAGES_MAX):
