@@ -1,9 +1,11 @@
 """A submission is planned for the machine at hand."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from harness.problem import Problem
 from harness.toolchains.command import BuildRefused
 from harness.toolchains.plan import (
     Plan,
@@ -12,6 +14,7 @@ from harness.toolchains.plan import (
     cache_folder,
     environment,
     plan,
+    plan_driven,
     survey,
 )
 
@@ -72,6 +75,13 @@ def test_every_difference_makes_another_key() -> None:
     ]
     assert len({made.key for made in plans}) == len(plans)
     assert plans[0] == _plan(b"int x;", ".cpp")
+
+
+def test_a_text_that_moves_from_a_submission_to_its_header_makes_another_key() -> None:
+    problem = Problem("p", Path(), {}, "submission.cu", (), (), "last", {}, lang="cu")
+    pairs = ((b"int x;", b"int y;"), (b"int x;int ", b"y;"))
+    plans = [plan_driven(SHOP, problem, one, "/in/submission.cu", "/scratch") for one in pairs]
+    assert plans[0].key != plans[1].key
 
 
 def test_the_key_does_not_depend_on_where_a_box_is() -> None:

@@ -42,8 +42,8 @@ def _planned(guests: Guests) -> Plan:
     source = (home.submission / home.problem.submission).read_bytes()
     if home.problem.lang == "py":
         return plan(workshop, source, guests.path(), guests.scratch())
-    text = source + (home.submission / "task.h").read_bytes()
-    return plan_driven(workshop, home.problem, text, guests.path(), guests.scratch())
+    texts = (source, (home.submission / "task.h").read_bytes())
+    return plan_driven(workshop, home.problem, texts, guests.path(), guests.scratch())
 
 
 def _found(guests: Guests, made: Plan, cache: Cache, deadline: float) -> bytes | None:

@@ -9,9 +9,10 @@ import importlib
 import shutil
 import subprocess
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
-from harness.problem import ProblemFault
+from harness.problem import Problem, ProblemFault
 from harness.supervisor.forms import Functions
 from harness.supervisor.home import Home
 from harness.toolchains.cache import Cache, key_of, sealed
@@ -44,8 +45,9 @@ def functions(home: Home, workshop: Workshop, cache: Cache) -> Functions:
         arguments = driven(workshop, home.problem)
     except ToolMissing as missing:
         raise ProblemFault(f"reference.cuh cannot be compiled here: {missing}") from missing
-    texts = [(home.problem.folder / name).read_bytes() for name in sorted(home.problem.files)]
-    text = b"\0".join([drivers(), HEADER.read_bytes(), *texts])
+    # Files by name and digest: of two problems with the same texts one may name them otherwise.
+    brought = [f"{name} {sha256(data).hexdigest()}" for name, data in _texts(home.problem)]
+    text = b"\0".join([drivers(), HEADER.read_bytes(), *(one.encode() for one in brought)])
     key = key_of(text, arguments, workshop.tools, f"{workshop.processor} {workshop.gpu}", "")
     built = cache.get(key)
     if built is None:
@@ -53,6 +55,10 @@ def functions(home: Home, workshop: Workshop, cache: Cache) -> Functions:
         cache.put(key, built)
     cache.close()
     return _Library(sealed(built)).functions()
+
+
+def _texts(problem: Problem) -> list[tuple[str, bytes]]:
+    return [(name, (problem.folder / name).read_bytes()) for name in sorted(problem.files)]
 
 
 def _compiled(home: Home, arguments: Sequence[str], workshop: Workshop) -> bytes:

@@ -109,19 +109,23 @@ def plan(workshop: Workshop, source: bytes, path: str, scratch: str) -> Plan:
     return Plan(_key(workshop, source, anywhere), made, asked.launch)
 
 
-def plan_driven(workshop: Workshop, problem: Problem, text: bytes, path: str, scratch: str) -> Plan:
+def plan_driven(
+    workshop: Workshop, problem: Problem, texts: Sequence[bytes], path: str, scratch: str
+) -> Plan:
     """What to do for a submission to a problem in C++, which is compiled behind a driver of ours.
 
-    `text` is all that is compiled with the driver, and at `path` in the box is the submission.
+    `texts` are the submission, which is at `path` in the box, and what is compiled with it.
     Errors: BuildRefused; ToolMissing.
     """
-    flags = directives(text, "cuda" if workshop.gpu else "c++").flags
+    flags = directives(texts[0], "cuda" if workshop.gpu else "c++").flags
     define = f'-DWB_SUBMISSION="{PurePath(path).name}"'
     source = str(PurePath(path).with_name(DRIVER.name))
     output = f"{scratch}/built/kernel"
     arguments = driven(workshop, problem, (*flags, define))
     made = Order((*arguments, source, "-o", output), source, output)
-    key = _key(workshop, text + drivers(), arguments)
+    # Each by its digest: what one text ends with is not what the next begins with.
+    whole = b"".join(hashlib.sha256(text).digest() for text in (*texts, drivers()))
+    key = _key(workshop, whole, arguments)
     return Plan(key, replace(made, environment=workshop.environment))
 
 
