@@ -16,10 +16,10 @@ from tests.ingest.taking_in import counter
 
 
 async def test_who_waits_is_let_in_in_order() -> None:
-    room, came = Room(Bounds(at_once_max=2, waiting_max=50)), list[int]()
+    room, came = Room(Bounds(at_once_max=2, waiting_max=50, of_one_max=52)), list[int]()
 
     async def one(index: int) -> None:
-        async with room.place():
+        async with room.place("ada"):
             came.append(index)
             assert room.under_way <= 2
             await asyncio.sleep(0)
@@ -32,11 +32,11 @@ async def test_who_waits_is_let_in_in_order() -> None:
 async def test_beyond_the_line_there_is_no_room() -> None:
     room = Room(Bounds(at_once_max=1, waiting_max=1))
     async with AsyncExitStack() as held:
-        await held.enter_async_context(room.place())
-        second = asyncio.create_task(AsyncExitStack().enter_async_context(room.place()))
+        await held.enter_async_context(room.place("ada"))
+        second = asyncio.create_task(AsyncExitStack().enter_async_context(room.place("ada")))
         await eventually(lambda: room.waiting == 1)
         with pytest.raises(Refused, match="send yours again") as refused:
-            await held.enter_async_context(room.place())
+            await held.enter_async_context(room.place("ada"))
         assert (refused.value.code, refused.value.retry_after_s) == ("queue_full", 2.0)
     await second
     assert (room.under_way, room.waiting, room.turned_away) == (1, 0, 1)
@@ -44,19 +44,32 @@ async def test_beyond_the_line_there_is_no_room() -> None:
 
 async def test_nobody_waits_for_ever_and_who_hangs_up_leaves_no_gap() -> None:
     room = Room(Bounds(at_once_max=1, waiting_max=5), wait_s_max=0.01)
-    async with room.place():
+    async with room.place("ada"):
         with pytest.raises(Refused):
-            await AsyncExitStack().enter_async_context(room.place())
-        gone = asyncio.create_task(AsyncExitStack().enter_async_context(room.place()))
+            await AsyncExitStack().enter_async_context(room.place("ada"))
+        gone = asyncio.create_task(AsyncExitStack().enter_async_context(room.place("ada")))
         await eventually(lambda: room.waiting == 1 or gone.done())
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-    async with room.place():
+    async with room.place("ada"):
         assert (room.under_way, room.waiting) == (1, 0)
 
 
+async def test_nobody_fills_the_room_alone() -> None:
+    room = Room(Bounds(at_once_max=4, waiting_max=4, of_one_max=2))
+    async with AsyncExitStack() as held:
+        for _ in range(2):
+            await held.enter_async_context(room.place("eve"))
+        with pytest.raises(Refused, match="2 submissions of yours") as refused:
+            await held.enter_async_context(room.place("eve"))
+        assert refused.value.code == "queue_full"
+        await held.enter_async_context(room.place("ada"))
+    async with room.place("eve"):
+        assert (room.under_way, room.turned_away) == (1, 1)
+
+
 async def test_a_burst_is_taken_whole_and_what_is_beyond_leaves_nothing() -> None:
-    async with counter(Bounds(at_once_max=4, waiting_max=196)) as found:
+    async with counter(Bounds(at_once_max=4, waiting_max=196, of_one_max=230)) as found:
         sources = [f"x = {index}\ndef custom_kernel(data): ...\n".encode() for index in range(230)]
         ends = await asyncio.gather(
             *(found.submit(source=one) for one in sources), return_exceptions=True

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from ingest.domain.callers import Caller
+from ingest.domain.callers import Caller, check_scope
 from ingest.http import shapes
 from ingest.http.bodies import Body, SlugInPath, shown
 from ingest.http.who import Gate
@@ -60,9 +60,14 @@ def consents(ingest: Ingest, gate: Gate) -> APIRouter:
 
     @router.delete("")
     async def withdraw(
-        slug: SlugInPath, caller: Annotated[Caller, Depends(submitter)]
+        slug: SlugInPath, caller: Annotated[Caller, Depends(gate.participant())]
     ) -> shapes.Made:
-        """Take it back: nothing more of yours is published by it, and you submit there no more."""
+        """Take it back: nothing more of yours is published by it, and you submit there no more.
+
+        It is left to who is banned, for what they sent may still be published.
+        """
+        if not caller.ban:
+            check_scope(caller, "submit")
         return shown(await ingest.consents.withdraw(caller, slug.lower()))
 
     return router

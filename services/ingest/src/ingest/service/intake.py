@@ -47,7 +47,7 @@ class Intake:
     async def submit(self, upload: Upload) -> list[Receipt]:
         """Take a submission in, one for each GPU type. Errors: Refused; Failed."""
         batch = await self._batch(upload)
-        async with self.room.place():
+        async with self.room.place(batch.account):
             receipts = await self._take_in(batch)
             if upload.note != Note():
                 # After the log, which alone says that they are there: who is told that this failed

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import NamedTuple
 
 from ingest.service.ports import Lookups
@@ -18,11 +19,15 @@ FRESH_S = 1.0
 
 
 class Bounds(NamedTuple):
-    """How many submissions are taken in at once, how many wait for that, and for a GPU type."""
+    """How many submissions are taken in at once, how many wait for that, and for a GPU type.
+
+    `of_one_max` are under way or wait of one participant, so that nobody fills the room alone.
+    """
 
     at_once_max: int = 100
     waiting_max: int = 300
     queued_max: int = 10_000
+    of_one_max: int = 40
 
 
 USUAL = Bounds()
@@ -37,21 +42,40 @@ class Room:
     def __init__(self, bounds: Bounds, wait_s_max: float = WAIT_S_MAX) -> None:
         self._places = asyncio.Semaphore(bounds.at_once_max)
         self._waiting_max = bounds.waiting_max
+        self._of_one_max = bounds.of_one_max
         self._wait_s_max = wait_s_max
+        self._of: Counter[str] = Counter()
         self.under_way = 0
         self.waiting = 0
         self.turned_away = 0
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
+    async def place(self, account: str) -> AsyncIterator[None]:
         """A place, as soon as it is one's turn. Errors: Refused `queue_full`."""
-        await self._turn()
-        self.under_way += 1
+        with self._share(account):
+            await self._turn()
+            self.under_way += 1
+            try:
+                yield
+            finally:
+                self.under_way -= 1
+                self._places.release()
+
+    @contextmanager
+    def _share(self, account: str) -> Iterator[None]:
+        if self._of[account] >= self._of_one_max:
+            self.turned_away += 1
+            what = (
+                f"{self._of_one_max} submissions of yours are being taken in: send this one again"
+            )
+            raise Refused("queue_full", what, retry_after_s=RETRY_S)
+        self._of[account] += 1
         try:
             yield
         finally:
-            self.under_way -= 1
-            self._places.release()
+            self._of[account] -= 1
+            if not self._of[account]:
+                del self._of[account]
 
     async def _turn(self) -> None:
         if self._places.locked() and self.waiting >= self._waiting_max:
