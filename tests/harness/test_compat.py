@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.messages import RunReport, from_line, to_line
-from harness.problem import Case, ProblemFault
+from harness.problem import Case
 from harness.supervisor import lines
 from harness.supervisor.verdict import CaseFailed
 
@@ -94,8 +94,18 @@ def faulty(own: Host, main: str) -> RunReport:
     return own.run(RIGHT)
 
 
-def test_a_program_that_cannot_run_is_the_problems_fault(own: Host) -> None:
-    assert faulty(own, "import sys; sys.exit(113)").failure_code == "problem_fault"
+def test_a_submission_has_no_quota_back_by_blaming_the_program(own: Host) -> None:
+    for source in (
+        "import os\nos._exit(113)\n",
+        "import os\ndef custom_kernel(n): os._exit(113)\n",
+    ):
+        report = own.run(source)
+        assert (report.failure_code, report.verdict) in (("", "crashed"), ("", "import_error"))
+    assert "tell the problem's author" in str(report)
+
+
+def test_a_program_that_cannot_run_says_so(own: Host) -> None:
+    assert "could not read the cases" in str(faulty(own, "import sys; sys.exit(113)"))
     report = own.run(RIGHT, "profile")
     assert "has no profile here" in report.reason
 
@@ -148,5 +158,5 @@ def test_the_example_of_the_protocol_reads_as_it_says() -> None:
     assert (first.verdict, second.verdict) == ("passed", "wrong_answer")
     assert second.message == "3 of 4225 values differ"
     for code in (2, 111, 113):
-        with pytest.raises(ProblemFault):
+        with pytest.raises(CaseFailed, match="tell the problem's author"):
             lines.reports("check", CASES, {}, code)

@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from harness.messages import CaseReport
-from harness.problem import Case, ProblemFault
+from harness.problem import Case
 from harness.supervisor.verdict import CaseFailed, of_status, printable, report
 
 LINES_BYTES_MAX = 4 * 1024 * 1024
+# A sound program ends so where its problem is at fault; yet a submission in its process can, too.
 EXIT_CODES_OF_THE_PROBLEM = {
     2: "it was called as it does not understand",
     111: "it found no descriptor",
@@ -61,10 +62,12 @@ def reports(
 ) -> list[CaseReport]:
     """How each case ended, by what was said and by the program's exit status.
 
-    Errors: ProblemFault, for a status that blames the program itself; CaseFailed, if it died.
+    Errors: CaseFailed, if it died, or ended with a status that blames the program itself. Were
+    that a fault of the problem, a submission could end so and have its quota back for ever.
     """
     if reason := EXIT_CODES_OF_THE_PROBLEM.get(status):
-        raise ProblemFault(f"the problem's own program ended with code {status}: {reason}")
+        what = f"the problem's own program ended with code {status}: {reason}"
+        raise CaseFailed("crashed", f"{what}; if you did not end it, tell the problem's author")
     if status == EXIT_CUDA:
         raise CaseFailed("crashed", "a call of CUDA failed")
     if status not in (0, EXIT_WRONG):
