@@ -20,6 +20,7 @@ from ranker.postgres import Reader
 from ranker.service import Board, News
 from ranker.service.top import top
 from shared import events, subjects
+from shared.answers import Documented
 from shared.clock import now
 from shared.http import install
 from shared.postgres import migrate, pool
@@ -103,6 +104,7 @@ async def test_many_may_ask_at_once(place: Place) -> None:
 
 async def asked(place: Place, moment: str, *, has_past: bool = True) -> httpx.Response:
     app = FastAPI()
+    app.router.route_class = Documented
     install(app)
     Boards(place.reader, News(), app).install()
     if has_past:
