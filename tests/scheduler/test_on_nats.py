@@ -60,6 +60,7 @@ class Crowd:
     def __init__(self, log: EventLog, bus: NatsBus) -> None:
         self.log, self.bus = log, bus
         self.busy: set[str] = set()
+        self.running: set[str] = set()
         self.twice: list[str] = []
         self.seen = Counter[str]()
         self.leased = Counter[str]()
@@ -79,13 +80,21 @@ class Crowd:
                     if event.envelope.type in ("JobLeased", "JobRequeued"):
                         self.leased[event.envelope.agg] += LEASES[event.envelope.type]
                     if event.envelope.type == "JobAssigned":
+                        self._begin(event)
                         runs.create_task(self._run(event))
+                    if event.envelope.type == "RunCompleted":
+                        self.running.discard(event.envelope.agg.split(".")[1])
         await feed.close()
+
+    def _begin(self, order: Recorded) -> None:
+        """By the log's order alone: a next order may be there before the last one's answer."""
+        agent = order.envelope.agg.split(".")[1]
+        if agent in self.running:
+            self.twice.append(order.envelope.agg)
+        self.running.add(agent)
 
     async def _run(self, order: Recorded) -> None:
         agent = order.envelope.agg.split(".")[1]
-        if agent in self.busy:
-            self.twice.append(order.envelope.agg)
         self.busy.add(agent)
         await self.beat(agent)
         await say(self.log, order.envelope.agg, completed(), order.seq)

@@ -93,7 +93,7 @@ def leases_overlap(history: History) -> bool:
             assert agg not in open_runs, "an order twice"
             open_runs[agg] = fact.job
             agents = Counter(one.split(".")[1] for one in open_runs)
-            leaders = Counter(job for one, job in open_runs.items() if _leads(one, history))
+            leaders = Counter(job for one, job in open_runs.items() if _leads(one, job, history))
             if max(agents.values()) > 1 or max(leaders.values(), default=0) > 1:
                 return True
         elif type(fact).is_terminal:
@@ -101,8 +101,9 @@ def leases_overlap(history: History) -> bool:
     return False
 
 
-def _leads(agg: str, history: History) -> bool:
-    leased = [fact for _, fact in history.of_type("JobLeased")]
+def _leads(agg: str, job: str, history: History) -> bool:
+    """Whether a lease of that job names the run; another's may name it too, and is none."""
+    leased = [fact for one, fact in history.of_type("JobLeased") if one == subjects.job(job)]
     return any(getattr(fact, "run", "") == agg.split(".")[2] for fact in leased)
 
 

@@ -21,7 +21,7 @@ from shared.events import Blob, Fact
 from shared.memory import MemoryBus, MemoryLog, MemorySnapshots
 from shared.testing import eventually
 from shared.wire import Stamp, seal
-from tests.scheduler.histories import CPU, completed
+from tests.scheduler.histories import CPU, completed, started
 
 
 class NoMetrics:
@@ -264,3 +264,23 @@ async def test_a_free_agent_is_given_work_at_once_not_at_the_next_tick() -> None
         await eventually(lambda: of_type(log, "JobQueued"))
         await beat(bus, "a1")
         await eventually(lambda: of_type(log, "JobAssigned"))
+
+
+async def test_the_stages_of_a_run_make_nobody_look_and_its_end_does_at_once() -> None:
+    log = MemoryLog()
+    bus = MemoryBus(log)
+    async with scheduling(log, bus) as scheduler:
+        await beat(bus, "a1")
+        await receive(log, "s1")
+        (order,) = await eventually(lambda: of_type(log, "JobAssigned"))
+        await eventually(lambda: scheduler.board.seq == order.seq)
+        scheduler.tick_s = 60.0
+        await eventually(lambda: not scheduler.is_due)
+        looked_at = scheduler.looked_at
+        stage = events.RunStageFinished(stage="check", verdict="passed", took_s=0, cases=1)
+        seq = [await say(log, order.envelope.agg, fact) for fact in (started(), stage, stage)][-1]
+        await eventually(lambda: scheduler.board.seq == seq)
+        assert scheduler.looked_at == looked_at
+        await say(log, order.envelope.agg, completed())
+        await eventually(lambda: of_type(log, "JobFinished"))
+        assert scheduler.looked_at > looked_at

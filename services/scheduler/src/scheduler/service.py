@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,11 +16,11 @@ from scheduler.domain.fold import evolve
 from scheduler.domain.forecast import Forecast, forecast
 from scheduler.domain.match import candidates
 from scheduler.domain.moves import Move, Offer, World, steps
-from scheduler.domain.rules import due
+from scheduler.domain.rules import IDLE, due
 from shared import subjects
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import Conflict, EventLog, Feed, New
+from shared.event_log import Conflict, EventLog, Feed, New, Recorded
 from shared.wire import Stamp, seal
 
 log = logging.getLogger(__name__)
@@ -120,6 +121,8 @@ class Scheduler:
     snapshot_events: int = 20_000
     board: Board = field(default_factory=Board)
     kept_seq: int = 0
+    is_due: bool = True
+    looked_at: float = 0.0
     told_at: float = 0.0
     told: dict[str, tuple[float, bytes]] = field(default_factory=dict)
 
@@ -140,13 +143,13 @@ class Scheduler:
                 )
                 has_taken = taking.done()
                 if has_taken:
-                    for event in taking.result():
-                        self.board = evolve(self.board, event)
+                    self._fold(taking.result())
                     await self._keep_now_and_then()
                 if waking.done():
                     waking.result()
                     waking = asyncio.create_task(self.agents.news())
-                if self.board.seq >= awaited:
+                    self.is_due = True
+                if self.board.seq >= awaited and self._may_look():
                     awaited = max(awaited, await self._decide(feed))
                 # Only now, so that it takes all that has come meanwhile.
                 if has_taken:
@@ -157,6 +160,18 @@ class Scheduler:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
             await feed.close()
+
+    def _fold(self, events: Sequence[Recorded]) -> None:
+        for event in events:
+            self.board = evolve(self.board, event)
+            self.is_due = self.is_due or event.envelope.type not in IDLE
+
+    def _may_look(self) -> bool:
+        """Whether there may be something to say: most of what agents say makes nothing due."""
+        if not self.is_due and time.monotonic() - self.looked_at < self.tick_s:
+            return False
+        self.is_due, self.looked_at = False, time.monotonic()
+        return True
 
     async def keep(self) -> None:
         """Write a snapshot, so that the next start folds new events alone. Errors: Failed."""

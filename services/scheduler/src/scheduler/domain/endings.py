@@ -13,8 +13,10 @@ REFUNDS_MAX = 100
 
 def has_verdict(board: Board, job: Job | None) -> bool:
     """Whether a run of the job completed: its submission is ranker's to end."""
-    run = board.runs.get(job.run or "") if job else None
-    return run is not None and run.end == "RunCompleted"
+    if job is None:
+        return False
+    run = board.runs.get(job.run or "")
+    return run is not None and run.job == job.id and run.end == "RunCompleted"
 
 
 def is_half_leased(board: Board, job: Job | None) -> bool:

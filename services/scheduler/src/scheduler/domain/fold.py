@@ -105,7 +105,7 @@ def _forget(board: Board, job: Job) -> None:
         return
     del board.jobs[job.id]
     run = board.runs.get(job.run or "")
-    if run is not None and run.end is not None:
+    if run is not None and run.job == job.id and run.end is not None:
         del board.runs[run.id]
 
 

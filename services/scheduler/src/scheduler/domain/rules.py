@@ -19,6 +19,8 @@ TAKEN_DOWN_MAX = 2
 # The author's mistake; another agent would find the same.
 FINAL_FAILURES = ("problem_fault",)
 ORPHAN = "its submission is over"
+# After these alone nothing is in a hurry: what a lease held up is seen at the next tick.
+IDLE = frozenset({"JobLeased", "JobAssigned", "RunStarted", "RunStageFinished", "JobFinished"})
 USUAL = Policy()
 
 
