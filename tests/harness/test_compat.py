@@ -94,14 +94,11 @@ def faulty(own: Host, main: str) -> RunReport:
     return own.run(RIGHT)
 
 
-def test_a_submission_has_no_quota_back_by_blaming_the_program(own: Host) -> None:
-    for source in (
-        "import os\nos._exit(113)\n",
-        "import os\ndef custom_kernel(n): os._exit(113)\n",
-    ):
-        report = own.run(source)
-        assert (report.failure_code, report.verdict) in (("", "crashed"), ("", "import_error"))
-    assert "tell the problem's author" in str(report)
+@pytest.mark.parametrize("where", ["os._exit(113)", "def custom_kernel(n): os._exit(113)"])
+def test_a_submission_has_no_quota_back_by_blaming_the_program(own: Host, where: str) -> None:
+    report = own.run(f"import os\n{where}\n")
+    assert (report.failure_code, report.verdict) in (("", "crashed"), ("", "import_error"))
+    assert "113" in str(report)
 
 
 def test_a_program_that_cannot_run_says_so(own: Host) -> None:

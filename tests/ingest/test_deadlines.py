@@ -27,7 +27,7 @@ async def test_the_instant_of_its_event_decides_whether_it_came_in_time() -> Non
         await found.close_at(T0 + timedelta(hours=1))
         room = found.commands.intake.room
         early = await found.submit("k")
-        async with room.place():
+        async with room.place("eve"):
             late = asyncio.create_task(found.refusal())
             again = asyncio.create_task(found.submit("k"))
             await eventually(lambda: room.waiting == 2)
@@ -44,7 +44,7 @@ async def test_the_instant_of_its_event_decides_whether_it_came_in_time() -> Non
 async def test_a_deadline_that_is_moved_meanwhile_counts() -> None:
     async with counter(Bounds(at_once_max=1)) as found:
         room = found.commands.intake.room
-        async with room.place():
+        async with room.place("eve"):
             late = asyncio.create_task(found.refusal())
             await eventually(lambda: room.waiting == 1)
             await found.close_at(T0)
