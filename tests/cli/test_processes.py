@@ -29,7 +29,7 @@ from warpboard.processes import (
     supervise,
 )
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.long, pytest.mark.server]
 
 SITE = "healthz"
 GOOD = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={port}, bind='127.0.0.1')"

@@ -90,6 +90,7 @@ def test_the_folder_runs_here_without_a_server(tmp_path: Path) -> None:
     assert [one["name"].split()[0] for one in json.loads(result.stdout)["cases"]] == ["size=64"]
 
 
+@pytest.mark.long
 def test_a_problem_is_checked_by_its_own_solutions(tmp_path: Path) -> None:
     init(tmp_path / "work")
     folder = tmp_path / "work" / "problem"

@@ -15,6 +15,7 @@ from tests.toolchains.workshop import CPP
 
 from .host import HONEST, Host, Warm
 
+pytestmark = pytest.mark.long  # One of its runs hangs until its stage is over.
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing here")
 
 STANDIN = Path(__file__).parent / "standin" / "ncu"

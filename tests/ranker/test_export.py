@@ -43,6 +43,7 @@ from tests.ranker.lives import Life, NoMetrics
 
 # asyncio lets go of the pipes of a process that was killed while somebody waited for it.
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.server,
     pytest.mark.filterwarnings("ignore:.*PipeTransport:pytest.PytestUnraisableExceptionWarning"),
 ]

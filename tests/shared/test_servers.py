@@ -22,7 +22,7 @@ from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
 from shared.testing import eventually
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.long, pytest.mark.server]
 
 KINDS = {kind.__name__: kind for kind in (NatsServer, Postgres)}
 
