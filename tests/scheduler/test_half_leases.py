@@ -54,6 +54,18 @@ def test_the_missing_order_is_the_same_event_whoever_says_it() -> None:
     assert history.settle(world(OFFER, now=SOON)) == ["JobFinished", "JobLeased", "JobAssigned"]
 
 
+def test_leases_of_one_job_to_two_agents_are_two_events() -> None:
+    history = given_received()
+    for agent in ("a1", "a2"):
+        history.say(subjects.agent(agent), CPU)
+    history.settle(world())
+    agents = (offering("a1"), offering("a2"), offering("a1"))
+    leases = [next(iter(due(history.board, world(one))))[0] for one in agents]
+    # A log takes an id that it knows for the same event: else who lost would go on to the order.
+    assert leases[0].id == leases[2].id != leases[1].id
+    assert len({lease.expected for lease in leases}) == 1
+
+
 def test_who_just_started_waits_to_hear_of_the_agent() -> None:
     history, _ = given_half()
     assert names(list(due(history.board, world(now=SOON, is_settled=False)))) == []

@@ -82,7 +82,8 @@ def _lease(job: Job, team: Sequence[Candidate], now: datetime) -> Move:
         Say(subjects.run(name, run), order, 0, job.id, job.submission)
         for name, run, order in zip(names, runs, orders, strict=True)
     ]
-    return (Say(subjects.job(job.id), leased, job.version, job.id, job.submission), *says)
+    # Its id is of this run: to the log the same lease said twice is one, another's is a conflict.
+    return (Say(subjects.job(job.id), leased, job.version, runs[0], job.submission), *says)
 
 
 def mended(board: Board, job: Job, world: World) -> Iterator[Move]:
