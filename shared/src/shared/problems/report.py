@@ -1,0 +1,132 @@
+"""What an author's machine found when it checked a problem: sent along when it is published."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from shared.errors import Refused
+from shared.instants import Instant
+from shared.problems.schema import Strict
+
+REPORT_BYTES_MAX = 256 * 1024
+FINDINGS_MAX = 200
+SOLUTIONS_MAX = 500
+TEXT_CHARS_MAX = 1000
+
+# Every finding there is, in the order in which they are looked for.
+CODES: Mapping[str, str] = {
+    "schema": "the files are no problem: file, line, field and the mend are named",
+    "schema_warning": "legal, and of no effect or of a lower trust",
+    "author_fails": "a function of the author's raised, hung, or ended its process",
+    "author_forks": "the author's code left a process behind",
+    "author_memory": "the author's code needs more memory than a run has",
+    "not_inspected": "a case, or a part of it, could not be looked at here",
+    "generator_random": "generate_input makes other data when it is given one seed again",
+    "generator_fixed": "generate_input makes the same data for different seeds",
+    "generator_shapes": "generate_input makes other shapes under another seed",
+    "entropy_low": "the data could be guessed: it holds less than 64 random bits",
+    "input_support": "floating inputs hold a handful of values only",
+    "input_constant": "an input is the same under every seed",
+    "reference_random": "ref_kernel answers otherwise when it is asked again",
+    "reference_writes": "ref_kernel changes inputs that are not its outputs",
+    "reference_nan": "ref_kernel answers with NaN",
+    "answer_fixed": "the right answer does not depend on the seed",
+    "check_refuses": "check_implementation refuses the reference's own answer",
+    "check_writes": "check_implementation changes what it is shown",
+    "check_takes_nan": "check_implementation takes an answer with NaN",
+    "check_takes_zeros": "check_implementation takes zeros",
+    "check_takes_unwritten": "check_implementation takes a buffer that nobody wrote to",
+    "check_takes_shape": "check_implementation takes an answer of another shape",
+    "check_takes_dtype": "check_implementation takes an answer of another dtype",
+    "check_takes_input": "check_implementation takes the input as the answer",
+    "check_takes_cached": "check_implementation takes the right answer to another seed",
+    "budget": "a stage would not fit into half of its budget",
+    "no_correct": "there is no correct solution",
+    "no_wrong": "there is no wrong solution",
+    "correct_fails": "a correct solution does not pass",
+    "wrong_passes": "a wrong solution passes",
+    "wrong_never_ran": "a wrong solution fails before it computes anything",
+    "not_run": "a solution cannot be run here",
+    "template_fails": "a template does not load, or fails otherwise than by its answer",
+    "template_passes": "a template passes as it is",
+    "hidden_leak": "a hidden value is in a file that participants see",
+    "machine": "this machine, or the platform, failed: nothing is said of the problem",
+}
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Word = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,39}$")]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Finding(Strict):
+    """One thing that is wrong, or may be: where, what, and how it is mended."""
+
+    code: Word
+    level: Literal["error", "warning"]
+    where: Annotated[str, Field(max_length=200)]
+    text: Annotated[str, Field(min_length=1, max_length=TEXT_CHARS_MAX)]
+
+
+class SolutionFound(Strict):
+    """How one of the author's own solutions ended; `skipped` where it cannot be run."""
+
+    name: Name
+    kind: Literal["correct", "wrong"]
+    verdict: Annotated[str, Field(max_length=40)]
+    as_expected: bool
+
+
+class CheckReport(Strict):
+    """A check of one problem version, by its digest; clean if nothing in it is an error."""
+
+    digest: Digest
+    harness: Name
+    is_clean: bool
+    findings: Annotated[list[Finding], Field(max_length=FINDINGS_MAX)]
+    solutions: Annotated[list[SolutionFound], Field(max_length=SOLUTIONS_MAX)]
+    device: Name
+    made_at: Instant
+
+    @property
+    def errors(self) -> list[Finding]:
+        """What keeps the problem from being published."""
+        return [one for one in self.findings if one.level == "error"]
+
+    @model_validator(mode="after")
+    def _is_one_word(self) -> Self:
+        is_clean = not self.errors and all(one.as_expected for one in self.solutions)
+        if self.is_clean != is_clean:
+            raise ValueError("is_clean is not what the findings and solutions say")
+        return self
+
+
+def read_report(text: str | bytes) -> CheckReport:
+    """The report in a JSON text. Errors: Refused `bad_report`, with the first thing wrong."""
+    size = len(text if isinstance(text, bytes) else text.encode(errors="replace"))
+    if size > REPORT_BYTES_MAX:
+        what = f"the report has {size:,} bytes, at most {REPORT_BYTES_MAX:,}"
+        raise Refused("bad_report", what, "report")
+    try:
+        return CheckReport.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "it"
+        what = f"the report is none that `warpboard problem check` writes: {place}: {first['msg']}"
+        raise Refused("bad_report", what, "report") from error
+
+
+def require_clean(report: CheckReport, digest: str) -> None:
+    """Errors: Refused `check_missing`, for another version's report; `check_failed`."""
+    if report.digest != digest:
+        what = (
+            f"the report is of the version {report.digest[:12]}, these files are {digest[:12]}: "
+            "run `warpboard problem check` on them"
+        )
+        raise Refused("check_missing", what, "report")
+    if report.is_clean:
+        return
+    wrong = [f"{one.code} in {one.where}: {one.text}" for one in report.errors]
+    wrong += [f"{one.name}: {one.verdict}" for one in report.solutions if not one.as_expected]
+    what = f"the check found {len(wrong)} errors, the first: {wrong[0]}"
+    raise Refused("check_failed", what, "report")
