@@ -120,10 +120,11 @@ class RoleRevoked(Fact, frozen=True, kw_only=True):
 
 
 class LeaderboardChanged(Fact, frozen=True, kw_only=True):
-    """Who sees a leaderboard, and until when it takes submissions in, is another matter now.
+    """Who sees a leaderboard, until when and on which GPU types it takes submissions in, changed.
 
-    None leaves `visibility` as it is. `has_deadline` None leaves the deadline as it is; false means
-    that there is none; true, that it is `deadline_at`.
+    None leaves `visibility` and `gpus` as they are; `gpus` are those of the newest version until
+    they are said. `has_deadline` None leaves the deadline as it is; false means that there is none;
+    true, that it is `deadline_at`.
     """
 
     aggregate: ClassVar[str] = "problem"
@@ -133,6 +134,7 @@ class LeaderboardChanged(Fact, frozen=True, kw_only=True):
     reason: str
     has_deadline: bool | None = None
     deadline_at: datetime | None = None
+    gpus: list[str] | None = None
 
 
 class LeaderboardArchived(Fact, frozen=True, kw_only=True):

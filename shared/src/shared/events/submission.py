@@ -13,7 +13,8 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     """A problem has a new immutable version; `digest` is that of its manifest.
 
     `consent` is the one of its files whose text a participant accepts before they submit, "" for
-    none.
+    none. `source_visible` and `publish` say who reads the sources that are sent to this version,
+    and when. `report` is what its check found; `unchecked` says why there is none.
     """
 
     aggregate: ClassVar[str] = "problem"
@@ -32,6 +33,10 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     languages: list[str] = []
     requires: Requires = Requires()
     consent: str = ""
+    source_visible: str = "after_close"
+    publish: str = "after_close"
+    report: Blob | None = None
+    unchecked: str = ""
 
 
 class SubmissionReceived(Fact, frozen=True, kw_only=True):

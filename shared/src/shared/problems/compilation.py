@@ -11,6 +11,7 @@ from shared.problems.consent import consented, of_consent
 from shared.problems.contract import check_native, check_reference
 from shared.problems.document import Document, bad_problem, read_document, shown
 from shared.problems.popcorn import WARNING, as_text, own_program, textual
+from shared.problems.release import AFTER_CLOSE, of_release
 from shared.problems.single_file import CALLS, KERNELBENCH, Single, read_single
 from shared.problems.sources import Sources, gathered
 from shared.problems.task_yml import (
@@ -45,8 +46,8 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         raise bad_problem(f"the slug {shown(slug)} is none: a-z 0-9 _ -, at most 95", "slug")
     document, single = _task_document(files)
     form = single.form if single else ""
-    task = read_task(document)
     extras = read_warpboard(read_document(NAME, files[NAME]) if NAME in files else None)
+    task = _ranked_by(read_task(document), extras)
     cases = {key: read_cases(document, key) for key in ("tests", "benchmarks")}
     if not cases["benchmarks"]:
         document.refuse(("benchmarks",), "no benchmarks: a ranking needs at least one timed case")
@@ -68,6 +69,7 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         | _of_sources(sources)
         | _of_extras(extras)
         | of_consent(extras)
+        | of_release(extras)
         | _of_machine(task, extras)
         | {"budgets_s": _budgets_s(task, extras), "gpus": _gpus(document, task, extras)}
         | (_of_form(form) if single else _of_native(task))
@@ -87,6 +89,13 @@ def _task_document(files: Mapping[str, bytes]) -> tuple[Document, Single | None]
         what = "both are there: keep one" if found else "neither is there: a problem begins with it"
         raise bad_problem(f"{' or '.join(NAMES)}: {what}", NAMES[0])
     return read_document(found[0], files[found[0]]), None
+
+
+def _ranked_by(task: TaskYml, extras: WarpboardYml) -> TaskYml:
+    """The task, ranked by what warpboard.yml says if it does."""
+    if extras.ranking_by is None:
+        return task
+    return task.model_copy(update={"ranking_by": extras.ranking_by})
 
 
 def _textual(document: Document, cases: list[Case], key: str, extras: WarpboardYml) -> list[Case]:
@@ -194,6 +203,8 @@ def _version(
         languages=tuple(content["languages"]),
         requires=_needs(content.get("requires", {})),
         consent=content.get("consent", ""),
+        source_visible=content.get("source_visible", AFTER_CLOSE),
+        publish=content.get("publish", AFTER_CLOSE),
         warnings=warnings,
     )
 

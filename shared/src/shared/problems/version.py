@@ -18,7 +18,8 @@ class ProblemVersion:
     """A compiled problem; `digest` is the SHA-256 of `manifest`, which names every file by its own.
 
     `files` holds all that the manifest names, by plain name; the submission is not among them.
-    `consent` is the one whose text a participant accepts before they submit, "" for none.
+    `consent` is the one whose text a participant accepts before they submit, "" for none;
+    `source_visible` and `publish` say who reads the sources that are sent in, and when.
     Units: budgets in seconds, `source_bytes_max` in bytes.
     """
 
@@ -35,4 +36,6 @@ class ProblemVersion:
     languages: tuple[str, ...]
     requires: Needs = Needs()
     consent: str = ""
+    source_visible: str = "after_close"
+    publish: str = "after_close"
     warnings: tuple[str, ...] = ()

@@ -72,6 +72,9 @@ class WarpboardYml(Strict):
     languages: Languages = Field(default=["python", "cpp", "cuda"])
     licence: Licence = Licence()
     consent: FileName | None = None
+    ranking_by: Literal["last", "mean", "geom"] | None = None
+    source_visible: Literal["owner", "after_close", "always"] | None = None
+    publish: Literal["never", "after_close", "always"] | None = None
     harness: Literal["warpboard", "popcorn"] | None = None
     bool_as: Literal["int"] | None = None
 
