@@ -37,6 +37,7 @@ EXAMPLES: dict[str, object] = {
     "slug": "identity",
     "problem": "identity",
     "gpu": "H100",
+    "language": "python",
     "number": 1207,
     "a": 1207,
     "b": 1215,
@@ -65,6 +66,7 @@ MEDIA: dict[str, dict[str, Any]] = {
     "/v1/submissions/{number}/events": {"text/event-stream": STREAM},
     "/v1/submissions/{number}/files/{name}": {"application/octet-stream": BYTES, "*/*": BYTES},
     "/v1/problems/{slug}/files/{name}": {"text/plain": TEXT},
+    "/v1/problems/{slug}/templates/{language}": {"text/plain": TEXT},
 }
 HEAD = """# Events
 
@@ -176,7 +178,9 @@ def reads() -> str:
 def _parameter(parameter: dict[str, Any]) -> None:
     """Give a parameter its example, and let what may be left out be no null."""
     if parameter["name"] in EXAMPLES:
-        parameter["example"] = EXAMPLES[parameter["name"]]
+        example = EXAMPLES[parameter["name"]]
+        is_list = parameter["schema"].get("type") == "array"
+        parameter["example"] = [example] if is_list else example
     kinds = parameter["schema"].pop("anyOf", [])
     for kind in kinds:
         if kind["type"] != "null":

@@ -20,6 +20,7 @@ LISTS = ("problems", "leaderboards", "submissions")
 PAGES = (
     "problems/identity",
     "problems/identity/files/task.py",
+    "problems/identity/templates/python",
     "leaderboards/identity/CPU",
     "leaderboards/identity/CPU/records",
     "leaderboards/identity/CPU/history",

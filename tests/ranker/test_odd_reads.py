@@ -19,6 +19,7 @@ QUERIES = {
     "problems": ("state", "contest", "cursor", "limit"),
     "problems/identity": ("version",),
     "problems/identity/files/task.py": ("version",),
+    "problems/identity/templates/python": ("gpu", "version"),
     "leaderboards/identity/CPU": ("version", "as_of", "at", "cursor", "limit"),
     "leaderboards/identity/CPU/records": ("version", "limit"),
     "leaderboards/identity/CPU/history": ("participant", "version"),
@@ -31,7 +32,13 @@ QUERIES = {
     "rejudges": ("limit",),
 }
 PATHS = (
-    *("problems/{}", "problems/{}/files/x", "leaderboards/{}/CPU", "leaderboards/identity/{}"),
+    *(
+        "problems/{}",
+        "problems/{}/files/x",
+        "problems/{}/templates/x",
+        "leaderboards/{}/CPU",
+        "leaderboards/identity/{}",
+    ),
     *("submissions/{}", "submissions/{}/cases", "submissions/{}/events", "submissions/{}/files/x"),
     *("queue/{}", "rejudges/{}", "participants/{}/history?problem=identity&gpu=CPU"),
 )

@@ -25,9 +25,9 @@ IDLE_S_MAX = 2.0
 PASSED = ("accept", "if-none-match", "last-event-id")
 RETURNED = (
     *("content-type", "etag", "cache-control", "retry-after", "x-accel-buffering", "x-request-id"),
-    *("x-content-type-options", "warpboard-projection-lag"),
+    *("content-disposition", "x-content-type-options", "warpboard-projection-lag"),
 )
-OF_FILES = (*RETURNED, "content-length", "content-disposition")
+OF_FILES = (*RETURNED, "content-length")
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 STAFF = Reader(is_staff=True)
 AWAY = "the leaderboards cannot be read for a moment; ask again"

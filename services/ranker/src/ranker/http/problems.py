@@ -1,5 +1,6 @@
 """Problems: lists, each one with its rules as text, and the files that participants may see."""
 
+import asyncio
 import time
 from collections import OrderedDict
 from datetime import datetime
@@ -10,7 +11,7 @@ import msgspec
 from fastapi import FastAPI, Query, Request, Response
 from pydantic import Field
 
-from ranker.http import cursors
+from ranker.http import cursors, starts
 from ranker.http.access import Asker, Seen
 from ranker.http.answers import LIMIT_MAX, Paged, Version, answered
 from ranker.http.shapes import problems as shapes
@@ -19,6 +20,7 @@ from shared.answers import Answer
 from shared.blobs import Blobs, Missing
 from shared.clock import now
 from shared.errors import Failed, Refused
+from shared.problems import templates
 from shared.problems.cases import case_name
 
 MANIFESTS_MAX = 200
@@ -119,6 +121,31 @@ def problems(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
         return answered(request, cast("shapes.ProblemWhole", whole))
 
     _files(app, reads, manifests)
+    _templates(app, reads, manifests)
+
+
+def _templates(app: FastAPI, reads: Reads, manifests: Manifests) -> None:
+    @app.get("/v1/problems/{slug}/templates/{language}")
+    async def template(
+        request: Request,
+        who: Asker,
+        slug: str,
+        language: str,
+        query: Annotated[starts.Begun, Query()],
+    ) -> Response:
+        """What a submission begins as: the author's template, or one made of the reference.
+
+        Above it stand its directives, the title, the deadline and the GPU types.
+        """
+        row = await problem_row(Seen(reads, who), slug, query.version)
+        manifest = await manifests.of(row["manifest"])
+        manifest = manifest | {"templates": _shown_templates(manifest)}
+        one, gpus = templates.start(manifest, language), starts.wanted(row, query.gpu)
+        digests = {name: manifest["files"][name] for name in templates.sources(manifest, one)}
+        given = {name: await manifests.text(digest) for name, digest in digests.items()}
+        data = await asyncio.to_thread(starts.text, row, manifest, one, given, gpus)
+        name = f"{row['slug']}{one.suffix}"
+        return starts.download(data, name, request.headers.get("if-none-match", ""))
 
 
 def _files(app: FastAPI, reads: Reads, manifests: Manifests) -> None:
@@ -166,11 +193,13 @@ def _rules(row: Row, manifest: Row) -> Row:
     where = f"/v1/problems/{quote(row['slug'])}/files/"
     files = [{"name": name, "url": f"{where}{quote(name)}"} for name in visible]
     own = {name: manifest.get(name) for name in ("authors", "difficulty", "tags", "lang")}
+    own |= starts.form(manifest)
     return own | {
         "description": manifest["description"],
-        "templates": {key: one for key, one in manifest["templates"].items() if one in visible},
+        "templates": _shown_templates(manifest),
         "submission": manifest["submission"],
         "files": files,
+        "starts": starts.starts(row, manifest | {"templates": _shown_templates(manifest)}),
         "rules": {
             "formula": f"{FORMULA[row['ranking_by']]}, in seconds; the lowest is first",
             "cases": {key: _cases(manifest[key]) for key in ("tests", "benchmarks")},
@@ -200,3 +229,8 @@ def _cases(cases: list[Row]) -> list[Row]:
 
 def _visible(manifest: Row) -> list[str]:
     return sorted(name for name in manifest["files"] if not name.lower().startswith(SECRET))
+
+
+def _shown_templates(manifest: Row) -> dict[str, str]:
+    visible = _visible(manifest)
+    return {key: one for key, one in manifest["templates"].items() if one in visible}

@@ -94,6 +94,15 @@ class ProblemFile(TypedDict):
     url: str
 
 
+class Start(TypedDict):
+    """A language to begin in, and where the file to begin with is had."""
+
+    language: str
+    name: Annotated[str, Field(description="What to call it, with the end that says its language.")]
+    url: str
+    is_generated: Annotated[bool, Field(description="It is made of the reference.")]
+
+
 class ProblemWhole(Problem):
     """A problem with all that a participant has to know."""
 
@@ -104,6 +113,12 @@ class ProblemWhole(Problem):
     description: str
     templates: Annotated[dict[str, str], Field(description="The file of each language.")]
     submission: str | None
+    form: Literal["task", "native", "program", "input_output", "outputs", "kernelbench"]
+    main: Annotated[str, Field(description="The problem's own program, if it has one.")]
+    is_multi_gpu: bool
+    defines: Annotated[dict[str, str], Field(description="Of a problem in C++.")]
+    compile_flags: Annotated[list[str], Field(description="Of a problem in C++.")]
     files: list[ProblemFile]
+    starts: Annotated[list[Start], Field(description="The likeliest first.")]
     rules: Rules
     statement: Annotated[str, Field(description="Markdown; empty where there is none.")]
