@@ -10,6 +10,7 @@ from shared.problems.cases import Case, read_cases
 from shared.problems.consent import consented, of_consent
 from shared.problems.contract import check_native, check_reference
 from shared.problems.document import Document, bad_problem, read_document, shown
+from shared.problems.goals import Goals, goals
 from shared.problems.popcorn import WARNING, as_text, own_program, textual
 from shared.problems.release import AFTER_CLOSE, of_release
 from shared.problems.single_file import CALLS, KERNELBENCH, Single, read_single
@@ -77,7 +78,7 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
     )
     warnings = (*task_warnings(task), *warpboard_warnings(extras))
     warnings += (WARNING.format(main=main),) if main else ()
-    return _version(content, sources, warnings)
+    return _version(content, sources, goals(extras, content, files), warnings)
 
 
 def _task_document(files: Mapping[str, bytes]) -> tuple[Document, Single | None]:
@@ -183,10 +184,14 @@ def _gpus(document: Document, task: TaskYml, extras: WarpboardYml) -> list[str]:
 
 
 def _version(
-    content: Mapping[str, Any], sources: Sources, warnings: tuple[str, ...]
+    content: Mapping[str, Any], sources: Sources, held: Goals, warnings: tuple[str, ...]
 ) -> ProblemVersion:
     text = json.dumps(
-        content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        {**content, **held.said},
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=False,
+        allow_nan=False,
     )
     manifest = text.encode()
     return ProblemVersion(
@@ -205,6 +210,8 @@ def _version(
         consent=content.get("consent", ""),
         source_visible=content.get("source_visible", AFTER_CLOSE),
         publish=content.get("publish", AFTER_CLOSE),
+        baselines=held.baselines,
+        milestones=held.milestones,
         warnings=warnings,
     )
 

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from shared.problems.baselines import Baseline
+from shared.problems.milestones import Milestone
+
 
 @dataclass(frozen=True)
 class Needs:
@@ -20,6 +23,7 @@ class ProblemVersion:
     `files` holds all that the manifest names, by plain name; the submission is not among them.
     `consent` is the one whose text a participant accepts before they submit, "" for none;
     `source_visible` and `publish` say who reads the sources that are sent in, and when.
+    `baselines` are among no files: the platform alone runs them.
     Units: budgets in seconds, `source_bytes_max` in bytes.
     """
 
@@ -38,4 +42,6 @@ class ProblemVersion:
     consent: str = ""
     source_visible: str = "after_close"
     publish: str = "after_close"
+    baselines: tuple[Baseline, ...] = ()
+    milestones: tuple[Milestone, ...] = ()
     warnings: tuple[str, ...] = ()

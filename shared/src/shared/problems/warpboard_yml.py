@@ -4,7 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from shared.problems.baselines import BASELINES_MAX, BaselineYml
 from shared.problems.document import Document
+from shared.problems.milestones import MILESTONES_MAX, MilestoneYml
 from shared.problems.schema import Strict, fitted
 from shared.problems.task_yml import HOST_GPUS_MAX, Gpus
 
@@ -77,6 +79,8 @@ class WarpboardYml(Strict):
     publish: Literal["never", "after_close", "always"] | None = None
     harness: Literal["warpboard", "popcorn"] | None = None
     bool_as: Literal["int"] | None = None
+    baselines: list[BaselineYml] = Field(default_factory=list, max_length=BASELINES_MAX)
+    milestones: list[MilestoneYml] = Field(default_factory=list, max_length=MILESTONES_MAX)
 
 
 def read_warpboard(document: Document | None) -> WarpboardYml:
