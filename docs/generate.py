@@ -21,9 +21,11 @@ from shared.answers import schemas
 from shared.events import (
     CATALOGUE,
     Artefact,
+    Baseline,
     Blob,
     CaseResult,
     Fact,
+    Milestone,
     Mismatch,
     Missing,
     RejudgeItem,
@@ -60,6 +62,10 @@ STREAM: dict[str, Any] = {
         )
     },
 }
+VALUES = (
+    *(Blob, CaseResult, Mismatch, Artefact, Missing, Requires, RejudgeItem),
+    *(Baseline, Milestone),
+)
 BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 # What some reads answer beside JSON.
 MEDIA: dict[str, dict[str, Any]] = {
@@ -144,7 +150,7 @@ def page() -> str:
         parts.append("| event | published by | says | fields |\n|---|---|---|---|\n")
         parts.append("\n".join(_row(kind) for kind in kinds) + "\n\n")
     parts.append("## values\n\n")
-    for value in (Blob, CaseResult, Mismatch, Artefact, Missing, Requires, RejudgeItem):
+    for value in VALUES:
         said = " ".join(inspect.cleandoc(value.__doc__ or "").split())
         parts.append(f"- **{value.__name__}**: {said} {_fields(value)}\n")
     return "".join(parts)

@@ -32,6 +32,23 @@ class PodiumChanged(Fact, frozen=True, kw_only=True):
     after: list[str]
 
 
+class MilestoneReached(Fact, frozen=True, kw_only=True):
+    """A participant met a milestone on a leaderboard, once and for ever; `value` is what was met.
+
+    It is kept from version to version, whatever later becomes of the submission.
+    """
+
+    aggregate: ClassVar[str] = "ranking"
+    publisher: ClassVar[str] = "ranker"
+
+    problem_number: int
+    milestone: str
+    title: str
+    account: str
+    submission: str
+    value: float
+
+
 class RejudgeRequested(Fact, frozen=True, kw_only=True):
     """These submissions are to run again, under another version of their problem."""
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import msgspec
 
 from shared.events.fact import Fact
-from shared.events.values import Blob, Requires
+from shared.events.values import Baseline, Blob, Milestone, Requires
 
 
 class ProblemPublished(Fact, frozen=True, kw_only=True):
@@ -14,7 +14,8 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
 
     `consent` is the one of its files whose text a participant accepts before they submit, "" for
     none. `source_visible` and `publish` say who reads the sources that are sent to this version,
-    and when. `report` is what its check found; `unchecked` says why there is none.
+    and when. `report` is what its check found; `unchecked` says why there is none. `baselines` are
+    run by the platform, and of no participant's concern.
     """
 
     aggregate: ClassVar[str] = "problem"
@@ -37,12 +38,15 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     publish: str = "after_close"
     report: Blob | None = None
     unchecked: str = ""
+    baselines: list[Baseline] = []
+    milestones: list[Milestone] = []
 
 
 class SubmissionReceived(Fact, frozen=True, kw_only=True):
     """A participant's source was accepted; it now must end in one terminal event.
 
     `bucket` is the quota it took of, "" for none; `class_` is its place among others in the queue.
+    One with a `baseline` is the platform's own, by that name, and never ranked.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -63,6 +67,7 @@ class SubmissionReceived(Fact, frozen=True, kw_only=True):
     requires: Requires = Requires()
     bucket: str = ""
     cost: int = 0
+    baseline: str = ""
 
 
 class SubmissionRejected(Fact, frozen=True, kw_only=True):

@@ -97,3 +97,31 @@ class RejudgeItem(msgspec.Struct, frozen=True, kw_only=True):
     gpu: str
     source: Blob
     name: str
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """What the platform runs itself beside a problem's submissions.
+
+    No `gpus` are all of the problem's; `toolchains` is what a machine must have to compile it.
+    """
+
+    name: str
+    file: str
+    source: Blob
+    note: str = ""
+    gpus: list[str] = []
+    toolchains: list[str] = []
+
+
+class Milestone(msgspec.Struct, frozen=True, kw_only=True):
+    """What is reached once a metric compares so with a value; "" for `gpu` is each GPU type.
+
+    Units of `value`: seconds for `score`, else none.
+    """
+
+    id: str
+    title: str
+    metric: str
+    op: str
+    value: float
+    gpu: str = ""
