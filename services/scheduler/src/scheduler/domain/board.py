@@ -8,8 +8,9 @@ from shared import events
 from shared.events import Blob, RejudgeItem, Requires
 from shared.ids import derived
 
-# Jobs that end no submission.
-SIDE_CLASSES = ("canary", "rejudge")
+CANARY = "canary"
+# What the platform runs for itself, after everybody else.
+LAST_CLASS = "rejudge"
 
 
 class Submission(msgspec.Struct):
@@ -71,8 +72,8 @@ class Job(msgspec.Struct):
 
     @property
     def is_side(self) -> bool:
-        """Whether its end ends no submission."""
-        return self.class_ in SIDE_CLASSES
+        """Whether its end ends no submission: a baseline's does, though it waits among rejudges."""
+        return self.class_ == CANARY or bool(self.rejudge)
 
     @property
     def lane(self) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from scheduler.domain import endings, sides
-from scheduler.domain.board import Board, Job, Run, Submission, job_of
+from scheduler.domain.board import LAST_CLASS, Board, Job, Run, Submission, job_of
 from scheduler.domain.fair import Policy
 from scheduler.domain.lease import assignments, mended
 from scheduler.domain.machines import GANG_BROKEN, REPEATED
@@ -88,6 +88,9 @@ def _too_many(board: Board) -> set[str]:
     found: set[str] = set()
     seen = Counter[str]()
     for submission in board.submissions.values() if crowded else ():
+        if submission.class_ == LAST_CLASS:
+            # The platform's own, of which a catalogue has many at once.
+            continue
         seen[submission.account] += 1
         if seen[submission.account] > OPEN_SUBMISSIONS_MAX and submission.job is None:
             found.add(submission.id)

@@ -1,0 +1,36 @@
+"""Baselines: submissions of the platform's own, which wait behind everybody and still end."""
+
+from shared import events, subjects
+from tests.scheduler.histories import LATE, OFFER, History, received, world
+
+PLATFORM = "platform:baseline"
+
+
+def given_baselines(count: int = 1) -> History:
+    history = History()
+    for number in range(1, count + 1):
+        baseline = received(PLATFORM, class_="rejudge", baseline="eager")
+        history.say(subjects.submission(f"b{number}"), baseline)
+    return history
+
+
+def test_a_baseline_waits_behind_a_participants_submission() -> None:
+    history = given_baselines().say(subjects.submission("s1"), received())
+    history.settle(world(OFFER))
+    (_, order) = history.of_type("JobAssigned")[0]
+    assert isinstance(order, events.JobAssigned)
+    assert order.submission == "s1"
+    assert history.board.pools["CPU"].is_waited_for
+
+
+def test_a_baseline_without_an_agent_ends_at_its_deadline() -> None:
+    history = given_baselines()
+    assert history.settle(world()) == ["JobQueued"]
+    assert history.settle(world(now=LATE)) == ["JobGivenUp", "SubmissionFinished"]
+    assert history.board.submissions == {}
+    assert history.board.jobs == {}
+
+
+def test_a_whole_catalogue_of_baselines_is_not_too_much() -> None:
+    history = given_baselines(150)
+    assert set(history.settle(world())) == {"JobQueued"}
