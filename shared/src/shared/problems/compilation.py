@@ -13,6 +13,7 @@ from shared.problems.document import Document, bad_problem, read_document, shown
 from shared.problems.goals import Goals, goals
 from shared.problems.popcorn import WARNING, as_text, own_program, textual
 from shared.problems.release import AFTER_CLOSE, of_release
+from shared.problems.roofline import of_roofline, works
 from shared.problems.single_file import CALLS, KERNELBENCH, Single, read_single
 from shared.problems.sources import Sources, gathered
 from shared.problems.task_yml import (
@@ -47,7 +48,8 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         raise bad_problem(f"the slug {shown(slug)} is none: a-z 0-9 _ -, at most 95", "slug")
     document, single = _task_document(files)
     form = single.form if single else ""
-    extras = read_warpboard(read_document(NAME, files[NAME]) if NAME in files else None)
+    beside = read_document(NAME, files[NAME]) if NAME in files else None
+    extras = read_warpboard(beside)
     task = _ranked_by(read_task(document), extras)
     cases = {key: read_cases(document, key) for key in ("tests", "benchmarks")}
     if not cases["benchmarks"]:
@@ -71,6 +73,7 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         | _of_extras(extras)
         | of_consent(extras)
         | of_release(extras)
+        | of_roofline(beside, extras.roofline, cases["benchmarks"])
         | _of_machine(task, extras)
         | {"budgets_s": _budgets_s(task, extras), "gpus": _gpus(document, task, extras)}
         | (_of_form(form) if single else _of_native(task))
@@ -212,6 +215,7 @@ def _version(
         publish=content.get("publish", AFTER_CLOSE),
         baselines=held.baselines,
         milestones=held.milestones,
+        works=works(content),
         warnings=warnings,
     )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from shared.problems.baselines import Baseline
 from shared.problems.milestones import Milestone
+from shared.problems.roofline import Work
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class ProblemVersion:
     `files` holds all that the manifest names, by plain name; the submission is not among them.
     `consent` is the one whose text a participant accepts before they submit, "" for none;
     `source_visible` and `publish` say who reads the sources that are sent in, and when.
-    `baselines` are among no files: the platform alone runs them.
+    `baselines` are among no files: the platform alone runs them. `works` are the least that each
+    timed case has to do, where an author said so.
     Units: budgets in seconds, `source_bytes_max` in bytes.
     """
 
@@ -44,4 +46,5 @@ class ProblemVersion:
     publish: str = "after_close"
     baselines: tuple[Baseline, ...] = ()
     milestones: tuple[Milestone, ...] = ()
+    works: tuple[Work, ...] = ()
     warnings: tuple[str, ...] = ()

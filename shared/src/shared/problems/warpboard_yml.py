@@ -7,6 +7,7 @@ from pydantic import Field
 from shared.problems.baselines import BASELINES_MAX, BaselineYml
 from shared.problems.document import Document
 from shared.problems.milestones import MILESTONES_MAX, MilestoneYml
+from shared.problems.roofline import RooflineYml
 from shared.problems.schema import Strict, fitted
 from shared.problems.task_yml import HOST_GPUS_MAX, Gpus
 
@@ -81,6 +82,7 @@ class WarpboardYml(Strict):
     bool_as: Literal["int"] | None = None
     baselines: list[BaselineYml] = Field(default_factory=list, max_length=BASELINES_MAX)
     milestones: list[MilestoneYml] = Field(default_factory=list, max_length=MILESTONES_MAX)
+    roofline: RooflineYml | None = None
 
 
 def read_warpboard(document: Document | None) -> WarpboardYml:

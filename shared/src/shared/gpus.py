@@ -1,0 +1,193 @@
+"""What the makers of GPUs say of their bandwidth and their arithmetic, by GPU type."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8")
+MIB = 1024**2
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU type as its data sheet has it: dense rates, of the fastest unit for a type of number.
+
+    Units: `bandwidth_gb_s` in 10^9 bytes a second, `cache_mib` of the last level, `tflops` in
+    10^12 operations a second. A type of number that is not there has no unit, or no public figure.
+    """
+
+    name: str
+    bandwidth_gb_s: float
+    cache_mib: int
+    tflops: Mapping[str, float]
+    source: str
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes a second."""
+        return self.bandwidth_gb_s * 1e9
+
+    @property
+    def cache_bytes(self) -> int:
+        """How much of what was written may never have left the chip."""
+        return self.cache_mib * MIB
+
+    def flops(self, dtype: str) -> float | None:
+        """Operations a second; None if nobody says."""
+        found = self.tflops.get(dtype)
+        return None if found is None else found * 1e12
+
+
+def gpu(name: str) -> Gpu | None:
+    """The figures of a GPU type; None for the processor and for what the table does not have.
+
+    >>> gpu("H200").bandwidth_gb_s, gpu("CPU")
+    (4800, None)
+    """
+    return next((one for one in GPUS if one.name == name.upper()), None)
+
+
+_HOPPER = {
+    "fp64": 66.9,
+    "fp32": 66.9,
+    "tf32": 494.7,
+    "fp16": 989.4,
+    "bf16": 989.4,
+    "fp8": 1978.9,
+    "int8": 1978.9,
+}
+_CDNA3 = {
+    "fp64": 163.4,
+    "fp32": 163.4,
+    "tf32": 653.7,
+    "fp16": 1307.4,
+    "bf16": 1307.4,
+    "fp8": 2614.9,
+    "int8": 2614.9,
+}
+# Where one type has several forms these are those of the one that the field ranks by: SXM or OAM.
+GPUS = (
+    Gpu("T4", 320, 4, {"fp32": 8.1, "fp16": 65, "int8": 130}, "NVIDIA T4 data sheet"),
+    Gpu(
+        "V100",
+        900,
+        6,
+        {"fp64": 7.8, "fp32": 15.7, "fp16": 125},
+        "NVIDIA V100 data sheet, SXM2",
+    ),
+    Gpu(
+        "A10",
+        600,
+        6,
+        {"fp32": 31.2, "tf32": 62.5, "fp16": 125, "bf16": 125, "int8": 250},
+        "NVIDIA A10 data sheet",
+    ),
+    Gpu(
+        "A100",
+        2039,
+        40,
+        {"fp64": 19.5, "fp32": 19.5, "tf32": 156, "fp16": 312, "bf16": 312, "int8": 624},
+        "NVIDIA A100 data sheet, SXM 80 GB",
+    ),
+    Gpu(
+        "L4",
+        300,
+        48,
+        {"fp32": 30.3, "tf32": 60, "fp16": 121, "bf16": 121, "fp8": 242.5, "int8": 242.5},
+        "NVIDIA L4 data sheet, halved where it counts sparsity",
+    ),
+    Gpu(
+        "L40S",
+        864,
+        96,
+        {"fp32": 91.6, "tf32": 183, "fp16": 362.1, "bf16": 362.1, "fp8": 733, "int8": 733},
+        "NVIDIA L40S data sheet",
+    ),
+    Gpu("H100", 3350, 50, _HOPPER, "NVIDIA H100 data sheet, SXM, halved where it counts sparsity"),
+    Gpu("H200", 4800, 60, _HOPPER, "NVIDIA H200 data sheet, SXM, halved where it counts sparsity"),
+    Gpu("GH200", 4900, 60, _HOPPER, "NVIDIA GH200 data sheet, HBM3e"),
+    Gpu(
+        "B200",
+        8000,
+        126,
+        {
+            "fp64": 37,
+            "fp32": 75,
+            "tf32": 1100,
+            "fp16": 2250,
+            "bf16": 2250,
+            "fp8": 4500,
+            "fp4": 9000,
+            "int8": 4500,
+        },
+        "NVIDIA DGX B200 and HGX B200 data sheets, an eighth of eight GPUs",
+    ),
+    Gpu(
+        "GB200",
+        8000,
+        126,
+        {
+            "fp64": 40,
+            "fp32": 80,
+            "tf32": 1250,
+            "fp16": 2500,
+            "bf16": 2500,
+            "fp8": 5000,
+            "fp4": 10000,
+            "int8": 5000,
+        },
+        "NVIDIA GB200 NVL72 data sheet, a seventy-second of it",
+    ),
+    Gpu(
+        "RTX3090",
+        936,
+        6,
+        {"fp32": 35.6, "tf32": 35.6, "fp16": 142, "bf16": 71, "int8": 284},
+        "NVIDIA Ampere GA102 whitepaper",
+    ),
+    Gpu(
+        "RTX4090",
+        1008,
+        72,
+        {"fp32": 82.6, "tf32": 82.6, "fp16": 330.3, "bf16": 165.2, "fp8": 660.6, "int8": 660.6},
+        "NVIDIA Ada architecture whitepaper",
+    ),
+    Gpu(
+        "RTX5090",
+        1792,
+        96,
+        {
+            "fp32": 104.8,
+            "tf32": 104.8,
+            "fp16": 419,
+            "bf16": 209.5,
+            "fp8": 838,
+            "fp4": 1676,
+            "int8": 838,
+        },
+        "NVIDIA RTX Blackwell whitepaper",
+    ),
+    Gpu(
+        "MI250X",
+        1638,
+        8,
+        {"fp64": 47.9, "fp32": 47.9, "fp16": 191.5, "bf16": 191.5, "int8": 191.5},
+        "AMD Instinct MI250X data sheet, one of its two dies",
+    ),
+    Gpu("MI300X", 5300, 256, _CDNA3, "AMD Instinct MI300X data sheet"),
+    Gpu("MI325X", 6000, 256, _CDNA3, "AMD Instinct MI325X data sheet"),
+    Gpu(
+        "MI355X",
+        8000,
+        256,
+        {
+            "fp64": 78.6,
+            "fp32": 157.3,
+            "fp16": 2516.6,
+            "bf16": 2516.6,
+            "fp8": 5033.2,
+            "fp4": 10066.3,
+            "int8": 5033.2,
+        },
+        "AMD Instinct MI355X data sheet",
+    ),
+)
