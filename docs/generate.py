@@ -30,6 +30,7 @@ from shared.events import (
     Missing,
     RejudgeItem,
     Requires,
+    Roof,
 )
 
 PAGE = Path(__file__).parent / "events.md"
@@ -64,7 +65,7 @@ STREAM: dict[str, Any] = {
 }
 VALUES = (
     *(Blob, CaseResult, Mismatch, Artefact, Missing, Requires, RejudgeItem),
-    *(Baseline, Milestone),
+    *(Baseline, Milestone, Roof),
 )
 BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 # What some reads answer beside JSON.

@@ -120,6 +120,7 @@ from shared.events.values import (
     Missing,
     RejudgeItem,
     Requires,
+    Roof,
     is_at_least,
 )
 
@@ -205,6 +206,7 @@ __all__ = [
     "Requires",
     "RoleGranted",
     "RoleRevoked",
+    "Roof",
     "RunCancelled",
     "RunCompleted",
     "RunDiscarded",

@@ -6,7 +6,7 @@ from typing import ClassVar
 import msgspec
 
 from shared.events.fact import Fact
-from shared.events.values import Baseline, Blob, Milestone, Requires
+from shared.events.values import Baseline, Blob, Milestone, Requires, Roof
 
 
 class ProblemPublished(Fact, frozen=True, kw_only=True):
@@ -15,7 +15,8 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     `consent` is the one of its files whose text a participant accepts before they submit, "" for
     none. `source_visible` and `publish` say who reads the sources that are sent to this version,
     and when. `report` is what its check found; `unchecked` says why there is none. `baselines` are
-    run by the platform, and of no participant's concern.
+    run by the platform, and of no participant's concern. `roofs` are of the timed cases, where
+    the author said what they have to do at the least.
     """
 
     aggregate: ClassVar[str] = "problem"
@@ -40,6 +41,7 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     unchecked: str = ""
     baselines: list[Baseline] = []
     milestones: list[Milestone] = []
+    roofs: list[Roof] = []
 
 
 class SubmissionReceived(Fact, frozen=True, kw_only=True):

@@ -125,3 +125,17 @@ class Milestone(msgspec.Struct, frozen=True, kw_only=True):
     op: str
     value: float
     gpu: str = ""
+
+
+class Roof(msgspec.Struct, frozen=True, kw_only=True):
+    """The least that a call of a timed case does, and the time that no call can be under.
+
+    `floors_us` are by GPU type, "" for any that is not named. Units: `bytes` moved, `flops`
+    operations of `dtype`, microseconds.
+    """
+
+    case: str
+    bytes: float = 0.0
+    flops: float = 0.0
+    dtype: str = ""
+    floors_us: dict[str, float] = {}
