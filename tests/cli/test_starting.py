@@ -1,41 +1,75 @@
 """Beginning with a problem: the folder that is written, and what it is good for."""
 
 import json
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from click.testing import Result
 
+from ranker.http import starts
+from ranker.http.problems import _rules
+from shared.problems import ProblemVersion, compile_problem, templates
 from shared.problems.directives import read_directives
 from tests.cli.asked import asked, warpboard
-from tests.cli.standin import Heard
-from tests.cli.tree import PROBLEM
+from tests.cli.standin import Heard, Say
+from tests.problems.test_native import FILES as NATIVE
+from tests.problems.test_popcorn import own
+from tests.problems.test_templates import MODEL, SINGLE
+from warpboard.local_run import LocalDisk
 
 ROOT = Path(__file__).parent.parent.parent
 IDENTITY = ROOT / "problems" / "identity"
-NAMES = ("reference.py", "task.py", "template.py", "statement.md")
-RULES = {
-    "cases": {
-        "tests": [{"name": "size=64", "args": {"size": 64}}],
-        "benchmarks": [{"name": "size=4096", "args": {"size": 4096}}],
+NEWER = SINGLE.replace(b"input()", b"input(seed: int)").replace(b"(got, want)", b"(data, got)")
+
+
+def ours(slug: str) -> ProblemVersion:
+    """A problem of this repository."""
+    folder = ROOT / "problems" / slug
+    return compile_problem(
+        slug, {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    )
+
+
+def native() -> ProblemVersion:
+    """A problem in C++."""
+    return compile_problem("adding", {name: text.encode() for name, text in NATIVE.items()})
+
+
+def serving(version: ProblemVersion) -> Say:
+    """What ranker says of a problem, and its files."""
+    manifest = json.loads(version.manifest)
+    row = {
+        "slug": version.slug,
+        "number": 1,
+        "title": version.title,
+        "gpus": list(version.gpus),
+        "languages": list(version.languages),
+        "ranking_by": version.ranking_by,
+        "budgets_s": dict(version.budgets_s),
+        "deadline_at": None,
     }
-}
-SAID = PROBLEM | {
-    "slug": "identity",
-    "files": [{"name": name} for name in (*NAMES, "../escape.py")],
-    "gpus": ["CPU", "H100"],
-    "rules": RULES,
-}
+    said = row | _rules(row, manifest) | {"statement": ""}
+    said["files"] = [*said["files"], {"name": "../escape.py"}]
 
+    def say(heard: Heard) -> tuple[int, object]:
+        url = urlsplit(heard.path)
+        kind, name = url.path.split("/")[-2:]
+        if kind == "files":
+            return 200, version.files[name]
+        if kind == "templates":
+            gpus = parse_qs(url.query).get("gpu", [])
+            one = templates.start(manifest, name)
+            return 200, starts.text(row, manifest, one, version.files, gpus)
+        return 200, said
 
-def say(heard: Heard) -> tuple[int, object]:
-    """The problem, and its files as they lie in this repository."""
-    name = heard.path.rpartition("/")[2]
-    return 200, (IDENTITY / name).read_bytes() if "/files/" in heard.path else SAID
+    return say
 
 
 def init(folder: Path, *options: str) -> Result:
-    return asked(say, "init", "identity", folder, *options)[0]
+    return asked(serving(ours("identity")), "init", "identity", folder, *options)[0]
 
 
 def test_a_folder_has_a_starter_the_problem_and_a_page_for_programs(tmp_path: Path) -> None:
@@ -44,8 +78,8 @@ def test_a_folder_has_a_starter_the_problem_and_a_page_for_programs(tmp_path: Pa
     assert result.exit_code == 0, result.output
     written = sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
     assert written == sorted(json.loads(result.stdout)["files"])
-    read = ("problem/reference.py", "problem/statement.md", "problem/task.py", "problem/task.yml")
-    assert written == sorted(["AGENTS.md", "kernel.py", *read])
+    read = ("reference.py", "statement.md", "task.py", "task.yml", "warpboard.yml")
+    assert written == sorted(["AGENTS.md", "kernel.py", *(f"problem/{one}" for one in read)])
     said = read_directives((folder / "kernel.py").read_text())
     assert (said.leaderboard, said.gpus) == ("identity", ("CPU",))
 
@@ -87,7 +121,8 @@ def test_the_folder_runs_here_without_a_server(tmp_path: Path) -> None:
     correct = IDENTITY / "solutions" / "correct" / "torch_copy.py"
     result = warpboard("run", correct, "--problem", work / "problem", "--json")
     assert result.exit_code == 0, result.output
-    assert [one["name"].split()[0] for one in json.loads(result.stdout)["cases"]] == ["size=64"]
+    names = [one["name"].split()[0] for one in json.loads(result.stdout)["cases"]]
+    assert names[:2] == ["size=1", "size=127"]
 
 
 @pytest.mark.long
@@ -121,28 +156,43 @@ def test_a_problem_is_checked_by_its_own_solutions(tmp_path: Path) -> None:
     ]
 
 
-MODEL = b"""\
-import torch
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.relu(x)
-def get_inputs():
-    return [torch.randn(8)]
-def get_init_inputs():
-    return []
-"""
+FORMS: Mapping[str, tuple[Callable[[], ProblemVersion], str]] = {
+    "task": (lambda: ours("vectoradd"), "kernel.py"),
+    "older": (lambda: compile_problem("p", {"reference_code.py": SINGLE}), "kernel.py"),
+    "newer": (lambda: compile_problem("p", {"reference_code.py": NEWER}), "kernel.py"),
+    "model": (lambda: compile_problem("p", {"9_Add.py": MODEL}), "kernel.py"),
+    "program": (own, "kernel.py"),
+    "native": (native, "kernel.cpp"),
+}
+SAME = ("form", "calls", "native", "main", "lang", "submission", "ranking_by", "languages")
 
 
-def test_a_model_begins_as_itself_and_runs_here(tmp_path: Path) -> None:
-    said = SAID | {"files": [{"name": "reference.py"}], "templates": {}, "languages": ["python"]}
-
-    def say_model(heard: Heard) -> tuple[int, object]:
-        return 200, MODEL if "/files/" in heard.path else said
-
-    folder = tmp_path / "work"
-    result = asked(say_model, "init", "identity", folder, "--gpu", "CPU")[0]
+@pytest.mark.parametrize("form", FORMS)
+def test_a_folder_of_every_form_compiles_to_the_same_problem(form: str, tmp_path: Path) -> None:
+    version, kernel = FORMS[form][0](), FORMS[form][1]
+    result = asked(serving(version), "init", version.slug, tmp_path / "work")[0]
     assert result.exit_code == 0, result.output
-    assert "class ModelNew(" in (folder / "kernel.py").read_text()
-    assert not (folder / "problem" / "task.yml").exists()
-    run = warpboard("run", folder / "kernel.py", "--problem", folder / "problem")
+    mark = "#" if kernel.endswith(".py") else "//"
+    assert (tmp_path / "work" / kernel).read_text().startswith(f"{mark}!POPCORN leaderboard ")
+    found = LocalDisk().problem(tmp_path / "work" / "problem", version.slug)
+    here, there = json.loads(found.manifest), json.loads(version.manifest)
+    assert {key: here.get(key) for key in SAME} == {key: there.get(key) for key in SAME}
+    own = {one for one in there["files"] if one not in there["templates"].values()}
+    assert {one: here["files"].get(one) for one in own} == {one: there["files"][one] for one in own}
+    for key in ("tests", "benchmarks"):
+        assert [sorted(one["args"]) for one in here[key]] == [
+            sorted(one["args"]) for one in there[key]
+        ]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_a_problem_in_cpp_is_begun_and_run_here(tmp_path: Path) -> None:
+    result = asked(
+        serving(native()), "init", "adding", tmp_path, "--language", "C++", "--gpu", "cpu"
+    )[0]
+    assert result.exit_code == 0, result.output
+    kernel = tmp_path / "kernel.cpp"
+    head = kernel.read_text().partition("#include")[0]
+    kernel.write_text(head + NATIVE["solutions/correct/add.cu"])
+    run = warpboard("run", kernel, "--problem", tmp_path / "problem")
     assert run.exit_code == 0, run.output

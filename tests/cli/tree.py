@@ -15,6 +15,7 @@ PROBLEM = {
     "languages": ["python"],
     "statement": "# Multiply\n",
     "templates": {"Python": "template.py"},
+    "starts": [{"language": "python", "name": "kernel.py"}],
     "files": [{"name": "reference.py"}, {"name": "template.py"}],
     "rules": {
         "consent": "C.md",
@@ -60,6 +61,7 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/problems/m/consent": {"is_asked": True, "file": "C.md", "digest": "d", "text": "t"},
     "GET /v1/problems/m/files/reference.py": b"def generate_input(n, seed): ...\n",
     "GET /v1/problems/m/files/template.py": b"def custom_kernel(data):\n    return data\n",
+    "GET /v1/problems/m/templates/python": b"def custom_kernel(data):\n    return data\n",
     "POST /v1/problems": {"slug": "m", "number": 3, "is_new": True},
     "GET /v1/submissions": {"items": [ANSWER]},
     "GET /v1/me/submissions": {"items": [ANSWER]},

@@ -158,7 +158,7 @@ def test_a_models_constructor_stays_and_its_forward_is_to_be_written() -> None:
         b"class Model(nn.Module):\r\n    def forward(self, x):\r\n        return x\r\n",
         b"Model = nn.ReLU\n",
         b"class Model(nn.ReLU):\n    pass\n",
-        b"class Model(nn.Module):\n    def forward(self, x):\n        '''\nodd\n'''\n        return 1\n",
+        b"class Model(nn.Module):\n  def forward(self, x):\n    '''\nodd\n'''\n    return x\n",
     ],
 )
 def test_whatever_a_model_looks_like_its_start_is_python_that_fails(model: bytes) -> None:

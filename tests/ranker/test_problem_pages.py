@@ -46,7 +46,8 @@ async def test_a_problem_tells_its_rules_and_never_a_seed(reads: Reads) -> None:
     found = answer.json()
     assert "Copy a vector" in found["description"]
     assert found["templates"] == {"Python": "template.py"}
-    assert found["rules"]["cases"]["tests"][0] == {"name": "size=1", "args": {"size": 1}}
+    case = {"name": "size=1", "args": {"size": 1}, "is_seeded": True}
+    assert found["rules"]["cases"]["tests"][0] == case
     assert "last timed case" in found["rules"]["formula"]
     assert (found["rules"]["consent"], found["rules"]["licence"]) == ("", {})
     assert not [seed for seed in SEEDS if seed in answer.text]

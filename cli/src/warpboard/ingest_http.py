@@ -91,9 +91,9 @@ class HttpApi:
         except httpx.TransportError as error:
             raise self._away(error) from error
 
-    async def file(self, *path: str | int) -> bytes:
+    async def file(self, *path: str | int, **query: Sequence[str]) -> bytes:
         """A small file under /v1, whole. Errors: as get."""
-        response = await self._send("GET", _under_v1(path))
+        response = await self._send("GET", _under_v1(path), params=query)
         if not response.is_success:
             self._answer(response)
         return response.content

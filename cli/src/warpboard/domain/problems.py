@@ -28,6 +28,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     cases: dict[str, list[Answer]] = {}
 
 
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """A language to begin in, and how the file to begin with is called."""
+
+    language: str
+    name: str
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """The newest version of a problem."""
 
@@ -47,9 +54,15 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     statement: str = ""
     templates: dict[str, str] = {}
+    starts: list[Start] = []
     files: list[File] = []
     lang: str = "py"
     submission: str = "submission.py"
+    form: str = "task"
+    main: str = ""
+    is_multi_gpu: bool = False
+    defines: dict[str, str] = {}
+    compile_flags: list[str] = []
     rules: Rules | None = None
 
 

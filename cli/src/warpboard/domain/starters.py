@@ -1,42 +1,38 @@
 """What somebody begins with: the files of a fresh folder for a problem."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from string import Template
 
 from shared.errors import Refused
 from shared.problems.languages import SUFFIXES, suffix
-from shared.problems.single_file import KERNELBENCH, read_single
+from shared.problems.templates import plain_language
 from warpboard.domain.answers import Answer
-from warpboard.domain.problems import Problem
+from warpboard.domain.problems import Problem, Start
 from warpboard.domain.units import one_line
 
-MARKS = {".py": "#!POPCORN", ".cpp": "//!POPCORN", ".cu": "//!POPCORN"}
 # The folder in which the problem's own files lie, to be read and not to be changed.
 READ = "problem"
 SEED = 4242
-EMPTY = {
-    ".py": "def custom_kernel(data):\n    raise NotImplementedError\n",
-    ".cpp": "// custom_kernel goes here: see problem/statement.md\n",
-    ".cu": "// custom_kernel goes here: see problem/statement.md\n",
-}
+STATEMENT = "statement.md"
+TASK, EXTRAS = "task.yml", "warpboard.yml"
+SINGLE = ("input_output", "outputs", "kernelbench")
+TIMEOUTS = ("test", "benchmark", "ranked")
 
 
-def template_name(found: Problem, language: str | None) -> str | None:
-    """The file that a submission begins as, by its language; None if the author gives none.
+def begun(found: Problem, language: str | None) -> Start:
+    """The language that a submission begins in, and its file's name; without one the likeliest.
 
-    Errors: Refused for a language that the problem has no file for.
+    Errors: Refused for a language that the problem does not take.
     """
-    named = {name.lower(): file for name, file in found.templates.items()}
-    if language is None:
-        python = [file for file in named.values() if suffix(file) == ".py"]
-        return next(iter([*python, *named.values()]), None)
-    if language.lower() in named:
-        return named[language.lower()]
-    if language.lower() in found.languages and not named:
-        return None
-    known = ", ".join(sorted(named)) or "none"
+    if language is None and found.starts:
+        return found.starts[0]
+    name = plain_language(language or "")
+    exact = [one for one in found.starts if one.language == name]
+    alike = [one for one in found.starts if suffix(one.name) == SUFFIXES.get(name)]
+    if one := next(iter(exact or alike), None):
+        return one
+    known = ", ".join(one.language for one in found.starts) or "none"
     raise Refused("bad_language", f"no file to begin with in {language!r}: {known}", "--language")
 
 
@@ -53,73 +49,73 @@ def gpus(found: Problem, asked: Sequence[str]) -> list[str]:
     return [known[one.lower()] for one in asked] or list(found.gpus)
 
 
-def is_model(reference: bytes) -> bool:
-    """Whether a problem's reference is a KernelBench model."""
-    try:
-        single = read_single({"reference.py": reference})
-    except Refused:
-        return False
-    return single is not None and single.form == KERNELBENCH
+def folder(found: Problem, given: Mapping[str, bytes], types: Sequence[str]) -> dict[str, bytes]:
+    """The problem's files as a folder that compiles here; its seeds are others than the platform's.
 
-
-def model(reference: bytes) -> str:
-    r"""The start of a submission to a model: the model itself, under the name that it must have.
-
-    >>> model(b"class Model(nn.Module):\n    def __init__(self): super(Model, self).__init__()\n")
-    'class ModelNew(nn.Module):\n    def __init__(self): super(ModelNew, self).__init__()\n'
+    What a submission begins as is no part of it.
     """
-    return re.sub(r"\b(class |super\()Model\b", r"\1ModelNew", reference.decode(errors="replace"))
+    kept = {name: data for name, data in given.items() if name not in found.templates.values()}
+    if found.form in SINGLE:
+        # The file is a problem by itself, but for where it is to run.
+        return kept | {EXTRAS: _document({"gpus": list(types)})}
+    return kept | {TASK: _document(_task(found, kept)), EXTRAS: _document(_extras(found))}
 
 
-def extras(types: Sequence[str]) -> str:
-    """A warpboard.yml for a problem that says no GPU types of its own."""
-    return f"gpus: {json.dumps(list(types))}\n"
+def _document(said: Mapping[str, object]) -> bytes:
+    """A key a line, so that others may add some; JSON is YAML too."""
+    return "".join(f"{key}: {json.dumps(one)}\n" for key, one in said.items()).encode()
 
 
-def starter(found: Problem, types: Sequence[str], name: str | None, text: str) -> tuple[str, str]:
-    r"""The file that is to be made faster: its name, and its text with what it is for on top.
-
-    >>> one = Problem(slug="p", number=1, title="P", gpus=["CPU"])
-    >>> starter(one, ["CPU"], "template.py", "import torch\n")
-    ('kernel.py', '#!POPCORN leaderboard p\n#!POPCORN gpu CPU\n\nimport torch\n')
-    """
-    end = suffix(name) if name else SUFFIXES.get(next(iter(found.languages), ""), ".py")
-    mark, kept = MARKS[end], text or EMPTY[end]
-    lines = [one for one in kept.splitlines() if "!POPCORN" not in one.upper()]
-    body = "\n".join(lines).strip("\n") + "\n"
-    return (
-        f"kernel{end}",
-        f"{mark} leaderboard {found.slug}\n{mark} gpu {' '.join(types)}\n\n{body}",
-    )
-
-
-def task(found: Problem, names: Sequence[str], is_seeded: bool) -> str:
-    """A task.yml by which the problem can be run here; its seeds are others than the platform's.
-
-    JSON is YAML too.
-    """
+def _task(found: Problem, given: Mapping[str, bytes]) -> dict[str, object]:
+    consent = found.rules.consent if found.rules else ""
+    names = [name for name in sorted(given) if name not in (STATEMENT, TASK, EXTRAS, consent)]
     cases = found.rules.cases if found.rules else {}
-    code = [name for name in names if name.endswith(".py")]
-    said = {
+    return {
         "files": [
             {"name": found.submission, "source": "@SUBMISSION@"},
-            *({"name": name, "source": name} for name in code),
+            *({"name": name, "source": name} for name in names),
         ],
         "lang": found.lang,
-        "config": {"main": "eval.py"},
+        "config": _config(found),
         "description": found.description or found.title,
-        "tests": _seeded(cases.get("tests", []), is_seeded),
-        "benchmarks": _seeded(cases.get("benchmarks", []), is_seeded),
+        "tests": _seeded(cases.get("tests", [])),
+        "benchmarks": _seeded(cases.get("benchmarks", [])),
         "ranking_by": found.ranking_by or "last",
+        "multi_gpu": found.is_multi_gpu,
         "gpus": list(found.gpus),
+    } | {
+        f"{key}_timeout": round(found.budgets_s[key]) for key in TIMEOUTS if key in found.budgets_s
     }
-    return json.dumps(said, indent=2) + "\n"
 
 
-def _seeded(cases: Sequence[Answer], is_seeded: bool) -> list[Answer]:
-    """The arguments of cases, with seeds of our own where the reference takes one."""
-    seeds = (({"seed": SEED + index} if is_seeded else {}) for index in range(len(cases)))
-    return [dict(case.get("args", {})) | seed for case, seed in zip(cases, seeds, strict=False)]
+def _config(found: Problem) -> dict[str, object]:
+    """How the code is called, of a problem in C++ how it is compiled."""
+    if found.form != "native":
+        return {"main": found.main or "eval.py"}
+    return {
+        "sources": [found.submission],
+        "defines": found.defines,
+        "compile_flags": found.compile_flags,
+    }
+
+
+def _extras(found: Problem) -> dict[str, object]:
+    said: dict[str, object] = {"title": one_line(found.title, 100) or found.slug}
+    if found.form == "task" and found.languages:
+        said["languages"] = found.languages
+    if found.form == "program":
+        said["harness"] = "popcorn"
+    if "build" in found.budgets_s:
+        said["budget_s"] = {"build": round(found.budgets_s["build"])}
+    return said
+
+
+def _seeded(cases: Sequence[Answer]) -> list[Answer]:
+    """The arguments of cases, with seeds of our own for those that take one."""
+    return [
+        dict(case.get("args", {})) | ({"seed": SEED + index} if case.get("is_seeded") else {})
+        for index, case in enumerate(cases)
+    ]
 
 
 def agents_page(page: str, found: Problem, kernel: str, types: Sequence[str], url: str) -> str:

@@ -17,7 +17,7 @@ from warpboard.mcp.results import failing, timed
 from warpboard.mcp.tasks import problem
 from warpboard.service.ports import Api, ProblemFiles, Terms, Wish
 
-TASK, REFERENCE = "task.yml", "reference.py"
+REFERENCES = ("reference.py", "reference.cuh")
 FILES_MAX = 64
 
 
@@ -45,11 +45,10 @@ async def _compiled(api: Api, found: Problem) -> ProblemFiles:
     """The problem as the harness takes it, from what participants may read of it."""
     names = [one.name for one in found.files][:FILES_MAX]
     files = {name: await api.file("problems", found.slug, "files", name) for name in names}
-    if REFERENCE not in files:
+    if not any(name in files for name in (*REFERENCES, found.main)):
         what = f"{found.slug} shows no reference, so it cannot be run here: submit with mode test"
         raise Refused("no_reference", what, "problem")
-    is_seeded = b"seed" in files[REFERENCE]
-    files.setdefault(TASK, starters.task(found, sorted(files), is_seeded).encode())
+    files = starters.folder(found, files, found.gpus)
     version = compile_problem(found.slug, files)
     return ProblemFiles(
         slug=found.slug,

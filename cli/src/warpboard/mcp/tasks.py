@@ -46,10 +46,9 @@ async def read_task(hands: Hands, asked: asks.ReadTask) -> tells.Task:
     """A problem's statement, files, starter, rules and limits. Errors: Refused; Failed."""
     found = await problem(hands.api, asked.problem)
     types = starters.gpus(found, asked.gpus)
-    template = starters.template_name(found, asked.language)
+    start = starters.begun(found, asked.language)
+    source = await hands.api.file("problems", found.slug, "templates", start.language, gpu=types)
     given, cut = await files(hands.api, found)
-    text = given.pop(template, "") if template else ""
-    name, source = starters.starter(found, types, template, text)
     statement, long = bounds.head(_statement(found, given), bounds.FILE_CHARS_MAX)
     cut += [f"statement: {long}"] if long else []
     kept = {one: text for one, text in given.items() if one not in found.templates.values()}
@@ -62,7 +61,7 @@ async def read_task(hands: Hands, asked: asks.ReadTask) -> tells.Task:
         languages=found.languages or ["python"],
         source_bytes_max=found.source_bytes_max,
         ranked_by=RANKED_BY.get(found.ranking_by, found.ranking_by),
-        starter=tells.File(name=name, text=source),
+        starter=tells.File(name=start.name, text=source.decode(errors="replace")),
         files=[tells.File(name=one, text=text) for one, text in kept.items()],
         rules=_rules(found),
         tests=_cases(found, "tests"),

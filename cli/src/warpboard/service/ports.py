@@ -73,7 +73,7 @@ class Api(Reads, Protocol):
         """
         ...
 
-    async def file(self, *path: str | int) -> bytes:
+    async def file(self, *path: str | int, **query: Sequence[str]) -> bytes:
         """A small file under /v1, whole. Errors: as get."""
         ...
 

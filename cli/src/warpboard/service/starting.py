@@ -34,31 +34,19 @@ async def init(api: Api, disk: Disk, screen: Screen, url: str, asked: Asked) -> 
     """
     found = read(await api.get("problems", asked.problem), Problem)
     types = starters.gpus(found, asked.gpus)
-    template = starters.template_name(found, asked.language)
-    given = await _files(api, found)
-    text = given.get(template, b"").decode(errors="replace") if template else ""
-    given = {name: data for name, data in given.items() if name not in found.templates.values()}
-    reference = given.get("reference.py", b"")
-    is_model = starters.is_model(reference)
-    if is_model:
-        text = text or starters.model(reference)
-    kernel, source = starters.starter(found, types, template, text)
-    page = starters.agents_page(disk.page("agents.md"), found, kernel, types, url)
-    files = {kernel: source.encode(), AGENTS: page.encode()}
-    if is_model:
-        # The file is a problem by itself, but for where it is to run.
-        given["warpboard.yml"] = starters.extras(types).encode()
-    elif "reference.py" in given and "task.yml" not in given:
-        is_seeded = b"seed" in reference
-        given["task.yml"] = starters.task(found, sorted(given), is_seeded).encode()
+    start = starters.begun(found, asked.language)
+    text = await api.file("problems", found.slug, "templates", start.language, gpu=types)
+    given = starters.folder(found, await _files(api, found), types)
+    page = starters.agents_page(disk.page("agents.md"), found, start.name, types, url)
+    files = {start.name: text, AGENTS: page.encode()}
     files |= {f"{starters.READ}/{name}": data for name, data in given.items()}
     _write(disk, asked, files)
     if asked.as_json:
-        screen.json({"folder": str(asked.folder), "kernel": kernel, "files": sorted(files)})
+        screen.json({"folder": str(asked.folder), "kernel": start.name, "files": sorted(files)})
         return OK
     for name in sorted(files):
         screen.say(f"{asked.folder / name}")
-    screen.note(f"next: warpboard submit {asked.folder / kernel} --mode test")
+    screen.note(f"next: warpboard submit {asked.folder / start.name} --mode test")
     return OK
 
 

@@ -85,6 +85,15 @@ def starts(manifest: Mapping[str, Any]) -> tuple[Start, ...]:
     return tuple(sorted(found, key=lambda one: (one.suffix != ".py", one.language != "python")))
 
 
+def plain_language(name: str) -> str:
+    """How a language is called here, whatever somebody calls it.
+
+    >>> plain_language("C++"), plain_language("Triton")
+    ('cpp', 'triton')
+    """
+    return _OTHER_NAMES.get(name.lower(), name.lower())
+
+
 def start(manifest: Mapping[str, Any], language: str) -> Start:
     """The one of a language, whatever its case. Errors: Refused `not_found`.
 
@@ -92,7 +101,7 @@ def start(manifest: Mapping[str, Any], language: str) -> Start:
     '.cpp'
     """
     known = starts(manifest)
-    name = _OTHER_NAMES.get(language.lower(), language.lower())
+    name = plain_language(language)
     exact = [one for one in known if one.language == name]
     if found := exact or [one for one in known if one.suffix == SUFFIXES.get(name)]:
         return found[0]
@@ -131,7 +140,7 @@ def served(head: Head, end: str, body: str) -> str:
     """
     mark = _COMMENTS[end]
     lines = [f"{mark}!POPCORN leaderboard {head.slug}"]
-    lines += [f"{mark}!POPCORN gpus {' '.join(head.wanted)}"] if head.wanted else []
+    lines += [f"{mark}!POPCORN gpu {' '.join(head.wanted)}"] if head.wanted else []
     title = " ".join(head.title.split()) or head.slug
     lines += [f"{mark} {said}" for said in (title, _deadline(head.deadline_at))]
     lines += [f"{mark} GPU types: {', '.join(head.gpus)}", ""]

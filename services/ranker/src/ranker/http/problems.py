@@ -224,7 +224,10 @@ def _policy(deadline_at: datetime | None) -> str:
 def _cases(cases: list[Row]) -> list[Row]:
     """Cases without their seeds, which a ranked run draws anew."""
     plain = [{key: one for key, one in case["args"].items() if key != SEED} for case in cases]
-    return [{"name": case_name(args), "args": args} for args in plain]
+    return [
+        {"name": case_name(args), "args": args, "is_seeded": SEED in case["args"]}
+        for case, args in zip(cases, plain, strict=True)
+    ]
 
 
 def _visible(manifest: Row) -> list[str]:

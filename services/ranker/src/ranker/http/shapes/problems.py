@@ -48,6 +48,7 @@ class CaseOf(TypedDict):
 
     name: str
     args: dict[str, Any]
+    is_seeded: Annotated[bool, Field(description="Whether it takes a seed besides.")]
 
 
 class Cases(TypedDict):
