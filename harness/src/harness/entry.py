@@ -2,25 +2,22 @@
 
 import asyncio
 import contextlib
-import json
-import os
 import shutil
-import sys
-import tempfile
 import time
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Awaitable, Callable, Mapping
+from asyncio.subprocess import Process
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from harness import supervised
 from harness.devices import cpu
 from harness.devices.device import DeviceFault
+from harness.inspection import Finding, InspectReport, InspectRequest
 from harness.messages import (
     CLASSES,
     FAILURE_CODES,
     LAUNCHERS,
     LEVELS,
-    LINE_BYTES_MAX,
     MODES,
     STAGES,
     VERDICTS,
@@ -29,16 +26,17 @@ from harness.messages import (
     CaseReport,
     Mismatch,
     Progress,
+    Request,
     RunReport,
     RunRequest,
     StageFinished,
     Started,
     failed,
-    from_line,
-    to_line,
+    unanswered,
 )
 from harness.problem import ProblemFault, load
 from harness.sandbox.probe import Isolation, probe
+from harness.supervised import Silent, Told
 from harness.supervisor.look import Seen, look
 from harness.timing.policy import PROCESSES
 from harness.toolchains import probe as installed
@@ -55,7 +53,10 @@ __all__ = [
     "Artefact",
     "CaseReport",
     "DeviceFault",
+    "Finding",
     "Harness",
+    "InspectReport",
+    "InspectRequest",
     "Isolation",
     "Mismatch",
     "Progress",
@@ -64,6 +65,7 @@ __all__ = [
     "Seen",
     "StageFinished",
     "Started",
+    "Told",
     "environment",
     "evaluate",
     "isolation",
@@ -71,17 +73,13 @@ __all__ = [
     "toolchains",
 ]
 
-Told = Callable[[Started | Progress | StageFinished], Awaitable[None]]
-
 _MARGIN_S = 120.0
-_END_S = 15.0
-_MESSAGES_MAX = 10_000
-_LAST_WORDS_BYTES = 2000
+# An inspection that is over its limit still ends the case that it is at.
+_CALLS_AFTER = 30
 
 # A supervisor that ran so many submissions is replaced, as is one after a failure of its own.
 _RUNS_MAX = 500
 _PLATFORM_SHARE = 3
-_PREFIX = "warpboard-"
 _DOUBTFUL = ("supervisor", "sandbox", "device")
 
 
@@ -127,11 +125,11 @@ class Harness:
         """Starts the supervisor, so that the first run does not wait for its imports."""
         if self._process is None or self._process.returncode is not None:
             if self._folder is None:
-                self._folder = _folder()
+                self._folder = supervised.folder()
             options = self._options | {"folder": str(self._folder)}
             self._last_words = None
-            self._process = await _start(options)
-            self._last_words = asyncio.create_task(_last_words(self._process))
+            self._process = await supervised.start(options)
+            self._last_words = asyncio.create_task(supervised.last_words(self._process))
             self._runs = 0
 
     async def evaluate(self, request: RunRequest, told: Told) -> RunReport:
@@ -142,34 +140,48 @@ class Harness:
         Errors: those of `told`, and cancellation, once nothing of the run is left; no others.
         """
         began = time.monotonic()
-        if request.mode not in MODES:
+        if request.mode not in STAGES:
             return failed("supervisor", f"there is no mode {request.mode!r}")
         try:
             limit_s = _limit_s(request)
         except ProblemFault as fault:
             return failed("problem_fault", str(fault))
         async with self._turn:
-            return await self._evaluate(request, told, limit_s, began)
+            report = await self._asked(request, told, limit_s, began)
+        assert isinstance(report, RunReport)
+        return report
+
+    async def inspect(self, request: InspectRequest) -> InspectReport:
+        """Looks at a problem's own code, with no submission.
+
+        Units: at most the request's limit, some calls of the author's code, and two minutes.
+        Errors: cancellation, once nothing of it is left; no others.
+        """
+        limit_s = request.limit_s + _CALLS_AFTER * request.call_s + BUILD_S_MAX + _MARGIN_S
+        async with self._turn:
+            report = await self._asked(request, _unheard, limit_s, time.monotonic())
+        assert isinstance(report, InspectReport)
+        return report
 
     async def close(self) -> None:
         """Ends the supervisor and all beneath it."""
         process, self._process = self._process, None
         if process is not None:
-            await asyncio.shield(asyncio.create_task(_end(process)))
+            await asyncio.shield(asyncio.create_task(supervised.end(process)))
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    async def _evaluate(
-        self, request: RunRequest, told: Told, limit_s: float, began: float
-    ) -> RunReport:
+    async def _asked(
+        self, request: Request, told: Told, limit_s: float, began: float
+    ) -> RunReport | InspectReport:
         limit = asyncio.timeout(limit_s)
-        report: RunReport | None = None
+        report: RunReport | InspectReport | None = None
         reason = ""
         try:
             async with limit:
-                report = await _listen(await self._ready(), request, told)
-        except _Silent as silent:
+                report = await supervised.listen(await self._ready(), request, told)
+        except Silent as silent:
             reason = str(silent)
         except TimeoutError:
             if not limit.expired():
@@ -183,14 +195,15 @@ class Harness:
         if report is not None:
             return report
         said = await self._said()
-        return failed("supervisor", f"{reason}: {said}" if said else reason, _since(began))
+        reason = f"{reason}: {said}" if said else reason
+        return unanswered(request, "supervisor", reason, _since(began))
 
     async def _ready(self) -> Process:
-        """The supervisor, started if need be. Errors: _Silent, where that is not possible."""
+        """The supervisor, started if need be. Errors: Silent, where that is not possible."""
         try:
             await self.warm()
         except OSError as error:
-            raise _Silent(f"the supervisor cannot be started: {error}") from error
+            raise Silent(f"the supervisor cannot be started: {error}") from error
         assert self._process is not None
         return self._process
 
@@ -199,31 +212,19 @@ class Harness:
         if self._last_words is None:
             return ""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_S):
+            async with asyncio.timeout(supervised.END_S):
                 return await self._last_words
         return ""
+
+
+async def _unheard(_: object) -> None:
+    """An inspection says nothing on the way."""
 
 
 async def evaluate(request: RunRequest, told: Told, options: Mapping[str, Any] = {}) -> RunReport:
     """One run by a harness of its own, of which nothing is left afterwards."""
     async with Harness(**options) as harness:
         return await harness.evaluate(request, told)
-
-
-class _Silent(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
-    """The supervisor ended, or said what it never says."""
-
-
-def _folder() -> Path:
-    """Where runs are laid out; those of processes that are no more are removed on the way."""
-    place = Path(tempfile.gettempdir())
-    for old in place.glob(f"{_PREFIX}*-*"):
-        pid = old.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
-    folder.chmod(0o711)
-    return folder
 
 
 def _since(began: float) -> float:
@@ -238,63 +239,3 @@ def _limit_s(request: RunRequest) -> float:
     imports_s = PROCESSES[request.mode] * problem.budget_s("build", request.mode)
     # A budget is the submission's own time: what the platform does between is bounded by this.
     return _PLATFORM_SHARE * budgets_s + imports_s + BUILD_S_MAX + _MARGIN_S
-
-
-async def _start(options: Mapping[str, Any]) -> Process:
-    """A supervisor in a session of its own, without our environment, for it may hold secrets."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        "-m",
-        "harness.supervisor",
-        str(os.getpid()),
-        json.dumps(options),
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
-        env={"PATH": os.defpath, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"},
-        start_new_session=True,
-        limit=LINE_BYTES_MAX,
-    )
-
-
-async def _listen(process: Process, request: RunRequest, told: Told) -> RunReport:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with contextlib.suppress(ConnectionError, RuntimeError):  # of a closed pipe, libuv's loop
-        process.stdin.write(to_line(request).encode())
-        await process.stdin.drain()
-    for _ in range(_MESSAGES_MAX):
-        try:
-            line = await process.stdout.readline()
-            message = from_line(line.decode()) if line else None
-        except ValueError as error:
-            raise _Silent(str(error)) from error
-        if message is None:
-            raise _Silent("the supervisor ended without a report")
-        if isinstance(message, RunReport):
-            return message
-        await told(message)
-    raise _Silent("the supervisor said too much")
-
-
-async def _last_words(process: Process) -> str:
-    """The end of what the supervisor wrote to its standard error: its traceback, if it died."""
-    assert process.stderr is not None
-    kept = b""
-    while chunk := await process.stderr.read(_LAST_WORDS_BYTES):
-        kept = (kept + chunk)[-_LAST_WORDS_BYTES:]
-    return kept.decode(errors="replace").strip().rpartition("\n")[2]
-
-
-async def _end(process: Process) -> None:
-    """SIGTERM makes the supervisor kill all that is left of the run, and it ends after that."""
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        async with asyncio.timeout(_END_S):
-            await process.wait()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()

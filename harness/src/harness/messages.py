@@ -9,6 +9,8 @@ import types
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, get_args, get_origin
 
+from harness.inspection import Finding, InspectReport, InspectRequest
+
 VERSION = "2"
 LEVELS = ("none", "weak", "medium", "strong")
 LAUNCHERS = ("zygote", "bubblewrap")
@@ -18,6 +20,8 @@ STAGES = {
     "benchmark": ("build", "check", "time"),
     "profile": ("build", "check", "profile"),
     "ranked": ("build", "check", "hidden_check", "time"),
+    # What no participant asks for: every case, judged and not timed, for who wrote the problem.
+    "verify": ("build", "check", "timed_check"),
 }
 FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy")
 LINE_BYTES_MAX = 2 * 1024 * 1024
@@ -177,8 +181,10 @@ class RunReport:
     tie_us: float = 0.0
 
 
-Message = Started | Progress | StageFinished | RunReport
-_KINDS = {kind.__name__: kind for kind in (Started, Progress, StageFinished, RunReport)}
+Request = RunRequest | InspectRequest
+Message = Started | Progress | StageFinished | RunReport | InspectReport
+_KINDS = {kind.__name__: kind for kind in get_args(Message)}
+_REQUESTS = {kind.__name__: kind for kind in get_args(Request)}
 
 
 def failed(code: str, reason: str, took_s: float = 0.0) -> RunReport:
@@ -186,17 +192,27 @@ def failed(code: str, reason: str, took_s: float = 0.0) -> RunReport:
     return RunReport("", "", reason, took_s, "", failure_code=code)
 
 
-def to_line(message: Message | RunRequest) -> str:
+def unanswered(
+    request: Request, code: str, reason: str, took_s: float = 0.0
+) -> RunReport | InspectReport:
+    """What a request ends with that found nothing out; `code` is one of FAILURE_CODES."""
+    if isinstance(request, InspectRequest):
+        return InspectReport([], took_s, code, reason)
+    return failed(code, reason, took_s)
+
+
+def to_line(message: Message | Request) -> str:
     """One line of JSON, newline included."""
     return json.dumps({type(message).__name__: asdict(message)}, allow_nan=False) + "\n"
 
 
-def request_from_line(line: str) -> RunRequest:
+def request_from_line(line: str) -> Request:
     """The request in a line. Errors: ValueError for anything else."""
     try:
-        request: RunRequest = _checked(RunRequest(**json.loads(line)["RunRequest"]))
+        ((name, body),) = json.loads(line).items()
+        request: Request = _checked(_REQUESTS[name](**body))
         return request
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a request for a run: {line[:200]!r}") from error
 
 
@@ -214,6 +230,8 @@ def _from_body(kind: Any, body: dict[str, Any]) -> Message:
         body["cases"] = [_case(case) for case in body["cases"]]
         body["artefacts"] = [_checked(Artefact(**one)) for one in body["artefacts"]]
         _require_one_ending(body["verdict"], body["failure_code"])
+    if kind is InspectReport:
+        body["findings"] = [_checked(Finding(**one)) for one in body["findings"]]
     message: Message = _checked(kind(**body))
     return message
 

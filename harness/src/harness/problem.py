@@ -5,7 +5,8 @@ out), submission (the name under which the participant's file appears), tests an
 (each with name and args), ranking_by, budgets_s (build, test, benchmark, ranked, author), gpus,
 templates; where they say more than usual: form (how the author's functions are called), calls (of
 each checked case), native (defines and flags of a problem in C++, whose lang is cu), main (the
-problem's own program, which then runs the cases instead of our harness).
+problem's own program, which then runs the cases instead of our harness), memory_mib (what a
+submission may use), answers ("checked": the problem's check judges a narrower dtype, too).
 """
 
 import hashlib
@@ -16,7 +17,13 @@ from math import inf
 from pathlib import Path, PurePath
 from typing import Any
 
-_BUDGETS = {"build": "build", "check": "test", "hidden_check": "test", "profile": "benchmark"}
+_BUDGETS = {
+    "build": "build",
+    "check": "test",
+    "hidden_check": "test",
+    "timed_check": "benchmark",
+    "profile": "benchmark",
+}
 # The last is of one call of an author's function; all others are of stages.
 BUDGETS_S = {
     "build": 60.0,
@@ -26,6 +33,10 @@ BUDGETS_S = {
     "author": 120.0,
 }
 _RANKS_MAX = 64
+_MIB = 1024**2
+# A model has its weights beside its inputs, and all that it makes of them.
+_MODEL_MIB = 16 * 1024
+_ANSWERS = ("", "checked")
 _CALLS = 2
 _CALLS_MAX = 100
 # What a problem is written in, and how a submission to it ends.
@@ -84,7 +95,11 @@ class Native:
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem version that can be run."""
+    """A problem version that can be run.
+
+    `memory_bytes` is what a submission may use at least, should the machine have it. `is_checked`
+    leaves answers that look a little otherwise than the reference's to the problem's own check.
+    """
 
     slug: str
     folder: Path
@@ -99,6 +114,8 @@ class Problem:
     lang: str = "py"
     native: Native = field(default_factory=Native)
     main: str = ""
+    memory_bytes: int = 0
+    is_checked: bool = False
 
     @property
     def ranks(self) -> int:
@@ -113,6 +130,8 @@ class Problem:
     def cases(self, stage: str, mode: str) -> tuple[Case, ...]:
         """The cases that a stage of a mode runs, in order."""
         timed = self.benchmarks[-1:] if self.ranking_by == "last" else self.benchmarks
+        if stage == "timed_check":
+            return self.benchmarks
         if stage in ("time", "profile") or mode == "benchmark":
             return timed
         return self.tests or timed
@@ -152,7 +171,13 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
         lang=lang,
         native=Native(**manifest.get("native", {})),
         main=str(manifest.get("main", "")),
+        memory_bytes=_MIB * int(manifest.get("memory_mib", _memory_mib(manifest))),
+        is_checked=_one_of(_ANSWERS, manifest.get("answers", "")) == "checked",
     )
+
+
+def _memory_mib(manifest: dict[str, Any]) -> int:
+    return _MODEL_MIB if manifest.get("form") == "kernelbench" else 0
 
 
 def _cases(items: list[dict[str, Any]]) -> tuple[Case, ...]:

@@ -53,12 +53,12 @@ def require_written(
 
 def require_numbers(outputs: Sequence[Any], expected: Callable[[], Sequence[Any]]) -> None:
     """Errors: CaseFailed, for a NaN where the reference has none."""
-    suspects = [i for i, output in enumerate(outputs) if bool(_is_nan(output).any())]
+    suspects = [i for i, output in enumerate(outputs) if bool(is_nan(output).any())]
     if not suspects:
         return
     answers = expected()
     for index in suspects:
-        extra = _is_nan(outputs[index]) & ~_is_nan(answers[index])
+        extra = is_nan(outputs[index]) & ~is_nan(answers[index])
         if count := int(extra.sum()):
             total = extra.numel()
             raise _wrong(f"{_name(index, outputs)} has {count} NaN among {total} values")
@@ -95,7 +95,8 @@ def _off(output: Any, right: Any) -> Any:
     return ~torch.isclose(output.to(wide), right.to(wide), rounding, 1e-5, equal_nan=True)
 
 
-def _is_nan(tensor: Any) -> Any:
+def is_nan(tensor: Any) -> Any:
+    """Where a tensor is NaN; of 8 bits too, for which torch has no such function."""
     torch: Any = importlib.import_module("torch")
     is_small = tensor.is_floating_point() and tensor.element_size() == 1
     return torch.isnan(tensor.float() if is_small else tensor)

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.messages import RunRequest
+from harness.messages import Request, RunRequest
 from harness.problem import Problem, load
 from harness.supervisor.mark import Mark
 from harness.timing.history import History
@@ -58,8 +58,10 @@ class Home:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def prepare(request: RunRequest, parent: Path, history: History) -> Home:
+def prepare(request: Request, parent: Path, history: History) -> Home:
     """Copies the problem and the submission to where run and worker can read them, in `parent`.
+
+    An inspection has no submission, and leaves no records.
 
     Errors: ProblemFault; OSError, if the submission cannot be read or the disk is full.
     """
@@ -76,10 +78,12 @@ def prepare(request: RunRequest, parent: Path, history: History) -> Home:
         raise
 
 
-def _furnish(folder: Path, problem: Problem, request: RunRequest) -> Home:
-    ours, shown, scratch = (folder / name for name in ("problem", "submission", "scratch"))
-    for one in (ours, shown, scratch):
+def _furnish(folder: Path, problem: Problem, request: Request) -> Home:
+    names = ("problem", "submission", "scratch", "records")
+    ours, shown, scratch, records = (folder / name for name in names)
+    for one in (ours, shown, scratch, records):
         one.mkdir()
+    source, place = (request.source, request.out) if isinstance(request, RunRequest) else ("", "")
     ours.chmod(0o700)
     for name in problem.files:
         shutil.copyfile(problem.folder / name, ours / name)
@@ -88,9 +92,10 @@ def _furnish(folder: Path, problem: Problem, request: RunRequest) -> Home:
         for path in (HEADER, ours / "task.h", *DRIVER.parent.iterdir()):
             shutil.copyfile(path, shown / path.name)
     else:
-        main = _python(ours, shown, problem, Path(request.source))
-    shutil.copyfile(request.source, shown / main)
-    out = os.open(request.out, os.O_RDONLY | os.O_DIRECTORY)
+        main = _python(ours, shown, problem, Path(source))
+    if source:
+        shutil.copyfile(source, shown / main)
+    out = os.open(place or records, os.O_RDONLY | os.O_DIRECTORY)
     return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out, Mark())
 
 

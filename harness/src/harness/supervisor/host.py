@@ -21,11 +21,11 @@ from harness.messages import (
     LEVELS,
     LINE_BYTES_MAX,
     Message,
-    RunReport,
+    Request,
     RunRequest,
-    failed,
     request_from_line,
     to_line,
+    unanswered,
 )
 from harness.problem import ProblemFault
 from harness.sandbox import linux, processes
@@ -33,7 +33,7 @@ from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.executed import Executed
 from harness.sandbox.forked import Forked
 from harness.sandbox.probe import probe
-from harness.supervisor import confine, run, verdict
+from harness.supervisor import confine, inspection, run, verdict
 from harness.supervisor.defences import Defences
 from harness.supervisor.home import Home, prepare
 from harness.supervisor.run import Machine
@@ -60,31 +60,37 @@ class Host:
         self.channel.write(to_line(message))
         self.channel.flush()
 
-    def answer(self, request: RunRequest) -> None:
+    def answer(self, request: Request) -> None:
         """One request, up to its report, which is said here if the run could not say it."""
         level, missing = self.machine.level, ", ".join(self.machine.missing)
-        if LEVELS.index(level) < LEVELS.index(request.level_min):
-            reason = f"isolation level {level} is below {request.level_min}; missing: {missing}"
-            self.tell(failed("sandbox", reason))
+        # An inspection starts no worker.
+        wanted = request.level_min if isinstance(request, RunRequest) else "none"
+        if LEVELS.index(level) < LEVELS.index(wanted):
+            reason = f"isolation level {level} is below {wanted}; missing: {missing}"
+            self.tell(unanswered(request, "sandbox", reason))
             return
         try:
             self.home = prepare(request, self.folder, self.state.history(request.device))
         except ProblemFault as fault:
-            self.tell(failed("problem_fault", verdict.printable(str(fault))))
+            self.tell(unanswered(request, "problem_fault", verdict.printable(str(fault))))
             return
         except OSError as error:
-            self.tell(failed("supervisor", f"the run could not be laid out: {error}"))
+            self.tell(unanswered(request, "supervisor", f"the run could not be laid out: {error}"))
             return
+        before = set(processes.descendants(os.getpid()))
         self._run(request, self.home)
+        if not isinstance(request, RunRequest):
+            # What an author's code left behind has no box that would end it.
+            processes.kill(set(processes.descendants(os.getpid())) - before)
 
-    def _run(self, request: RunRequest, home: Home) -> None:
+    def _run(self, request: Request, home: Home) -> None:
         heard, said = os.pipe()
         self.child = os.fork()
         if self.child == 0:
             os.close(heard)
             self._be_a_run(request, home, said)
         os.close(said)
-        endless = self._endless(home)
+        endless = self._endless(request, home)
         _, status = os.waitpid(self.child, 0)
         self.child = 0
         has_reported = os.read(heard, 1) == b"."
@@ -97,11 +103,13 @@ class Host:
         self.home = None
         if not has_reported:
             ended = verdict.of_status(os.waitstatus_to_exitcode(status)).message
-            self.tell(_unreported(home.mark.what, endless, ended))
+            self.tell(_unreported(request, home.mark.what, endless, ended))
 
-    def _endless(self, home: Home) -> str:
+    def _endless(self, request: Request, home: Home) -> str:
         """Waits for the run's end; why it had to be ended, if the author's code never ends."""
         limit_s, reason = home.problem.budgets_s["author"], ""
+        if not isinstance(request, RunRequest):
+            limit_s = min(limit_s, request.call_s)
         pidfd = os.pidfd_open(self.child)
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
@@ -112,7 +120,7 @@ class Host:
         os.close(pidfd)
         return reason
 
-    def _be_a_run(self, request: RunRequest, home: Home, said: int) -> NoReturn:
+    def _be_a_run(self, request: Request, home: Home, said: int) -> NoReturn:
         """The fork's whole life."""
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -126,11 +134,13 @@ class Host:
             # Whatever happens, a fork must never return into the loop above it.
             os._exit(0)
 
-    def _report(self, request: RunRequest, home: Home) -> RunReport:
+    def _report(self, request: Request, home: Home) -> Message:
         try:
-            return run.execute(request, home, self.machine, self.tell)
+            if isinstance(request, RunRequest):
+                return run.execute(request, home, self.machine, self.tell)
+            return inspection.execute(request, home, self.machine)
         except Exception as error:  # noqa: BLE001  (what is unforeseen is the supervisor's failure)
-            return failed("supervisor", f"{type(error).__name__}: {error}")
+            return unanswered(request, "supervisor", f"{type(error).__name__}: {error}")
 
     def leave(self) -> NoReturn:
         """Ends every process beneath this one, then this one."""
@@ -206,11 +216,11 @@ def _die_with(parent: int, by: signal.Signals) -> None:
     os.close(above)
 
 
-def _unreported(author: str, endless: str, ended: str) -> RunReport:
+def _unreported(request: Request, author: str, endless: str, ended: str) -> Message:
     """Of a run that died: whether the author's code was its end, endless or not."""
     if endless:
-        return failed("problem_fault", verdict.printable(endless))
+        return unanswered(request, "problem_fault", verdict.printable(endless))
     if author:
         reason = f"the author's code ended the run in {author}: {ended}"
-        return failed("problem_fault", verdict.printable(reason))
-    return failed("supervisor", f"the run ended without a report: {ended}")
+        return unanswered(request, "problem_fault", verdict.printable(reason))
+    return unanswered(request, "supervisor", f"the run ended without a report: {ended}")

@@ -26,14 +26,15 @@ from harness.messages import (
 from harness.problem import Case, ProblemFault
 from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.spec import WALLS, level_of
-from harness.supervisor import building, driven, verdict
-from harness.supervisor.author import Author, at
-from harness.supervisor.calls import Court, Gate
+from harness.supervisor import building, driven, shapes, verdict
+from harness.supervisor.author import Author
+from harness.supervisor.calls import Gate
 from harness.supervisor.compat import Compat
 from harness.supervisor.defences import ALL, Defences
 from harness.supervisor.guests import Guests, Place
 from harness.supervisor.home import Home
-from harness.supervisor.inputs import KEY_BYTES, Shape, probe, seed_of
+from harness.supervisor.inputs import KEY_BYTES, Shape, seed_of
+from harness.supervisor.judging import Court
 from harness.supervisor.outfit import fitted, opened, outfit
 from harness.supervisor.profiled import Profiler
 from harness.supervisor.purse import Purse
@@ -119,13 +120,13 @@ class _Run:
             "build": self._build,
             "check": self._judge_all,
             "hidden_check": self._judge_all,
+            "timed_check": self._judge_all,
             "time": self._time,
             "profile": self._profile,
         }
         self._stage = ""
         self._first_failed: CaseReport | None = None
-        ranks = max((case.ranks for case in self._every_case()), default=1)
-        cores = _share_cores()
+        ranks, cores = max((one.ranks for one in self._every_case()), default=1), _share_cores()
         self._warmer = Warmer(cores[0] if cores and _is_timed(request.mode) else None)
         given = outfit(request.device, ranks, request.gpus)
         # After the fork of the warmer, which must not inherit a GPU's context.
@@ -193,16 +194,9 @@ class _Run:
         native = functools.partial(driven.functions, self._home, workshop, cache)
         author = Author(self._problem, self._home.mark, self._device.name, native)
         self._court = Court(author, self._device, self._warmer, self._machine.defences)
-        for case in self._every_case():
-            if case.name not in self._shapes:
-                self._shapes[case.name] = [
-                    self._shape(author, case, rank) for rank in range(case.ranks)
-                ]
-
-    def _shape(self, author: Author, case: Case, rank: int) -> Shape:
-        place = self._device.of_rank(rank).place
-        with at(place):
-            return probe(author, case, self._key, rank, place)
+        is_checked = self._problem.is_checked
+        cases = self._every_case()
+        self._shapes = shapes.of_cases(self._court, cases, self._key, is_checked=is_checked)
 
     def _judge_all(self, stage: str, purse: Purse) -> list[CaseReport]:
         """Every case of a stage; those after the worker's end are skipped."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-PROCESSES = {"test": 1, "benchmark": 1, "profile": 1, "ranked": 3, "finals": 5}
+PROCESSES = {"test": 1, "verify": 1, "benchmark": 1, "profile": 1, "ranked": 3, "finals": 5}
 BLOCK_CALLS_MIN = 3
 
 _SHORT_US = 20.0

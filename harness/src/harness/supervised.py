@@ -1,0 +1,109 @@
+"""The supervisor as a process: started, asked, listened to, ended."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.inspection import InspectReport
+from harness.messages import (
+    LINE_BYTES_MAX,
+    Progress,
+    Request,
+    RunReport,
+    StageFinished,
+    Started,
+    from_line,
+    to_line,
+)
+
+Told = Callable[[Started | Progress | StageFinished], Awaitable[None]]
+
+END_S = 15.0
+_MESSAGES_MAX = 10_000
+_LAST_WORDS_BYTES = 2000
+_PREFIX = "warpboard-"
+
+
+class Silent(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """The supervisor ended, or said what it never says."""
+
+
+def folder() -> Path:
+    """Where runs are laid out; those of processes that are no more are removed on the way."""
+    place = Path(tempfile.gettempdir())
+    for old in place.glob(f"{_PREFIX}*-*"):
+        pid = old.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(old, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    made.chmod(0o711)
+    return made
+
+
+async def start(options: Mapping[str, Any]) -> Process:
+    """A supervisor in a session of its own, without our environment, for it may hold secrets."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",
+        "-m",
+        "harness.supervisor",
+        str(os.getpid()),
+        json.dumps(options),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env={"PATH": os.defpath, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+        limit=LINE_BYTES_MAX,
+    )
+
+
+async def listen(process: Process, request: Request, told: Told) -> RunReport | InspectReport:
+    """The report that a request ends with. Errors: Silent; those of `told`."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(ConnectionError, RuntimeError):  # of a closed pipe, libuv's loop
+        process.stdin.write(to_line(request).encode())
+        await process.stdin.drain()
+    for _ in range(_MESSAGES_MAX):
+        try:
+            line = await process.stdout.readline()
+            message = from_line(line.decode()) if line else None
+        except ValueError as error:
+            raise Silent(str(error)) from error
+        if message is None:
+            raise Silent("the supervisor ended without a report")
+        if isinstance(message, RunReport | InspectReport):
+            return message
+        await told(message)
+    raise Silent("the supervisor said too much")
+
+
+async def last_words(process: Process) -> str:
+    """The end of what the supervisor wrote to its standard error: its traceback, if it died."""
+    assert process.stderr is not None
+    kept = b""
+    while chunk := await process.stderr.read(_LAST_WORDS_BYTES):
+        kept = (kept + chunk)[-_LAST_WORDS_BYTES:]
+    return kept.decode(errors="replace").strip().rpartition("\n")[2]
+
+
+async def end(process: Process) -> None:
+    """SIGTERM makes the supervisor kill all that is left of the run, and it ends after that."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(END_S):
+            await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

@@ -1,0 +1,134 @@
+"""Whether a reference's answer can be relied on, and what else its check would take."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.problem import ProblemFault
+from harness.supervisor import inspect_lazy
+from harness.supervisor.compare import is_nan
+from harness.supervisor.inspect_case import Looked, Subject
+from harness.supervisor.inspect_data import is_same, same_bits, twin
+from harness.supervisor.inspect_notes import ERROR, WARNING
+from harness.supervisor.structure import Flat, flatten
+
+_LAZY_CALLS = 10
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The right answers to the data of two seeds, and what they took. Units: seconds."""
+
+    right: Flat
+    other: Flat
+    reference_s: float
+
+
+def answers(subject: Subject, looked: Looked) -> Answers:
+    """What the reference says of both, and what is wrong with that. Errors: ProblemFault."""
+    given = twin(looked.one)
+    began = time.monotonic()
+    right = _answered(subject, given)
+    reference_s = time.monotonic() - began
+    _look_at_inputs(subject, looked, given, right)
+    right = twin(right)
+    other = twin(_answered(subject, twin(looked.other)))
+    again = _answered(subject, twin(looked.one))
+    if not is_same(right, again):
+        is_taken = subject.complaint(looked.one, again) is None
+        text = "the same data has two answers"
+        subject.add("reference_random", WARNING if is_taken else ERROR, text)
+    _look_at_values(subject, looked, right, other)
+    return Answers(right, other, reference_s)
+
+
+def check(subject: Subject, looked: Looked, found: Answers) -> float:
+    """What the check says of right and lazy answers; the seconds that it takes for a right one.
+
+    Errors: ProblemFault, if it raises for the right one.
+    """
+    data, output = twin(looked.one), twin(found.right)
+    began = time.monotonic()
+    said = subject.complaint(data, output)
+    check_s = time.monotonic() - began
+    if said is not None:
+        subject.add("check_refuses", ERROR, f"it says {said[:200]!r}")
+        return check_s
+    kept = all(same_bits(data.tensors[i], looked.one.tensors[i]) for i in subject.shape.shown)
+    if not kept or not is_same(output, found.right):
+        subject.add("check_writes", WARNING, "the inputs or the answer are others afterwards")
+    if time.monotonic() + _LAZY_CALLS * check_s <= subject.until:
+        _look_at_lazy(subject, looked, found)
+    else:
+        text = "no wrong answer was shown to the check, for want of time"
+        subject.add("not_inspected", WARNING, text)
+    return check_s
+
+
+def _answered(subject: Subject, given: Flat) -> Flat:
+    answer = subject.author.answer(subject.case, given.rebuild(given.tensors))
+    return flatten(answer, "ref_kernel")
+
+
+def _look_at_inputs(subject: Subject, looked: Looked, given: Flat, right: Flat) -> None:
+    """What is both input and output may change."""
+    outputs = {one.untyped_storage().data_ptr() for one in right.tensors}
+    changed = [
+        index
+        for index in subject.shape.shown
+        if not same_bits(given.tensors[index], looked.one.tensors[index])
+        and given.tensors[index].untyped_storage().data_ptr() not in outputs
+    ]
+    if changed:
+        text = f"tensor {changed[0]} of the data is another afterwards"
+        subject.add("reference_writes", ERROR, text)
+
+
+def _look_at_values(subject: Subject, looked: Looked, right: Flat, other: Flat) -> None:
+    bad = sum(int(is_nan(one).sum()) for one in right.tensors)
+    if bad:
+        shown = [looked.one.tensors[index] for index in subject.shape.shown]
+        has_nan = any(bool(is_nan(one).any()) for one in shown)
+        text = f"{bad} values are NaN"
+        subject.add("reference_nan", WARNING if has_nan else ERROR, text)
+    elif all(map(_is_constant, right.tensors)) and any(_is_long(one) for one in right.tensors):
+        first = right.tensors[0].reshape(-1)[0].item()
+        subject.soft("answer_constant", f"every value of the answer is {first}")
+    if all(map(same_bits, right.tensors, other.tensors)) and not looked.is_fixed:
+        subject.soft("answer_fixed", "two seeds have one answer")
+
+
+def _look_at_lazy(subject: Subject, looked: Looked, found: Answers) -> None:
+    right = found.right.tensors
+    inputs = inspect_lazy.inputs_like(right, looked.one, subject.shape.shown)
+    for code, text, answer in inspect_lazy.of_its_form(right, found.other.tensors, inputs):
+        try:
+            if _is_taken(subject, looked, found.right, answer):
+                subject.soft(code, text)
+        except ProblemFault as fault:
+            subject.soft("check_raises", f"{text.replace(' taken', ' shown')}: {fault}")
+    if subject.form == "kernelbench" or subject.is_timed:
+        # The one is our own check, and of the other the small cases say as much.
+        return
+    for code, text, answer in inspect_lazy.of_other_forms(right):
+        level = ERROR if code == "check_takes_shape" else WARNING
+        try:
+            if _is_taken(subject, looked, found.right, answer):
+                subject.add(code, level, text)
+        except ProblemFault:
+            # No run shows it such an answer, so however it says no is well.
+            continue
+
+
+def _is_taken(subject: Subject, looked: Looked, right: Flat, answer: Sequence[Any]) -> bool:
+    return subject.complaint(twin(looked.one), Flat(right.template, list(answer), [])) is None
+
+
+def _is_constant(tensor: Any) -> bool:
+    flat = tensor.reshape(-1)
+    return bool((flat == flat[0]).all()) if len(flat) else True
+
+
+def _is_long(tensor: Any) -> bool:
+    return bool(tensor.numel() > 1)
