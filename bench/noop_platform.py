@@ -17,7 +17,6 @@ ROOT = Path(__file__).parent.parent
 UP_S_MAX = 90.0
 DOWN_S_MAX = 60.0
 STEP_S = 0.1
-AUTHOR = {"Warpboard-Participant": "author"}
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -71,6 +70,12 @@ class Platform:
             return False
         return any(item["is_free"] for item in items)
 
+    @property
+    def operator(self) -> dict[str, str]:
+        """What an operator's request says of them."""
+        token = self.environ("ingest")["WARPBOARD_INGEST_OPERATOR_TOKEN"]
+        return {"Authorization": f"Bearer {token}", "Warpboard-Operator": "bench"}
+
     def publish(self, slug: str) -> None:
         """Publish one of the repository's problems."""
         folder = ROOT / "problems" / slug
@@ -78,14 +83,14 @@ class Platform:
             ("files", (path.name, path.read_bytes())) for path in folder.iterdir() if path.is_file()
         ]
         url = f"{self.url}/v1/problems"
-        answer = httpx.post(url, data={"slug": slug}, files=files, headers=AUTHOR, timeout=30)
+        data = {"slug": slug, "unchecked": "`make problems` checks it"}
+        answer = httpx.post(url, data=data, files=files, headers=self.operator, timeout=30)
         answer.raise_for_status()
 
     def agents(self, count: int, prefix: str, gpu: str) -> "subprocess.Popen[bytes]":
         """A process of so many no-op agents, each enrolled."""
-        token = self.environ("ingest")["WARPBOARD_INGEST_OPERATOR_TOKEN"]
-        headers = {"Authorization": f"Bearer {token}", "Warpboard-Operator": "bench"}
-        with httpx.Client(base_url=f"{self.url}/v1/admin/agents", headers=headers) as http:
+        url = f"{self.url}/v1/admin/agents"
+        with httpx.Client(base_url=url, headers=self.operator) as http:
             for name in names(prefix, count):
                 http.post(f"/{name}/enroll", json=enrolment(name)).raise_for_status()
         told = {"NATS_URL": self.nats_url, "COUNT": str(count), "NAMES": prefix, "GPU": gpu}

@@ -16,6 +16,7 @@ from shared.event_log import New
 from shared.events import TokenIssued
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.testing import clean_report
 from shared.wire import Stamp, seal
 from tests.system.people import HONEST, Person
 from tests.system.running import QUICK, ROOT, Running
@@ -125,7 +126,8 @@ def _publish(town: Town) -> None:
             for path in sorted((ROOT / "problems" / OPEN).iterdir())
             if path.is_file()
         ]
-        data = {"slug": slug, "visibility": visibility}
+        report = clean_report(slug, dict(one for _, one in files))
+        data = {"slug": slug, "visibility": visibility, "report": report}
         headers = town.tokens["author"]
         url = f"{town.url}/v1/problems"
         answer = httpx.post(url, data=data, files=files, headers=headers, timeout=30)

@@ -17,6 +17,7 @@ from ingest.http.who import Gate, Keys
 from ingest.postgres import PostgresPeople, PostgresRepeats, PostgresWebhooks
 from ingest.ranker_http import Ranker
 from ingest.service import Ingest, ingest
+from ingest.service.authors import Check, Publication
 from ingest.service.decisions import Decisions
 from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
@@ -26,11 +27,12 @@ from ingest.service.tokens import Tokens
 from ingest.service.webhooks import Webhooks
 from shared import subjects
 from shared.clock import new_id, now
+from shared.errors import Refused
 from shared.event_log import Branches, EventLog, New
 from shared.events import Fact, RejudgeItem, SubmissionFinished, SubmissionReceived
 from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
 from shared.postgres import migrate, pool
-from shared.testing import eventually
+from shared.testing import clean_report, eventually
 from shared.wire import Stamp, seal
 
 TASK = """
@@ -73,12 +75,19 @@ class Door:
         self.bus = bus
 
     async def publish(
-        self, files: Mapping[str, bytes] = FILES, headers: Mapping[str, str] = ADA
+        self,
+        files: Mapping[str, bytes] = FILES,
+        headers: Mapping[str, str] = ADA,
+        **fields: str | list[str],
     ) -> httpx.Response:
-        """Publish the problem copy."""
-        parts = [("files", (name, data)) for name, data in files.items()]
-        data = {"slug": "copy"}
-        return await self.http.post("/v1/problems", data=data, files=parts, headers=headers)
+        """Publish the problem copy, or another, with a clean report; an empty field is left out."""
+        data = {
+            "slug": "copy",
+            "report": report_of(files, str(fields.get("slug", "copy"))),
+        } | fields
+        parts = [("files", (name, text)) for name, text in files.items()]
+        kept = {key: value for key, value in data.items() if value}
+        return await self.http.post("/v1/problems", data=kept, files=parts, headers=headers)
 
     async def submit(
         self,
@@ -129,6 +138,19 @@ class Door:
         return recorded.fact
 
 
+def publication(slug: str, files: Mapping[str, bytes]) -> Publication:
+    """A problem with a clean report, as authors publish it."""
+    return Publication(slug, files, Check(clean_report(slug, files).encode()))
+
+
+def report_of(files: Mapping[str, bytes], slug: str = "copy") -> str:
+    """A clean report of a problem, "" of what is none."""
+    try:
+        return clean_report(slug, files)
+    except Refused:
+        return ""
+
+
 class Queue:
     """How many wait for each GPU type, as a test wants it; `asked` counts who asked."""
 
@@ -164,6 +186,13 @@ def reading(log: MemoryLog, queue: Queue | None = None) -> FastAPI:
         return JSONResponse(
             {"items": [seq for seq, _, one in received() if one.problem == problem]}
         )
+
+    @app.get("/v1/leaderboards")
+    async def boards(problem: str) -> JSONResponse:
+        gpus = {
+            one.gpu for _, _, one in received() if (one.problem, one.mode) == (problem, "ranked")
+        }
+        return JSONResponse({"items": [{"gpu": gpu} for gpu in sorted(gpus)]})
 
     @app.get("/internal/rejudge-items")
     async def items(

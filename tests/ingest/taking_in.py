@@ -13,6 +13,7 @@ from ingest.postgres import PostgresPeople
 from ingest.ranker_http import Ranker
 from ingest.service import Ingest, ingest
 from ingest.service.batches import Upload
+from ingest.service.boards import BoardWish
 from ingest.service.gate import AccessFeed
 from ingest.service.ports import Ports
 from ingest.service.room import USUAL, Bounds
@@ -20,7 +21,7 @@ from shared.errors import Refused
 from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
 from shared.postgres import pool
 from shared.testing import eventually
-from tests.ingest.door import FILES, KERNEL, Queue, reading
+from tests.ingest.door import FILES, KERNEL, Queue, publication, reading
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 ADA = Caller("account-of-ada", "ada", PARTICIPANT_SCOPES, kind="token")
@@ -63,7 +64,7 @@ class Counter:
     async def close_at(self, at: datetime) -> None:
         """Let copy have a deadline."""
         change = problems.Change("r", has_deadline=True, deadline_at=at)
-        await self.commands.boards.change("copy", change, "operator:olga")
+        await self.commands.boards.change(BoardWish("copy", change), "operator:olga")
 
 
 @asynccontextmanager
@@ -81,7 +82,7 @@ async def counter(bounds: Bounds = USUAL, queue: Queue | None = None) -> AsyncIt
         found = Counter(ingest(ports, feed, bounds), log, blobs)
         following = asyncio.create_task(feed.run())
         await eventually(lambda: not feed.ill())
-        await found.commands.authors.publish("copy", FILES, ANN)
+        await found.commands.authors.publish(publication("copy", FILES), ANN)
         yield found
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)

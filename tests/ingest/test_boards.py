@@ -146,8 +146,7 @@ async def test_a_problem_may_be_closed_from_its_first_moment(door: Door) -> None
     parts = {"slug": "secret", "visibility": "closed"}
     answer = await door.http.post("/v1/problems", data=parts, files=files, headers=ADA)
     assert answer.status_code == 422
-    files = [("files", (name, data)) for name, data in FILES.items()]
-    answer = await door.http.post("/v1/problems", data=parts, files=files, headers=ADA)
+    answer = await door.publish(FILES, ADA, **parts)
     assert (answer.status_code, answer.json()["number"]) == (201, 1)
     changed = door.log.since(0)[-1].fact
     assert isinstance(changed, LeaderboardChanged)

@@ -9,7 +9,7 @@ from ingest.domain.accounts import TOKENS_MAX
 from ingest.service.tokens import NewToken
 from shared.errors import Refused
 from shared.events import RoleGranted
-from tests.ingest.door import FILES, OPERATOR, Door
+from tests.ingest.door import FILES, OPERATOR, Door, publication
 from tests.ingest.holders import bearer, code, made, role, submit, token
 
 pytestmark = pytest.mark.server
@@ -199,11 +199,12 @@ async def test_of_two_who_publish_a_new_problem_at_once_one_has_it(strict: Door)
         await role(strict, name, "creator")
         actors.append(f"account:{await people.account(name)}")
     own = [FILES | {"reference.py": FILES["reference.py"] + name} for name in (b"# b", b"# c")]
-    asked = [authors.publish("fresh", *one) for one in zip(own, actors, strict=True)]
+    wanted = [publication("fresh", files) for files in own]
+    asked = [authors.publish(*one) for one in zip(wanted, actors, strict=True)]
     found = await asyncio.gather(*asked, return_exceptions=True)
     assert sorted(type(one).__name__ for one in found) == ["Published", "Refused"]
     first = [type(one).__name__ for one in found].index("Published")
     with pytest.raises(Refused, match="another author"):
-        await authors.publish("fresh", own[1 - first], actors[1 - first])
-    assert (await authors.publish("fresh", own[1 - first], actors[first])).number == 2
-    assert (await authors.publish("fresh", own[first], "operator:o")).number == 3
+        await authors.publish(wanted[1 - first], actors[1 - first])
+    assert (await authors.publish(wanted[1 - first], actors[first])).number == 2
+    assert (await authors.publish(wanted[first], "operator:o")).number == 3

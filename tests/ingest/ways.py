@@ -30,7 +30,7 @@ from ingest.service.webhooks import Webhooks
 from shared.clock import now
 from shared.postgres import pool
 from shared.testing import eventually
-from tests.ingest.door import FILES, TOKEN, Door, opened
+from tests.ingest.door import FILES, TOKEN, Door, opened, report_of
 from tests.ingest.holders import bearer, made, role, submit
 from tests.ingest.logins import PASSWORD, SETTINGS
 from tests.ranker.reading import reading
@@ -181,7 +181,8 @@ async def _boards(ways: Ways) -> None:
     author = ways.people["author"].headers
     for slug in (OPEN, CLOSED, SPARE):
         files = [("files", (name, text)) for name, text in FILES.items()]
-        data = {"slug": slug, "visibility": "closed" if slug == CLOSED else "public"}
+        visibility = "closed" if slug == CLOSED else "public"
+        data = {"slug": slug, "visibility": visibility, "report": report_of(FILES, slug)}
         answer = await ways.door.http.post("/v1/problems", data=data, files=files, headers=author)
         assert answer.status_code == 201, answer.text
     wanted = {"leaderboards": [CLOSED], "count": 2, "reason": "r"}

@@ -8,6 +8,7 @@ from typing import Any, Self
 import httpx
 
 from shared.clock import new_id
+from shared.testing import clean_report
 
 PATIENCE_S = 60
 HONEST = """
@@ -24,14 +25,15 @@ LARGE, SMALL = b"4194304", b"65536"
 
 def add_problem(url: str, folder: Path) -> dict[str, Any]:
     """Publish a folder as a problem, its one large case made small."""
-    files = [
-        ("files", (path.relative_to(folder).as_posix(), path.read_bytes().replace(LARGE, SMALL)))
+    named = [
+        (path.relative_to(folder).as_posix(), path.read_bytes().replace(LARGE, SMALL))
         for path in sorted(folder.rglob("*"))
         if path.is_file() and "solutions" not in path.parts and "__pycache__" not in path.parts
     ]
+    files = [("files", one) for one in named]
     answer = httpx.post(
         f"{url}/v1/problems",
-        data={"slug": folder.name},
+        data={"slug": folder.name, "report": clean_report(folder.name, dict(named))},
         files=files,
         headers={"Warpboard-Participant": "author"},
         timeout=30,

@@ -5,7 +5,7 @@ import inspect
 import secrets
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,13 @@ from typing import Any, Generic, TypeVar, overload
 import msgspec
 from msgspec import inspect as types
 
+from shared.clock import now
 from shared.decider import Command, Decider, State
 from shared.errors import Refused
 from shared.events import Fact
 from shared.postgres import create_database, drop_database
+from shared.problems import compile_problem
+from shared.problems.report import CheckReport
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
 
@@ -161,3 +164,17 @@ def example(kind: type[Kind]) -> Kind:
     JobFinished(run='run-1', verdict='verdict-1')
     """
     return msgspec.convert(_example(types.type_info(kind), ""), kind)
+
+
+def clean_report(slug: str, files: Mapping[str, bytes]) -> str:
+    """What a check of a problem says that finds nothing, without looking. Errors: Refused."""
+    report = CheckReport(
+        digest=compile_problem(slug, files).digest,
+        harness="tests",
+        is_clean=True,
+        findings=[],
+        solutions=[],
+        device="tests",
+        made_at=now(),
+    )
+    return report.model_dump_json()

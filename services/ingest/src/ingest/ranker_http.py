@@ -45,6 +45,18 @@ class _Queue(msgspec.Struct):
     ahead: int
 
 
+class _Board(msgspec.Struct):
+    """A leaderboard with an entry."""
+
+    gpu: str
+
+
+class _Boards(msgspec.Struct):
+    """Leaderboards with entries."""
+
+    items: list[_Board]
+
+
 class _Some(msgspec.Struct):
     items: list[msgspec.Raw]
 
@@ -100,6 +112,12 @@ class Ranker:
         asked: dict[str, str | int] = {"problem": problem, "limit": 1}
         answer = await self._get("/v1/submissions", {HEADER: encode(STAFF)}, asked)
         return bool(_read(answer, _Some).items)
+
+    async def gpus_used(self, problem: str) -> frozenset[str]:
+        """The GPU types on which a problem has entries, of any version. Errors: Failed."""
+        asked: dict[str, str | int] = {"problem": problem}
+        answer = await self._get("/v1/leaderboards", {HEADER: encode(STAFF)}, asked)
+        return frozenset(one.gpu for one in _read(answer, _Boards).items)
 
     async def _get(
         self,

@@ -42,6 +42,9 @@ class Settings:
         return {name: value for name, value in said.items() if value is not None}
 
 
+UNSAID = Settings()
+
+
 def with_settings(files: Mapping[str, bytes], said: Settings) -> dict[str, bytes]:
     """A problem's files with the settings in them; the same files where nothing is said.
 

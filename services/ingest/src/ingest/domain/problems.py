@@ -1,8 +1,9 @@
-"""Problems: which versions there are, who sees them, and until when they take submissions in."""
+"""Problems: which versions there are, who sees them, and what they take in, until when."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import reduce
 
 from msgspec import structs
 
@@ -30,7 +31,8 @@ RESERVED = frozenset(
 class Problem:
     """A problem as its history tells it; `published` is the newest version, None before any.
 
-    `digests` has that of every version, by number.
+    `digests` has that of every version, by number. `gpus` were said of its leaderboards; until they
+    are, those of the newest version take submissions in. `gpus_ever` did so at some time.
     """
 
     published: ProblemPublished | None = None
@@ -38,28 +40,22 @@ class Problem:
     visibility: str = PUBLIC
     deadline_at: datetime | None = None
     is_archived: bool = False
+    gpus: tuple[str, ...] | None = None
+    gpus_ever: frozenset[str] = frozenset()
 
-
-@dataclass(frozen=True)
-class Publish:
-    """The files of a problem, compiled; its number is given by the decision.
-
-    `visibility` is for who sees it from then on; None leaves that as it is. What is to be its
-    author's by being published is to be the first version.
-    """
-
-    version: ProblemPublished
-    visibility: str | None = None
-    reason: str = "published so"
-    is_first: bool = False
+    @property
+    def open_gpus(self) -> tuple[str, ...]:
+        """The GPU types on which submissions are taken in."""
+        own = () if self.published is None else tuple(self.published.gpus)
+        return own if self.gpus is None else self.gpus
 
 
 @dataclass(frozen=True)
 class Change:
-    """Let others see a leaderboard, or until another time; None leaves either as it is.
+    """Let others see a leaderboard, until another time, on other GPU types; None leaves any of it.
 
     `has_deadline` false means none, true means `deadline_at`. With `is_no_sooner` the deadline may
-    be put off alone.
+    be put off alone. Of the GPU types that have entries, `used`, none is dropped but by force.
     """
 
     reason: str
@@ -67,6 +63,26 @@ class Change:
     has_deadline: bool | None = None
     deadline_at: datetime | None = None
     is_no_sooner: bool = False
+    gpus: tuple[str, ...] | None = None
+    used: frozenset[str] = frozenset()
+    is_forced: bool = False
+
+
+SO = Change("published so")
+
+
+@dataclass(frozen=True)
+class Publish:
+    """The files of a problem, compiled; its number is given by the decision.
+
+    `change` is what is to be so of its leaderboards from then on. What is to be its author's by
+    being published is to be the first version. An `objection` keeps a new version out.
+    """
+
+    version: ProblemPublished
+    change: Change = SO
+    is_first: bool = False
+    objection: Refused | None = None
 
 
 @dataclass(frozen=True)
@@ -86,24 +102,33 @@ def decide(command: ProblemCommand, state: Problem) -> Sequence[Fact]:
             if command.is_first and state.published is not None:
                 what = "somebody published a problem of this name just now: take another"
                 raise Refused("wrong_state", what, "slug")
-            change = Change(command.reason, command.visibility)
-            return (*_version(command.version, state), *_change(change, state))
+            versions = _version(command, state)
+            after = reduce(evolve, versions, state)
+            return (*versions, *_change(command.change, after, state.open_gpus))
         case Change():
-            return _change(command, state)
+            return _change(command, state, state.open_gpus)
     return () if state.is_archived else (LeaderboardArchived(reason=command.reason),)
 
 
-def _version(version: ProblemPublished, state: Problem) -> Sequence[Fact]:
+def _version(command: Publish, state: Problem) -> Sequence[Fact]:
     """A new version if the digest differs from the newest one, else nothing."""
     newest = state.published
-    if newest is not None and newest.digest == version.digest:
+    if newest is not None and newest.digest == command.version.digest:
         return ()
-    return (structs.replace(version, number=newest.number + 1 if newest else 1),)
+    if command.objection is not None:
+        raise command.objection
+    return (structs.replace(command.version, number=newest.number + 1 if newest else 1),)
 
 
-def _change(command: Change, state: Problem) -> Sequence[Fact]:
+def _change(command: Change, state: Problem, open_before: Sequence[str]) -> Sequence[Fact]:
+    """The change, unless it is so already; `open_before` took submissions in until now."""
+    gpus = None if command.gpus is None else _spelled(command.gpus, sorted(state.gpus_ever))
+    if state.gpus is None and gpus == state.open_gpus:
+        gpus = None
+    command = replace(command, gpus=gpus)
     after = _changed(state, command)
-    if (after.visibility, after.deadline_at) == (state.visibility, state.deadline_at):
+    _check_dropped(command, open_before, after.open_gpus)
+    if after == state:
         return ()
     if command.is_no_sooner and _is_sooner(after.deadline_at, state.deadline_at):
         what = "a deadline that comes sooner opens what others sent in: an operator moves it so"
@@ -113,9 +138,26 @@ def _change(command: Change, state: Problem) -> Sequence[Fact]:
             visibility=command.visibility,
             has_deadline=command.has_deadline,
             deadline_at=command.deadline_at,
+            gpus=None if gpus is None else list(gpus),
             reason=command.reason,
         ),
     )
+
+
+def _spelled(gpus: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """GPU types each once, as they were first written. Errors: Refused `unknown_gpu` for none."""
+    if not gpus:
+        raise Refused("unknown_gpu", "name a GPU type: a leaderboard has at least one", "gpus")
+    spelling = {gpu.lower(): gpu for gpu in (*reversed(gpus), *reversed(known))}
+    return tuple(dict.fromkeys(spelling[gpu.lower()] for gpu in gpus))
+
+
+def _check_dropped(command: Change, before: Sequence[str], after: Sequence[str]) -> None:
+    """Refuse to close what has entries without being told twice."""
+    dropped = [gpu for gpu in before if gpu not in after and gpu in command.used]
+    if dropped and not command.is_forced:
+        what = f"{', '.join(dropped)} would take no more submissions in, and has entries"
+        raise Refused("gpu_has_entries", f"{what}: they stay to be read; say force=true", "gpus")
 
 
 def _is_sooner(after: datetime | None, before: datetime | None) -> bool:
@@ -125,6 +167,8 @@ def _is_sooner(after: datetime | None, before: datetime | None) -> bool:
 def _changed(state: Problem, change: Change | LeaderboardChanged) -> Problem:
     if change.visibility is not None:
         state = replace(state, visibility=change.visibility)
+    if change.gpus is not None:
+        state = replace(state, gpus=tuple(change.gpus))
     if change.has_deadline is not None:
         state = replace(state, deadline_at=change.deadline_at if change.has_deadline else None)
     return state
@@ -135,12 +179,16 @@ def evolve(state: Problem, fact: Fact) -> Problem:
     match fact:
         case ProblemPublished():
             digests = {**state.digests, fact.number: fact.digest}
-            return replace(state, published=fact, digests=digests)
+            return _met(replace(state, published=fact, digests=digests))
         case LeaderboardChanged():
-            return _changed(state, fact)
+            return _met(_changed(state, fact))
         case LeaderboardArchived():
             return replace(state, is_archived=True)
     return state
+
+
+def _met(state: Problem) -> Problem:
+    return replace(state, gpus_ever=state.gpus_ever | frozenset(state.open_gpus))
 
 
 problems = Decider[ProblemCommand, Problem, Fact](Problem(), decide, evolve)
@@ -154,10 +202,13 @@ def check_slug(slug: str) -> None:
 
 
 def known(slug: str, state: Problem) -> ProblemPublished:
-    """The newest version of a problem. Errors: Refused `unknown_leaderboard`."""
+    """The newest version of a problem, on the GPU types that it takes submissions in on.
+
+    Errors: Refused `unknown_leaderboard`.
+    """
     if state.published is None:
         raise unknown(slug)
-    return state.published
+    return structs.replace(state.published, gpus=list(state.open_gpus))
 
 
 def unknown(slug: str) -> Refused:

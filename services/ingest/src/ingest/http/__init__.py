@@ -6,6 +6,7 @@ from fastapi import FastAPI
 
 from ingest.http.accounts import accounts
 from ingest.http.appeals import appeals
+from ingest.http.baselines import baselines
 from ingest.http.boards import boards
 from ingest.http.consents import consents
 from ingest.http.limits import RateLimits, Rates, RequestIds
@@ -27,7 +28,10 @@ from shared.answers import Documented
 from shared.errors import Failed
 from shared.http import BodyLimit, install
 
-THEMES = (accounts, boards, people, consents, appeals, machines, moderation, rejudges, platform)
+THEMES = (
+    *(accounts, boards, baselines, people, consents, appeals, machines, moderation),
+    *(rejudges, platform),
+)
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 ABOUT = (
     "Any POST under /v1 may have the header `Idempotency-Key`, 1 to 255 visible ASCII characters: "

@@ -1,4 +1,4 @@
-"""Leaderboards as authors and operators run them: who sees them, until when, and invites."""
+"""Leaderboards as authors and operators run them: their settings, and invites to closed ones."""
 
 from datetime import UTC
 from typing import Annotated, Literal
@@ -6,43 +6,66 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import Field
 
+from ingest.domain import board_quotas
 from ingest.domain import problems as rules
 from ingest.domain.callers import Caller
+from ingest.domain.quotas import SetLimit
 from ingest.http import shapes
 from ingest.http.bodies import Body, Slug, SlugInPath, Text, Why, shown
 from ingest.http.who import Gate, whence
 from ingest.service import Ingest
+from ingest.service.boards import BoardWish, Settings
 from ingest.service.invites import CODE_LENGTH_MAX, INVITES_MAX, Invited, Wanted
 from shared.answers import Documented
 from shared.errors import Refused
 from shared.instants import Instant
+from shared.problems.task_yml import GpuName
 from shared.whole import Whole
 
 LEADERBOARDS_MAX = 100
+GPUS_MAX, QUOTAS_MAX = 32, 32
 
+Quota = Annotated[str, Field(min_length=1, max_length=100)]
 Code = Annotated[str, Field(min_length=1, max_length=CODE_LENGTH_MAX)]
 CodeInPath = Annotated[str, Path(min_length=1, max_length=CODE_LENGTH_MAX)]
 
 
 class Change(Body):
-    """Who sees a leaderboard, and until when it takes submissions in; a null deadline is none.
+    """What is to be otherwise of a leaderboard; what is not said stays as it is.
 
-    What is not said stays as it is.
+    A null deadline is none. `quotas` are said as `ranked=10/day` or `H100.test=60/hour`, `none`
+    lifts one. GPU types that are not named any more take nothing in; entries on them stay to be
+    read, and need `force`.
     """
 
     visibility: Literal["public", "closed"] | None = None
     deadline_at: Instant | None = None
+    gpus: Annotated[list[GpuName], Field(min_length=1, max_length=GPUS_MAX)] | None = None
+    quotas: list[Quota] = Field(default=[], max_length=QUOTAS_MAX)
+    force: bool = False
     reason: Text
 
     def command(self) -> rules.Change:
         """The change that is wanted. Errors: Refused if it is none."""
         is_dated = "deadline_at" in self.model_fields_set
-        if self.visibility is None and not is_dated:
-            what = "say what changes: visibility, deadline_at, or both"
+        if not (self.visibility or is_dated or self.gpus or self.quotas):
+            what = "say what changes: visibility, deadline_at, gpus, quotas, or several of them"
             raise Refused("invalid_request", what, "visibility")
         ends_at = self.deadline_at.astimezone(UTC) if self.deadline_at else None
         has_deadline = ends_at is not None if is_dated else None
-        return rules.Change(self.reason, self.visibility, has_deadline, ends_at)
+        gpus = None if self.gpus is None else tuple(self.gpus)
+        return rules.Change(
+            self.reason,
+            self.visibility,
+            has_deadline,
+            ends_at,
+            gpus=gpus,
+            is_forced=self.force,
+        )
+
+    def limits(self, slug: str) -> list[SetLimit]:
+        """The quotas that are wanted. Errors: Refused."""
+        return [board_quotas.quota(slug, one, self.reason) for one in self.quotas]
 
 
 class InviteWish(Body):
@@ -72,15 +95,24 @@ def boards(ingest: Ingest, gate: Gate) -> APIRouter:
 def _leaderboards(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     manager = gate.manager()
 
+    @router.get("/leaderboards/{slug}")
+    async def settings(slug: SlugInPath, request: Request) -> shapes.Settings:
+        """What a leaderboard is set to: who sees it, what it takes in, until when, what it shows.
+
+        A number of a quota counts for everybody who has none of their own.
+        """
+        caller = await gate.caller(request)
+        return _set(await ingest.boards.settings(caller, slug.lower()))
+
     @router.put("/admin/leaderboards/{slug}")
     async def change(
         slug: SlugInPath, body: Change, caller: Annotated[Caller, Depends(manager)]
     ) -> shapes.Made:
-        """Close a leaderboard or open it to everybody, or move its deadline."""
-        command = body.command()
-        if not caller.may("admin:problems"):
-            command = await ingest.boards.by_author(slug.lower(), command)
-        return shown(await ingest.boards.change(slug.lower(), command, caller.actor))
+        """Change who sees a leaderboard, its deadline, its GPU types, what it gives everybody."""
+        slug = slug.lower()
+        is_operator = caller.may("admin:problems")
+        wish = BoardWish(slug, body.command(), body.limits(slug), is_operator=is_operator)
+        return shown(await ingest.boards.change(wish, caller.actor))
 
     @router.post("/admin/leaderboards/{slug}/archive")
     async def archive(
@@ -128,6 +160,28 @@ def _join(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         """Become a member of closed leaderboards by an invite; again is as well."""
         slugs = await ingest.invites.join(caller.id, body.code, whence(request))
         return {"status": "ok", "leaderboards": list(slugs)}
+
+
+def _set(found: Settings) -> shapes.Settings:
+    state, published = found.state, found.published
+    deadline_at = state.deadline_at
+    closed = sorted(state.gpus_ever.difference(state.open_gpus))
+    return {
+        "slug": found.slug,
+        "title": published.title,
+        "number": published.number,
+        "visibility": "public" if state.visibility == rules.PUBLIC else "closed",
+        "deadline_at": deadline_at.isoformat() if deadline_at else None,
+        "is_archived": state.is_archived,
+        "gpus": list(state.open_gpus),
+        "gpus_closed": closed,
+        "ranking_by": published.ranking_by,
+        "quotas": found.quotas,
+        "source_visible": published.source_visible,
+        "publish": published.publish,
+        "licence": found.licence,
+        "consent": published.consent,
+    }
 
 
 def _shown(invited: Invited) -> shapes.Invite:

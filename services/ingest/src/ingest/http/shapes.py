@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.answers import AtText, Digest, Number, Seconds, Seq
+from shared.answers import AtText, Digest, Number, Seconds, Seq, Visibility
 
 Event = Annotated[str | None, Field(description="The event that was written; null if it was so.")]
 
@@ -180,6 +180,25 @@ class Published(TypedDict):
     warnings: list[str]
 
 
+class Settings(TypedDict):
+    """What a leaderboard is set to; the last six are facts of its newest version."""
+
+    slug: str
+    title: str
+    number: Annotated[int, Field(description="The newest version.")]
+    visibility: Visibility
+    deadline_at: AtText | None
+    is_archived: bool
+    gpus: Annotated[list[str], Field(description="On which submissions are taken in.")]
+    gpus_closed: Annotated[list[str], Field(description="On which they were; entries stay.")]
+    quotas: Annotated[list[str], Field(description="What everybody may send, as ranked=10/day.")]
+    ranking_by: str
+    source_visible: Annotated[str, Field(description="owner, after_close or always.")]
+    publish: Annotated[str, Field(description="never, after_close or always.")]
+    licence: Annotated[dict[str, str], Field(description="Of problem and submissions, as SPDX.")]
+    consent: Annotated[str, Field(description="The file one accepts before one submits, or none.")]
+
+
 class Requested(TypedDict):
     """A rejudge that goes on, and how many submissions it runs again."""
 
@@ -187,6 +206,22 @@ class Requested(TypedDict):
     count: int
     from_version: int
     to_version: int
+
+
+class BaselineRun(TypedDict):
+    """A run of a baseline on a GPU type; `is_new` false if one was waiting already."""
+
+    name: str
+    gpu: str
+    submission: str
+    is_new: bool
+
+
+class Baselines(TypedDict):
+    """The runs of a problem's baselines that are under way now."""
+
+    slug: str
+    items: list[BaselineRun]
 
 
 class Balance(TypedDict):

@@ -12,6 +12,7 @@ from ingest.popcorn.asked import TAG, Asked
 from ingest.popcorn.parts import NO_REASON, Parts
 from ingest.popcorn.publishing import Sources, create, update
 from ingest.popcorn.words import instant
+from ingest.service.boards import BoardWish
 from ingest.service.invites import Invited, Wanted
 from shared.answers import Documented
 from shared.errors import Refused
@@ -104,7 +105,8 @@ def _visibility(router: APIRouter, parts: Parts) -> None:
         """Close a leaderboard, or open it to everybody."""
         actor = await runs(request)
         slug = leaderboard.lower()
-        await parts.ingest.boards.change(slug, Change(NO_REASON, body.visibility), actor)
+        wish = BoardWish(slug, Change(NO_REASON, body.visibility))
+        await parts.ingest.boards.change(wish, actor)
         return {"status": "ok", "leaderboard": slug, "visibility": body.visibility}
 
 

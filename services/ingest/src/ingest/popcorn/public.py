@@ -2,9 +2,10 @@
 
 import json
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Request
@@ -24,29 +25,42 @@ DESCRIPTIONS_MAX = 1000
 RANKING_MAX = 100
 
 
+class About(NamedTuple):
+    """The first characters of a problem's description, and the language that it is written in."""
+
+    description: str
+    lang: Literal["py", "cu"]
+
+
 @dataclass(frozen=True)
 class Descriptions:
-    """What problems say of themselves, by their manifest; the texts read last are kept."""
+    """What problems say of themselves, by their manifest; what was read last is kept."""
 
     blobs: Blobs
-    _kept: OrderedDict[str, str] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[str, About] = field(default_factory=OrderedDict)
 
-    async def of(self, manifest: str) -> str:
-        """The first characters of a description; "" if the manifest is gone. Errors: Failed."""
+    async def of(self, manifest: str) -> About:
+        """What a manifest says; nothing if it is gone. Errors: Failed."""
         if manifest in self._kept:
             self._kept.move_to_end(manifest)
             return self._kept[manifest]
         try:
-            said = json.loads(await self.blobs.get(manifest)).get("description")
+            said = json.loads(await self.blobs.get(manifest))
         except (Missing, ValueError):
-            said = ""
-        text = said.strip() if isinstance(said, str) else ""
-        if len(text) > DESCRIPTION_LENGTH_MAX:
-            text = f"{text[: DESCRIPTION_LENGTH_MAX - 3]}..."
-        self._kept[manifest] = text
+            said = {}
+        about = _about(said if isinstance(said, dict) else {})
+        self._kept[manifest] = about
         if len(self._kept) > DESCRIPTIONS_MAX:
             self._kept.popitem(last=False)
-        return text
+        return about
+
+
+def _about(said: Mapping[str, object]) -> About:
+    given = said.get("description")
+    text = given.strip() if isinstance(given, str) else ""
+    if len(text) > DESCRIPTION_LENGTH_MAX:
+        text = f"{text[: DESCRIPTION_LENGTH_MAX - 3]}..."
+    return About(text, "cu" if said.get("lang") == "cu" else "py")
 
 
 def public(parts: Parts) -> APIRouter:
@@ -86,8 +100,8 @@ def _boards(router: APIRouter, parts: Parts) -> None:
         for problem in await parts.asking.problems(caller.reader):
             now = _state(problem, at)
             if state in ("all", now):
-                text = await descriptions.of(problem.manifest)
-                found.append(_listed(problem, text, now))
+                about = await descriptions.of(problem.manifest)
+                found.append(_listed(problem, about, now))
         return found
 
     @router.get("/gpus/{leaderboard}")
@@ -110,14 +124,14 @@ def _state(problem: Problem, at: datetime) -> Literal["active", "ended"]:
 
 
 def _listed(
-    problem: Problem, description: str, state: Literal["active", "ended"]
+    problem: Problem, about: About, state: Literal["active", "ended"]
 ) -> shapes.BoardListed:
     return {
         "id": leaderboard_id(problem.slug),
         "name": problem.slug,
         "title": problem.title,
-        "description": description,
-        "task": {"lang": "py"},
+        "description": about.description,
+        "task": {"lang": about.lang},
         "deadline": instant(problem.deadline_at),
         "gpu_types": problem.gpus,
         "visibility": problem.visibility,

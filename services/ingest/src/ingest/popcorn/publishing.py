@@ -3,18 +3,20 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ingest.domain.problems import Change
 from ingest.popcorn import repositories
 from ingest.popcorn.parts import NO_REASON, Parts
+from ingest.service.authors import Check, Publication
 from shared.errors import Failed, Refused
 from shared.folders import contest_files, problem_files
 from shared.problems import compile_problem
 from shared.problems.contest import Listed, contest, with_gpus
 
+UNCHECKED = "published by the public client's admin routes, which send no report"
 DEV = "-dev"
 DEV_DAYS = 365
 UPDATE_S_MAX = 110.0
@@ -54,11 +56,11 @@ async def create(
     slug = f"{folder.name.lower()}{DEV}"
     try:
         files = await asyncio.to_thread(problem_files, folder, _root(sources.roots, folder))
-        await parts.ingest.authors.publish(slug, files, actor, visibility)
+        until = parts.clock() + timedelta(days=DEV_DAYS)
+        change = Change(NO_REASON, visibility, True, until, is_forced=True)
+        await parts.ingest.authors.publish(_publication(slug, files, change), actor)
     except Refused as refused:
         raise Refused("bad_directory", refused.reason, "directory") from refused
-    until = parts.clock() + timedelta(days=DEV_DAYS)
-    await _dated(parts, slug, until, actor)
     return slug
 
 
@@ -142,12 +144,15 @@ async def _publish(
         reason = f"it would drop the GPU types {', '.join(dropped)}: say force"
         told["skipped"].append({"name": slug, "reason": reason})
         return
+    until = one.listed.deadline_at
+    is_dated = True if until is not None else None
+    change = Change(NO_REASON, wanted.visibility, is_dated, until, is_forced=wanted.force)
     try:
-        published = await parts.ingest.authors.publish(slug, one.files, actor, wanted.visibility)
+        publication = _publication(slug, one.files, change)
+        published = await parts.ingest.authors.publish(publication, actor)
     except Refused as refused:
         told["errors"].append({"name": slug, "error": refused.reason})
         return
-    await _dated(parts, slug, one.listed.deadline_at, actor)
     if before is None:
         told["created"].append(slug)
     elif published.is_new:
@@ -163,8 +168,6 @@ async def _gpus_of(parts: Parts, slug: str) -> list[str] | None:
         return None
 
 
-async def _dated(parts: Parts, slug: str, until: datetime | None, actor: str) -> None:
-    """Let a leaderboard take submissions in until then; None leaves that as it is."""
-    if until is not None:
-        change = Change(NO_REASON, has_deadline=True, deadline_at=until)
-        await parts.ingest.boards.change(slug, change, actor)
+def _publication(slug: str, files: Mapping[str, bytes], change: Change) -> Publication:
+    """A problem as an operator's client sends it: that client knows of no report."""
+    return Publication(slug, files, Check(unchecked=UNCHECKED), change=change, is_operator=True)

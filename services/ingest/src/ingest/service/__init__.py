@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ingest.service.authors import Authors
 from ingest.service.bans import Bans
+from ingest.service.baselines import Baselines
 from ingest.service.boards import Boards
 from ingest.service.consents import Consents
 from ingest.service.decisions import Decisions
@@ -34,6 +35,7 @@ class Ingest:
     intake: Intake
     participants: Participants
     authors: Authors
+    baselines: Baselines
     machines: Machines
     moderators: Moderators
     rejudges: Rejudges
@@ -52,17 +54,20 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: Bounds = USUAL) -> Ingest:
     decisions = Decisions(ports.log, ports.clock)
     intake = Intake(ports, Histories(ports.log), feed, bounds)
     people = People(decisions, feed, ports.people)
+    boards = Boards(decisions, feed, ports.lookups, ports.blobs)
+    baselines = Baselines(ports)
     wrong = Tries(WRONG_CODES, "wrong codes")
     wrong_there = Tries(WRONG_CODES_THERE, "wrong codes from your address")
     return Ingest(
         intake=intake,
         participants=Participants(ports, decisions, intake, feed),
-        authors=Authors(ports, decisions, feed),
+        authors=Authors(ports, decisions, feed, boards, baselines),
+        baselines=baselines,
         machines=Machines(ports, decisions),
         moderators=Moderators(ports, decisions, feed),
         rejudges=Rejudges(ports, decisions),
         operators=Operators(ports, decisions),
-        boards=Boards(decisions, feed, ports.lookups),
+        boards=boards,
         invites=Invites(decisions, feed, ports.people, people, wrong, wrong_there),
         people=people,
         consents=Consents(ports, decisions, feed),

@@ -1,20 +1,70 @@
-"""What authors ask for: a problem's files made its newest version."""
+"""What authors ask for: a problem's files made its newest version, with all its settings."""
 
 import asyncio
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ingest.domain import problems
 from ingest.domain.accounts import ACTOR
-from ingest.service.decisions import By, Decisions
+from ingest.domain.quotas import SetLimit
+from ingest.domain.roofs import roofs
+from ingest.service.baselines import Baselines, event_of, milestone_of, source_of
+from ingest.service.boards import Boards, BoardWish
+from ingest.service.decisions import By, Decisions, Wish
 from ingest.service.gate import AccessFeed
 from ingest.service.ports import Ports
 from shared import subjects
 from shared.errors import Refused
-from shared.events import ProblemPublished, Requires
+from shared.events import Blob, ProblemPublished, Requires
 from shared.problems import ProblemVersion, compile_problem
+from shared.problems.report import read_report, require_clean
+from shared.problems.settings import UNSAID, Settings, with_settings
 
 SLUG_LENGTH_MAX = 64
+JSON, BYTES = "application/json", "application/octet-stream"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is known of a problem's check: its report, or why there is none."""
+
+    report: bytes | None = None
+    unchecked: str = ""
+
+    def objection(self, digest: str) -> Refused | None:
+        """What keeps a version from being published, None for nothing."""
+        if self.unchecked:
+            return None
+        if self.report is None:
+            what = (
+                "a new version comes with the report of its check, in the field report: run "
+                "`warpboard problem publish`, or `warpboard problem check` and send what it says"
+            )
+            return Refused("check_missing", what, "report")
+        try:
+            require_clean(read_report(self.report), digest)
+        except Refused as refused:
+            return refused
+        return None
+
+
+@dataclass(frozen=True)
+class Publication:
+    """The files of a problem, and all that is to be so of it; None of `change` is left as it is."""
+
+    slug: str
+    files: Mapping[str, bytes]
+    check: Check = Check()
+    settings: Settings = UNSAID
+    change: problems.Change = problems.SO
+    quotas: tuple[SetLimit, ...] = ()
+    is_operator: bool = False
+
+    @property
+    def board(self) -> BoardWish:
+        """What is to be so of its leaderboards."""
+        return BoardWish(self.slug, self.change, self.quotas, self.is_operator)
 
 
 @dataclass(frozen=True)
@@ -35,29 +85,57 @@ class Authors:
     ports: Ports
     decisions: Decisions
     feed: AccessFeed
+    boards: Boards
+    baselines: Baselines
 
-    async def publish(
-        self, slug: str, files: Mapping[str, bytes], actor: str, visibility: str | None = None
-    ) -> Published:
-        """Make these files the problem's newest version, seen by these from its first moment on.
+    async def publish(self, wanted: Publication, actor: str) -> Published:
+        """Make these files the problem's newest version, and its leaderboards as they are to be.
 
-        Errors: Refused; Failed.
+        All of it is in the log, or nothing. Errors: Refused; Failed.
         """
+        slug = wanted.slug
         if len(slug) > SLUG_LENGTH_MAX:
             raise Refused("bad_problem", f"a slug has at most {SLUG_LENGTH_MAX} characters", "slug")
         problems.check_slug(slug)
-        version = await asyncio.to_thread(compile_problem, slug, files)
-        kept = await self._keep(version)
-        command = problems.Publish(kept, visibility, is_first=self._is_first(slug, actor))
-        agg = subjects.problem(slug)
-        made = await self.decisions.make(agg, problems.problems, command, By(actor, slug))
+        version = await asyncio.to_thread(_compiled, wanted)
+        command = await self._command(wanted, version, actor)
+        wishes = [
+            Wish(subjects.problem(slug), problems.problems, command),
+            *wanted.board.limits(wanted.change.gpus or version.gpus),
+        ]
+        # Nothing is kept of what is refused.
+        await self.decisions.preview(wishes)
+        await self._keep(version, wanted.check)
+        made = await self.decisions.make_all(wishes, By(actor, slug))
         await self.feed.reach(made.seq)
-        is_new = isinstance(made.fact, ProblemPublished)
-        newest = made.fact
-        if not isinstance(newest, ProblemPublished):
-            history = await self.ports.log.history(agg)
-            newest = problems.known(slug, problems.problems.fold(one.fact for one in history))
-        return Published(slug, newest.number, newest.digest, is_new, version.warnings)
+        if version.baselines:
+            # Whoever publishes the same again makes up for one that died here.
+            await self.baselines.first(slug)
+        return await self._published(wanted, version, made.fact)
+
+    async def _command(
+        self, wanted: Publication, version: ProblemVersion, actor: str
+    ) -> problems.Publish:
+        slug, change = wanted.slug, wanted.change
+        is_first = self._is_first(slug, actor)
+        if not is_first:
+            change = await self.boards.informed(wanted.board, version.gpus)
+        objection = wanted.check.objection(version.digest)
+        named = _named(version, wanted.check)
+        return problems.Publish(named, change, is_first=is_first, objection=objection)
+
+    async def _published(
+        self, wanted: Publication, version: ProblemVersion, fact: object
+    ) -> Published:
+        slug, warnings, own = wanted.slug, version.warnings, set(version.gpus)
+        state = await self.boards.problem(slug)
+        newest = problems.known(slug, state)
+        if wanted.change.gpus is None and set(newest.gpus) != own:
+            said = ", ".join(newest.gpus)
+            what = f"the leaderboard takes {said}, as it was told: not the gpus of the files"
+            warnings = (*warnings, what)
+        is_new = isinstance(fact, ProblemPublished)
+        return Published(slug, newest.number, newest.digest, is_new, warnings)
 
     def _is_first(self, slug: str, actor: str) -> bool:
         """Whether an author makes a problem theirs by this. Errors: Refused for another's; Failed.
@@ -74,25 +152,50 @@ class Authors:
             raise Refused("not_yours", f"{slug} is another author's", "problem")
         return False
 
-    async def _keep(self, version: ProblemVersion) -> ProblemPublished:
+    async def _keep(self, version: ProblemVersion, check: Check) -> None:
         """Blobs first, then the event that names them."""
-        blobs, needs = self.ports.blobs, version.requires
-        return ProblemPublished(
-            number=0,
-            digest=version.digest,
-            title=version.title,
-            manifest=await blobs.put(version.manifest, "application/json"),
-            files={name: await blobs.put(data) for name, data in version.files.items()},
-            gpus=list(version.gpus),
-            cases_count=dict(version.cases_count),
-            ranking_by=version.ranking_by,
-            budgets_s=dict(version.budgets_s),
-            source_bytes_max=version.source_bytes_max,
-            languages=list(version.languages),
-            consent=version.consent,
-            requires=Requires(
-                count=needs.count,
-                memory_mib=needs.memory_mib,
-                toolchains=list(needs.toolchains),
-            ),
-        )
+        blobs = self.ports.blobs
+        await blobs.put(version.manifest, JSON)
+        for data in version.files.values():
+            await blobs.put(data)
+        for one in version.baselines:
+            await blobs.put(one.data, source_of(one).media)
+        if check.report is not None:
+            await blobs.put(check.report, JSON)
+
+
+def _compiled(wanted: Publication) -> ProblemVersion:
+    return compile_problem(wanted.slug, with_settings(wanted.files, wanted.settings))
+
+
+def _named(version: ProblemVersion, check: Check) -> ProblemPublished:
+    """The event of a version, its blobs named as they will be."""
+    needs = version.requires
+    return ProblemPublished(
+        number=0,
+        digest=version.digest,
+        title=version.title,
+        manifest=_blob(version.manifest, JSON),
+        files={name: _blob(data) for name, data in version.files.items()},
+        gpus=list(version.gpus),
+        cases_count=dict(version.cases_count),
+        ranking_by=version.ranking_by,
+        budgets_s=dict(version.budgets_s),
+        source_bytes_max=version.source_bytes_max,
+        languages=list(version.languages),
+        consent=version.consent,
+        requires=Requires(
+            count=needs.count, memory_mib=needs.memory_mib, toolchains=list(needs.toolchains)
+        ),
+        source_visible=version.source_visible,
+        publish=version.publish,
+        report=None if check.report is None else _blob(check.report, JSON),
+        unchecked=check.unchecked,
+        baselines=[event_of(one) for one in version.baselines],
+        milestones=[milestone_of(one) for one in version.milestones],
+        roofs=roofs(version.works),
+    )
+
+
+def _blob(data: bytes, media: str = BYTES) -> Blob:
+    return Blob(digest=hashlib.sha256(data).hexdigest(), bytes=len(data), media=media)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from shared.clock import new_id
 from shared.decider import Decider
@@ -38,6 +38,22 @@ class Made(NamedTuple):
     seq: int | None
 
 
+class Wish(NamedTuple):
+    """A command, to be decided on the history of an aggregate."""
+
+    agg: str
+    decider: Decider[Any, Any, Fact]
+    command: object
+
+
+class Decided(NamedTuple):
+    """What was decided about an aggregate, at which of its versions."""
+
+    agg: str
+    version: int
+    facts: Sequence[Fact]
+
+
 @dataclass(frozen=True)
 class Decisions:
     """Makes decisions that hold: each is made on the very history that it is appended to."""
@@ -49,26 +65,45 @@ class Decisions:
         self, agg: str, decider: Decider[Command, State, Fact], command: Command, by: By
     ) -> Made:
         """What the decider says, appended. Errors: Refused; Failed."""
+        return await self.make_all([Wish(agg, decider, command)], by)
+
+    async def make_all(self, wishes: Sequence[Wish], by: By) -> Made:
+        """What several deciders say, appended at once or not at all. Errors: Refused; Failed."""
         for attempt in range(DECISIONS_MAX):
-            history = await self.log.history(agg)
-            facts = decider.decide(command, decider.fold(event.fact for event in history))
+            found = [await self._decided(wish) for wish in wishes]
+            facts = [fact for _, _, said in found for fact in said]
             if not facts:
                 return Made(None, None)
             try:
-                version = history[-1].seq if history else 0
-                return Made(facts[0], await self._append(agg, facts, version, by))
+                return Made(facts[0], await self._append(found, by))
             except Conflict:
                 await pause(attempt)
-        raise Failed(f"{agg} changed {DECISIONS_MAX} times while it was being decided")
+        names = " and ".join(wish.agg for wish in wishes)
+        raise Failed(f"{names} changed {DECISIONS_MAX} times while it was being decided")
 
-    async def _append(self, agg: str, facts: Sequence[Fact], version: int, by: By) -> int:
+    async def preview(self, wishes: Sequence[Wish]) -> None:
+        """Decide, and leave it at that: who is refused is told before anything is kept.
+
+        Errors: Refused; Failed.
+        """
+        for wish in wishes:
+            await self._decided(wish)
+
+    async def _decided(self, wish: Wish) -> Decided:
+        history = await self.log.history(wish.agg)
+        state = wish.decider.fold(event.fact for event in history)
+        version = history[-1].seq if history else 0
+        return Decided(wish.agg, version, wish.decider.decide(wish.command, state))
+
+    async def _append(self, found: Sequence[Decided], by: By) -> int:
         """All or none, and the sequence of the last. Errors: Conflict; Failed."""
         at = self.clock()
-        stamps = [Stamp(new_id(), at, by.actor, by.corr, "http") for _ in facts]
         events = [
             # Of several events of one aggregate in a batch, the first alone names a version.
             New(seal(fact, agg, stamp), None if place else version)
-            for place, (fact, stamp) in enumerate(zip(facts, stamps, strict=True))
+            for agg, version, facts in found
+            for place, fact in enumerate(facts)
+            for stamp in [Stamp(new_id(), at, by.actor, by.corr, "http")]
         ]
         if len(events) == 1:
             return await self.log.append(events[0])

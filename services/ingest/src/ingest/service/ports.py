@@ -218,6 +218,10 @@ class Lookups(Protocol):
         """Whether anybody ever submitted to a problem. Errors: Failed."""
         ...
 
+    async def gpus_used(self, problem: str) -> frozenset[str]:
+        """The GPU types on which a problem has entries, of any version. Errors: Failed."""
+        ...
+
 
 class Ports(NamedTuple):
     """All that ingest needs of the world."""

@@ -26,9 +26,10 @@ class Rejudges:
         """Let submissions run again under another version. Errors: Refused; Failed."""
         problem = await self._problem(wanted.problem)
         published = problems.known(wanted.problem, problem)
-        gpus = {gpu.lower(): gpu for gpu in published.gpus}
+        # What takes nothing in any more has entries still.
+        gpus = {gpu.lower(): gpu for gpu in (*problem.gpus_ever, *published.gpus)}
         if wanted.gpu is not None and wanted.gpu.lower() not in gpus:
-            what = f"GPU type {wanted.gpu!r} is none of {', '.join(published.gpus)}"
+            what = f"GPU type {wanted.gpu!r} is none of {', '.join(gpus.values())}"
             raise Refused("unknown_gpu", what, "gpu")
         start, _ = endings.versions(wanted, problem.digests)
         gpu = gpus[wanted.gpu.lower()] if wanted.gpu else None
