@@ -8,8 +8,8 @@ from harness.devices.cpu import Cpu
 from harness.devices.shared_memory import SharedMemory
 from harness.problem import Case
 from harness.supervisor.batched import Shelf, Short, measure, sets_of
-from harness.supervisor.calls import Court
 from harness.supervisor.inputs import probe
+from harness.supervisor.judging import Court
 from harness.supervisor.seat import Seat
 
 from .test_inputs import CASE, KEY, Teacher

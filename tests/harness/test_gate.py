@@ -4,8 +4,9 @@ from typing import Any
 
 from harness.devices.cpu import Cpu
 from harness.devices.device import Window
-from harness.supervisor.calls import Court, Gate
+from harness.supervisor.calls import Gate
 from harness.supervisor.inputs import probe
+from harness.supervisor.judging import Court
 from harness.worker import protocol
 
 from .test_inputs import CASE, KEY, Teacher

@@ -5,11 +5,13 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.problem import Case, Problem, ProblemFault
-from harness.supervisor import compare, forms, shim
+from harness.supervisor import compare, forms, shim, together
 from harness.supervisor.mark import Mark
+
+T = TypeVar("T")
 
 _REFERENCE = "reference"
 
@@ -33,6 +35,7 @@ class Author:
             is_native = problem.lang == "cu"
             made = native() if is_native else forms.functions(problem.form, _load(problem))
         self._functions = made
+        self._are_together = together.speaks(problem)
 
     def data(self, case: Case, seed: int, rank: int = 0) -> Any:
         """A rank's data of a case under a seed, which also sets the global generators."""
@@ -51,6 +54,21 @@ class Author:
         check = self._functions.check
         said = self._blamed("check_implementation", case, lambda: check(data, output))
         return compare.complaint(said)
+
+    def each(self, case: Case, count: int, work: Callable[[int], T]) -> list[T]:
+        """What the work of each rank of a case gives, or of so many of one rank.
+
+        Ranks that speak to each other do it at once. Errors: of the lowest rank that failed.
+        """
+        if case.ranks == 1 or not self._are_together:
+            return [work(rank) for rank in range(count)]
+        # All ranks are one part of the author's code to who looks at how long it takes.
+        mark, self._mark = self._mark, Mark()
+        try:
+            with mark.over(f"the ranks of {case.name}"), self._within():
+                return together.each(case.ranks, work)
+        finally:
+            self._mark = mark
 
     def _blamed(self, name: str, case: Case, call: Callable[[], Any]) -> Any:
         try:

@@ -11,8 +11,9 @@ from harness.devices.cuda.device import Cuda
 from harness.devices.cuda.rules import BATCH_US_MAX, MIB, batch_size
 from harness.devices.device import Device, DeviceFault, Memory
 from harness.problem import Case, ProblemFault
-from harness.supervisor.calls import Court, Gate
+from harness.supervisor.calls import Gate
 from harness.supervisor.inputs import Shape
+from harness.supervisor.judging import Court
 from harness.supervisor.seat import Seat
 from harness.supervisor.structure import size_of
 from harness.supervisor.team import Team

@@ -6,9 +6,9 @@ from typing import Any
 
 from harness.devices import cpu
 from harness.problem import Case
-from harness.supervisor.calls import Court
 from harness.supervisor.guests import Guests
 from harness.supervisor.inputs import Shape
+from harness.supervisor.judging import Court
 from harness.supervisor.seat import Seat
 from harness.supervisor.verdict import CaseFailed
 from harness.toolchains import ncu, probe

@@ -5,7 +5,7 @@ import hmac
 import importlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,7 +34,8 @@ class Shape:
     """The layout of a case, taken from a run of the reference under a seed of no other use.
 
     `template` is that of fresh data, whose tensors are inputs if their index is in `shown`, else
-    output buffers; `data` and `answer` are templates as the worker reads them.
+    output buffers; `data` and `answer` are templates as the worker reads them. `is_checked` leaves
+    it to the problem's own check what becomes of an answer that looks a little otherwise.
     """
 
     inputs: tuple[Leaf, ...]
@@ -45,6 +46,12 @@ class Shape:
     shown: tuple[int, ...]
     seed_bits: int
     reference_s: float
+    is_checked: bool = False
+
+    @property
+    def buffers(self) -> set[int]:
+        """Which outputs are written into memory that the data brings."""
+        return {index for kind, index in _leaves(self.answer) if kind == "buffer"}
 
     def layout(self, memories: Sequence[dict[str, Any]] = ()) -> bytes:
         """What the worker is told of the case, and of the memories that it lies in.
@@ -56,7 +63,8 @@ class Shape:
             "outputs": [leaf.as_json() for leaf in self.outputs],
         }
         forms = {"data": self.data, "answer": self.answer, "memories": list(memories)}
-        said = json.dumps(leaves | forms).encode()
+        rule = {"is_checked": True} if self.is_checked else {}
+        said = json.dumps(leaves | forms | rule).encode()
         if len(said) >= protocol.LAYOUT_BYTES_MAX:
             reason = f"takes {len(said)} bytes to describe, at most {protocol.LAYOUT_BYTES_MAX}"
             raise ProblemFault(f"the layout of data and answer {reason}: use fewer tensors")
@@ -69,6 +77,16 @@ class Shape:
             if all(map(Leaf.holds, self.inputs, tensors)):
                 return tensors
         raise ProblemFault("generate_input makes other shapes under another seed")
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    """The tensors and buffers of a template."""
+    kind, rest = node
+    if kind in ("tensor", "buffer"):
+        yield node
+    else:
+        for item in rest:
+            yield from _leaves(item[1] if kind == "dict" else item)
 
 
 def seed_of(key: bytes, stage: str, case: str, call: int, bits: int) -> int:
@@ -140,9 +158,19 @@ def _settle(tensors: Sequence[Any]) -> None:
 
 def _answered(author: Author, case: Case, given: Flat) -> Flat:
     answer = flatten(author.answer(case, given.rebuild(given.tensors)), "ref_kernel")
-    if not answer.tensors or answer.scalars:
+    if not answer.tensors or answer.scalars or _has_others(answer.template):
         raise ProblemFault("ref_kernel must return a tensor, or a nest of tensors alone")
     return answer
+
+
+def _has_others(node: Node) -> bool:
+    """Whether an answer holds what is neither a tensor nor a nest."""
+    kind, rest = node
+    if kind == "dict":
+        return any(_has_others(item) for _, item in rest)
+    return kind not in ("tensor", "list", "tuple") or (
+        isinstance(rest, list) and any(map(_has_others, rest))
+    )
 
 
 def _buffers(author: Author, case: Case, flat: Flat, seen: tuple[Flat, Flat]) -> dict[int, int]:

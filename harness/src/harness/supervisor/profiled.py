@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from harness.messages import Artefact
 from harness.problem import Case
-from harness.supervisor.calls import Court, Gate
+from harness.supervisor.calls import Gate
 from harness.supervisor.captured import Capturer, File
 from harness.supervisor.guests import Guests
 from harness.supervisor.inputs import Shape
+from harness.supervisor.judging import Court
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
 from harness.toolchains.cache import taken

@@ -3,7 +3,7 @@
 import importlib
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from harness.devices.device import Memory
@@ -92,7 +92,7 @@ class Seat:
         twins = list(self.shown.flat.tensors)
         for index, view in zip(self.shape.shown, self._views, strict=True):
             twins[index] = view.clone()
-        flat = Flat(self.shown.flat.template, twins, self.shown.flat.scalars)
+        flat = replace(self.shown.flat, tensors=twins)
         return flat, flat.rebuild(twins)
 
     def close(self) -> None:

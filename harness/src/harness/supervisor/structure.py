@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.problem import ProblemFault
+from harness.supervisor import objects
 
 PAGE_BYTES = 4096
 Node = list[Any]
 
 _PLAIN = (bool, int, float, str, type(None))
 _INT_BITS_MAX = 64
+_ENDS = ("scalar", "dtype", "device")
 # The module of what some functions of torch return: tuples with names.
 _NAMED = "torch.return_types"
 
@@ -20,16 +22,19 @@ _NAMED = "torch.return_types"
 class Flat:
     """A value as its tensors and its scalars, and the template that puts them together.
 
-    The template's words are those of `harness.worker.memory`: tensor, scalar, list, tuple, dict.
+    The template's words are those of `harness.worker.memory`: tensor, scalar, list, tuple, dict,
+    object, and dtype and device, which are the same in every call. Objects are kept to make others
+    like them.
     """
 
     template: Node
     tensors: list[Any]
     scalars: list[Any]
+    objects: list[Any] = field(default_factory=list)
 
     def rebuild(self, tensors: Sequence[Any]) -> Any:
         """The same value with other tensors in it."""
-        return _build(self.template, tensors, self.scalars)
+        return _build(self.template, tensors, self)
 
     def clone(self) -> Any:
         """The same value with tensors of its own."""
@@ -69,6 +74,7 @@ class Leaf:
 class _Parts:
     tensors: list[Any] = field(default_factory=list)
     scalars: list[Any] = field(default_factory=list)
+    objects: list[Any] = field(default_factory=list)
 
 
 def flatten(value: Any, source: str) -> Flat:
@@ -78,7 +84,7 @@ def flatten(value: Any, source: str) -> Flat:
         template = _take(value, parts, source)
     except RecursionError:
         raise ProblemFault(f"{source} made a nest that is too deep, or holds itself") from None
-    return Flat(template, parts.tensors, parts.scalars)
+    return Flat(template, parts.tensors, parts.scalars, parts.objects)
 
 
 def lay_out(tensors: Sequence[Any]) -> tuple[Leaf, ...]:
@@ -117,11 +123,27 @@ def marked(node: Node, mark: Callable[[int], Node]) -> Node:
     kind, rest = node
     if kind == "tensor":
         return mark(rest)
-    if kind == "scalar":
+    if kind in _ENDS:
         return node
+    if kind == "object":
+        number, name, pairs = rest
+        return [kind, [number, name, [[key, marked(item, mark)] for key, item in pairs]]]
     if kind == "dict":
         return [kind, [[key, marked(item, mark)] for key, item in rest]]
     return [kind, [marked(item, mark) for item in rest]]
+
+
+def usual_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """That of a tensor which fills its memory row by row.
+
+    >>> usual_stride((2, 3))
+    (3, 1)
+    """
+    stride, step = [], 1
+    for length in reversed(shape):
+        stride.append(step)
+        step *= max(1, length)
+    return tuple(reversed(stride))
 
 
 def _twin(tensor: Any) -> Any:
@@ -147,19 +169,37 @@ def _take(value: Any, parts: _Parts, source: str) -> Node:
     if type(value) in _PLAIN:
         parts.scalars.append(value)
         return ["scalar", len(parts.scalars) - 1]
-    reason = "only tensors, lists, tuples, dicts and plain values can be carried"
-    raise ProblemFault(f"{source} made an object of type {type(value).__name__}: {reason}")
+    return _take_object(value, parts, source)
 
 
-def _build(node: Node, tensors: Sequence[Any], scalars: Sequence[Any]) -> Any:
+def _take_object(value: Any, parts: _Parts, source: str) -> Node:
+    if found := objects.constant(value):
+        return found
+    own = objects.parts_of(value)
+    if own is None:
+        reason = "only tensors, lists, tuples, dicts, plain values and own objects can be carried"
+        raise ProblemFault(f"{source} made an object of type {type(value).__name__}: {reason}")
+    number = len(parts.objects)
+    parts.objects.append(value)
+    pairs = [[name, _take(item, parts, source)] for name, item in own.items()]
+    return ["object", [number, type(value).__name__, pairs]]
+
+
+def _build(node: Node, tensors: Sequence[Any], flat: Flat) -> Any:
     kind, rest = node
     if kind in ("tensor", "buffer"):
         return tensors[rest]
     if kind == "scalar":
-        return scalars[rest]
+        return flat.scalars[rest]
+    if kind in _ENDS:
+        return objects.of_constant(kind, rest)
+    if kind == "object":
+        number, _, pairs = rest
+        own = {name: _build(item, tensors, flat) for name, item in pairs}
+        return objects.rebuilt(flat.objects[number], own)
     if kind == "dict":
-        return {key: _build(item, tensors, scalars) for key, item in rest}
-    items = [_build(item, tensors, scalars) for item in rest]
+        return {key: _build(item, tensors, flat) for key, item in rest}
+    items = [_build(item, tensors, flat) for item in rest]
     return tuple(items) if kind == "tuple" else items
 
 
@@ -169,14 +209,6 @@ def _stride(tensor: Any) -> tuple[int, ...]:
     expected = 1
     for step, length in sorted(zip(stride, shape, strict=True)):
         if length != 1 and step != expected:
-            return _usual_stride(shape)
+            return usual_stride(shape)
         expected *= length
     return stride
-
-
-def _usual_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
-    stride, step = [], 1
-    for length in reversed(shape):
-        stride.append(step)
-        step *= max(1, length)
-    return tuple(reversed(stride))

@@ -12,9 +12,10 @@ from harness.messages import CaseReport, Progress
 from harness.problem import Case
 from harness.sandbox.box import SandboxFault
 from harness.supervisor import batched, verdict
-from harness.supervisor.calls import Court, Gate
+from harness.supervisor.calls import Gate
 from harness.supervisor.guests import Guests
 from harness.supervisor.inputs import Shape
+from harness.supervisor.judging import Court
 from harness.supervisor.purse import Purse
 from harness.supervisor.structure import size_of
 from harness.supervisor.team import Team

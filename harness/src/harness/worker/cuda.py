@@ -127,6 +127,8 @@ class _Row(SharedCase):
     def __init__(self, layout: bytes, pieces: list[Any]) -> None:
         self._pieces = pieces
         super().__init__(layout, [0, 1])
+        # Nobody could be told of each set apart.
+        self._is_checked = False
 
     def _map(self, descriptor: int) -> Any:
         return self._pieces[descriptor]

@@ -137,18 +137,19 @@ class Guest:
     def _gated(self, case: CudaCase | CudaBatch | LocalCase, call: Call) -> Call:
         """On a GPU the work queues up behind a gate, which the referee opens when it is armed."""
 
-        def run(scalars: bytes) -> None:
+        def run(scalars: bytes) -> bytes | None:
             case.gate(self._nonce)
-            call(scalars)
+            said = call(scalars)
             if case.release(self._nonce):
                 self._control.send(ARMED + self._nonce)
             case.settle()
+            return said
 
         return run
 
-    def _run(self, scalars: bytes) -> None:
+    def _run(self, scalars: bytes) -> bytes | None:
         assert self._call is not None
-        self._call(scalars)
+        return self._call(scalars)
 
     def _profiled(self, descriptors: list[int]) -> Call:
         def run(scalars: bytes) -> None:
@@ -162,14 +163,14 @@ class Guest:
     def _answer(self, message: bytes, run: Call) -> bytes:
         self._nonce = message[1:_HEAD_BYTES]
         try:
-            run(message[_HEAD_BYTES:])
+            said = run(message[_HEAD_BYTES:])
         except Mismatch as mismatch:
             return _failed(Unusable("output", str(mismatch)))
         except Unusable as reason:
             return _failed(reason)
         except BaseException as error:  # noqa: BLE001  (whatever it was, the supervisor must hear it)
             return _failed(failure(error, self._path, "exception"))
-        return DONE + self._nonce
+        return DONE + self._nonce + (said or b"")
 
 
 def _import_torch(threads: int) -> None:

@@ -14,7 +14,7 @@ from harness.worker.memory import SharedCase
 from harness.worker.model import Modelled
 from harness.worker.nvrtc import Launched
 
-Call = Callable[[bytes], None]
+Call = Callable[[bytes], bytes | None]
 Loaded = Callable[[Any], Call]
 
 

@@ -12,7 +12,7 @@ from harness.worker.protocol import DTYPES
 
 _ERROR_BYTES_MAX = 1000
 
-Call = Callable[[bytes], None]
+Call = Callable[[bytes], bytes | None]
 
 
 class _Tensor(ctypes.Structure):
