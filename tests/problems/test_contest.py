@@ -26,6 +26,9 @@ def test_a_deadline_without_a_zone_warns_with_its_instant() -> None:
     (zoned,) = contest("set.yaml", said.encode()) or []
     assert str(zoned.deadline_at) == "2099-12-31 05:59:00+00:00"
     assert zoned.warning == ""
+    said = CONTEST.replace('    deadline: "2099-12-31 7:59" # somewhere\n', "")
+    (shared,) = contest("set.yaml", said.encode()) or []
+    assert shared.warning == "the deadline 2100-01-02 names no zone: it is 2100-01-02 00:00 UTC"
 
 
 def test_an_empty_deadline_is_none() -> None:

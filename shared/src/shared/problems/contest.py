@@ -42,6 +42,13 @@ class ContestYml(Strict):
     problems: Annotated[list[Entry], Field(max_length=PROBLEMS_MAX)]
 
 
+class Dated(NamedTuple):
+    """A deadline as it is written, and the instant that it means; none where it is empty."""
+
+    text: str
+    at: datetime | None
+
+
 class Listed(NamedTuple):
     """One problem of a contest: its slug, its folder, and what the contest says of it."""
 
@@ -61,7 +68,8 @@ def contest(name: str, data: bytes) -> list[Listed] | None:
         return None
     said = fitted(document, ContestYml)
     own = _deadline(document, ("deadline",), said.deadline)
-    listed = [_listed(document, index, one, own) for index, one in enumerate(said.problems)]
+    dated = Dated(said.deadline or "", own)
+    listed = [_listed(document, index, one, dated) for index, one in enumerate(said.problems)]
     slugs = [one.slug for one in listed]
     for index, slug in enumerate(slugs):
         if slug in slugs[:index]:
@@ -104,7 +112,7 @@ def with_gpus(files: Mapping[str, bytes], gpus: tuple[str, ...]) -> dict[str, by
     return {**files, NAME: own + _line(gpus)}
 
 
-def _listed(document: Document, index: int, entry: Entry, own: datetime | None) -> Listed:
+def _listed(document: Document, index: int, entry: Entry, contests: Dated) -> Listed:
     path: Path = ("problems", index)
     if not _SLUG.match(entry.name):
         what = f"{shown(entry.name)} names no leaderboard: a-z 0-9 _ -, at most 64"
@@ -114,10 +122,11 @@ def _listed(document: Document, index: int, entry: Entry, own: datetime | None) 
         what = f"{shown(entry.directory)} leads out of the folder of this file"
         document.refuse((*path, "directory"), f"{what}: name one in it")
     at = _deadline(document, (*path, "deadline"), entry.deadline)
+    text, at = (entry.deadline or "", at) if at else contests
     warning = ""
-    if at is not None and _DAY.match(entry.deadline or ""):
-        warning = f"the deadline {entry.deadline} names no zone: it is {at:%Y-%m-%d %H:%M} UTC"
-    return Listed(entry.name.lower(), inside, at or own, tuple(entry.gpus), warning)
+    if at is not None and _DAY.match(text):
+        warning = f"the deadline {text} names no zone: it is {at:%Y-%m-%d %H:%M} UTC"
+    return Listed(entry.name.lower(), inside, at, tuple(entry.gpus), warning)
 
 
 def _deadline(document: Document, path: Path, value: str | None) -> datetime | None:
