@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ranker.audit.auditing import differences
+from ranker.domain.roofs import BELOW_FLOOR
 from ranker.domain.standings import Board, Standings
 from ranker.postgres import ReadModels
 from ranker.service import News, project
@@ -59,15 +60,17 @@ class Chaos:
         await self.chance.choice(moves)()  # type: ignore[misc]  # Each of them is awaited.
 
     def score(self) -> SubmissionFinished:
-        """A result: mostly one that may be ranked."""
+        """A result: mostly one that may be ranked, or that may be once somebody looked."""
         draw = self.chance
+        code = draw.choice(["ranked"] * 7 + ["mode_not_ranked"] + [BELOW_FLOOR] * 2)
         score_us = draw.choice([None, *(draw.uniform(50, 500) for _ in range(9))])
         count = draw.choice([0, 3, 5, 200])
         processes = [] if score_us is None else [draw.gauss(score_us, 1) for _ in range(count)]
         return SubmissionFinished(
             outcome=draw.choice(["passed"] * 5 + ["infra_failed"]),
-            is_eligible=draw.random() < 0.9,
-            code="ranked",
+            is_eligible=code == "ranked",
+            is_held=code == BELOW_FLOOR,
+            code=code,
             reason="",
             score_us=score_us,
             process_us=processes,

@@ -15,6 +15,7 @@ from shared.subjects import last_token
 from shared.wire import UNREADABLE, is_of_agent
 
 NUL = b"\\u0000"
+RANKED = "ranked"
 # In this state a verdict is due; in these a draft or a preview.
 RANKING = "ranking"
 DUE = (RANKING, "given_up", "judged")
@@ -65,6 +66,18 @@ class Rows:
     def is_draft_due(self) -> bool:
         """Whether a rejudge waits for a draft, or for its preview."""
         return any(one.state in DUE for one in self.items.values())
+
+    @property
+    def met(self) -> set[tuple[str, str, int]]:
+        """The leaderboards on which a milestone may be met by what holds no place there.
+
+        That is a baseline with a verdict, and a run that passed some of its cases.
+        """
+        return {
+            (one.problem, one.gpu, one.problem_number)
+            for one in self.submissions.values()
+            if one.is_over and one.mode == RANKED and (one.baseline or one.cases_passed)
+        }
 
     def add(self, submissions: Iterable[Submission], items: Iterable[Item]) -> None:
         """Know rows that were loaded."""

@@ -40,6 +40,7 @@ def _received(rows: Rows, told: Told) -> None:
         deadline_at=fact.deadline_at,
         state="received",
         state_at=event.envelope.at,
+        baseline=fact.baseline,
     )
     rows.submissions[told.id] = made
     noted(made, told, f"{fact.mode} on {fact.gpu}, version {fact.problem_number} of {fact.problem}")
@@ -185,7 +186,15 @@ def _run_completed(rows: Rows, told: Told) -> None:
     run.log_head, run.log_tail, run.key = fact.log_head, fact.log_tail, fact.key
     if work is not None and _speaks(run, work) and not work.is_over:
         work.move("ranking", at)
+        if isinstance(work, Submission):
+            work.cases_passed = _passed(fact)
     noted(work, told, f"{fact.verdict} in {fact.took_s:.2f} s")
+
+
+def _passed(fact: events.RunCompleted) -> int:
+    """How many of the cases that are shown had the right answer."""
+    shown = (case for case in fact.cases if case.stage == "check" and not case.is_hidden)
+    return sum(case.verdict == "passed" for case in shown)
 
 
 def _files(fact: events.RunCompleted) -> list[dict[str, Any]]:

@@ -1,9 +1,10 @@
 """How a run's verdict ends its submission: score, eligibility and the reason."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ranker.domain.eligibility import Demand, is_provisional, objection, worst_grade
+from ranker.domain.roofs import BELOW_FLOOR, below
 from ranker.domain.score import Score, scored, tie_share
 from shared.events import CaseResult, SubmissionFinished
 
@@ -14,7 +15,8 @@ class Verdict:
 
     `sigma_run` and `tie_us` are the machine's: its deviation from run to run, as a fraction, and
     what a cheat could hide of the hand-over of a call. `signature` is `good`, `bad`, or `unknown`
-    where the agent had no key when the run ended.
+    where the agent had no key when the run ended. `floors_us` are the times that its cases cannot
+    be under; what is the problem's `baseline` is never ranked.
     """
 
     mode: str
@@ -30,6 +32,8 @@ class Verdict:
     sigma_run: float = 0.0
     tie_us: float = 0.0
     signature: str = "good"
+    floors_us: Mapping[str, float] = field(default_factory=dict)
+    baseline: str = ""
 
     @property
     def timed(self) -> list[CaseResult]:
@@ -42,7 +46,9 @@ REASON_LENGTH_MAX = 2000
 WORD_LENGTH_MAX = 64
 # Stage names are the harness's; a hidden failure is told by its class alone.
 NOT_RANKED = {"build": "build_failed", "check": "check_failed", "time": "time_failed"}
-HELD = ("suspicious", "below_physical_floor")
+HELD = ("suspicious", BELOW_FLOOR)
+BASELINE = "baseline"
+NOT_RIVAL = "a baseline of the problem: shown beside the rows, and never ranked"
 
 
 def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
@@ -109,8 +115,27 @@ def _eligibility(run: Verdict, score: Score | None, wanted: Demand) -> tuple[str
     if against is not None:
         return against
     if score is None:
-        return "below_physical_floor", "a time is missing, zero or not a number: held for review"
-    return "ranked", "passed every case"
+        return BELOW_FLOOR, "a time is missing, zero or not a number: held for review"
+    return _worth(run)
+
+
+def _worth(run: Verdict) -> tuple[str, str]:
+    """What a time that may be ranked is: a baseline's is no rival's, however it is."""
+    against = _impossible(run)
+    if run.baseline:
+        return ("baseline_failed", against[1]) if against else (BASELINE, NOT_RIVAL)
+    return against or ("ranked", "passed every case")
+
+
+def _impossible(run: Verdict) -> tuple[str, str] | None:
+    """Why a time is held that no machine of this kind can have needed."""
+    found = below(run.timed, run.floors_us)
+    if found is None:
+        return None
+    case, least_us = found
+    name = "a hidden case" if case.is_hidden else case.name
+    least = f"less than the {least_us:.4g} us that its bytes or operations take"
+    return BELOW_FLOOR, f"{name} took {least} on this GPU type: held for review"
 
 
 def _unsigned(run: Verdict) -> tuple[str, str] | None:

@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ranker.domain.roofs import BELOW_FLOOR
 from shared import events
 from shared.event_log import Recorded
 from shared.subjects import last_token
 
 Values = dict[str, Any]
+LIFTED = "released by an operator: {reason}"
 REASONED = {
     "AgentCordoned": "agent_cordoned",
     "AgentDrained": "agent_drained",
@@ -45,6 +47,9 @@ def _problem_published(event: Recorded, fact: events.ProblemPublished) -> list[S
         "budgets_s": _json(fact.budgets_s),
         "source_bytes_max": fact.source_bytes_max,
         "languages": fact.languages,
+        "roofs": _json(fact.roofs),
+        "baselines": _json(fact.baselines),
+        "milestones": _json(fact.milestones),
         "at": event.envelope.at,
     }
     return [Step("problem_published", values)]
@@ -105,13 +110,24 @@ def _kept_off(
     return [Step("submission_held" if is_held else "submission_disqualified", values)]
 
 
+def _released(event: Recorded, fact: events.SubmissionReleased) -> list[Step]:
+    return [*_reasoned(event, fact), *_lifted(event, fact.reason)]
+
+
+def _lifted(event: Recorded, reason: str) -> list[Step]:
+    """What was held for a time under its floor counts, if it is that."""
+    said = {"code": BELOW_FLOOR, "reason": LIFTED.format(reason=reason)}
+    return [Step("floor_lifted", _of(event) | said)]
+
+
 def _appeal_filed(event: Recorded, fact: events.AppealFiled) -> list[Step]:
     return [Step("appeal_filed", _of(event) | {"text": fact.text.digest})]
 
 
 def _appeal_decided(event: Recorded, fact: events.AppealDecided) -> list[Step]:
     values = _of(event) | {"is_accepted": fact.is_accepted, "reason": fact.reason}
-    return [Step("appeal_decided", values)]
+    lifted = _lifted(event, fact.reason) if fact.is_accepted else []
+    return [Step("appeal_decided", values), *lifted]
 
 
 def _rejudge_requested(event: Recorded, fact: events.RejudgeRequested) -> list[Step]:
@@ -159,6 +175,18 @@ def _podium_changed(event: Recorded, fact: events.PodiumChanged) -> list[Step]:
     return [Step("ranking_moved", values), Step("podium_changed", values)]
 
 
+def _milestone_reached(event: Recorded, fact: events.MilestoneReached) -> list[Step]:
+    values = _board(event) | {
+        "problem_number": fact.problem_number,
+        "milestone": fact.milestone,
+        "title": fact.title,
+        "account": fact.account,
+        "submission": fact.submission,
+        "value": fact.value,
+    }
+    return [Step("ranking_moved", values), Step("milestone_reached", values)]
+
+
 def _of(event: Recorded) -> Values:
     """What every meaning needs: the id of the aggregate, the sequence, the time, who."""
     envelope = event.envelope
@@ -196,7 +224,7 @@ MEANING: dict[str, Callable[[Recorded, Any], list[Step]]] = {
     "AccountUnbanned": _reasoned,
     "SubmissionHeld": _kept_off,
     "SubmissionDisqualified": _kept_off,
-    "SubmissionReleased": _reasoned,
+    "SubmissionReleased": _released,
     "SubmissionRestored": _reasoned,
     "SubmissionWithdrawn": _reasoned,
     "AppealFiled": _appeal_filed,
@@ -208,4 +236,5 @@ MEANING: dict[str, Callable[[Recorded, Any], list[Step]]] = {
     "RejudgeDiscarded": _rejudge_ended,
     "RecordSet": _record_set,
     "PodiumChanged": _podium_changed,
+    "MilestoneReached": _milestone_reached,
 }

@@ -18,7 +18,10 @@ Line = tuple[int, str, datetime, str, str]
 
 
 class Submission(msgspec.Struct, kw_only=True, gc=False):
-    """One submission: what was asked for, where it is, how it ended, and a line an event."""
+    """One submission: what was asked for, where it is, how it ended, and a line an event.
+
+    `baseline` names the problem's baseline that it is; `cases_passed` are of the checked, shown.
+    """
 
     id: str
     number: int
@@ -49,6 +52,8 @@ class Submission(msgspec.Struct, kw_only=True, gc=False):
     is_held: bool = False
     finished_at: datetime | None = None
     timeline: list[Line] = msgspec.field(default_factory=list)
+    baseline: str = ""
+    cases_passed: int = 0
 
     def move(self, state: str, at: datetime) -> None:
         """Be in another state from now on."""

@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from ranker.domain.pools import Pool, pooled
+from ranker.domain.roofs import BELOW_FLOOR
 from ranker.domain.ties import Place, Standing, places
 from shared import events
 from shared.event_log import Recorded
@@ -194,6 +197,15 @@ def _hold(state: Standings, submission: str, _: Recorded, _fact: Fact) -> None:
 
 def _release(state: Standings, submission: str, _: Recorded, _fact: Fact) -> None:
     state.held.discard(submission)
+    _lift(state, submission)
+
+
+def _lift(state: Standings, submission: str) -> None:
+    """What was held for a time under its floor counts from now on, as the newest of its board."""
+    for board, results in state.results.items():
+        result = results.get(submission)
+        if result is not None and result.code == BELOW_FLOOR and result.score_us is not None:
+            _count(state, submission, board, replace(result, is_eligible=True, code="ranked"))
 
 
 def _disqualify(state: Standings, submission: str, _: Recorded, _fact: Fact) -> None:
@@ -212,6 +224,7 @@ def _decide(state: Standings, submission: str, _: Recorded, fact: events.AppealD
     if fact.is_accepted:
         state.held.discard(submission)
         state.disqualified.discard(submission)
+        _lift(state, submission)
 
 
 def _ban(state: Standings, account: str, _: Recorded, fact: events.AccountBanned) -> None:

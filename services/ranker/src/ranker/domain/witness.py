@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from math import isclose
 from typing import Any, NamedTuple
 
+from ranker.domain.roofs import BELOW_FLOOR, below, floors
 from ranker.domain.score import scored, tie_share
 from ranker.domain.scrutiny import Finding
 from ranker.domain.seals import Verify
@@ -42,6 +43,7 @@ class Witness:
         self._leased: dict[str, str] = {}
         self._runs: dict[str, _Run] = {}
         self._rules: dict[int, str] = {}
+        self._floors: dict[int, dict[str, float]] = {}
         self._versions: dict[str, int] = {}
         self._rejudges: dict[str, int] = {}
 
@@ -65,9 +67,10 @@ class Witness:
         self._keys[last_token(event.envelope.agg)] = None
 
     def published(self, event: Recorded, fact: events.ProblemPublished) -> None:
-        """How a version's scores are made."""
+        """How a version's scores are made, and what they cannot be."""
         if last_token(event.envelope.agg) == self._problem:
             self._rules[fact.number] = fact.ranking_by
+            self._floors[fact.number] = floors(fact.roofs, self._gpu)
 
     def received(self, event: Recorded, fact: events.SubmissionReceived) -> None:
         """Which version a submission is for."""
@@ -134,7 +137,8 @@ class Witness:
         """A result that may be ranked needs a run that is there, signed, and gives this score."""
         run = self._runs.pop(fact.run or "", None)
         self._faults.pop(what, None)
-        if not fact.is_eligible:
+        # What is held for a time under its floor counts once it is released: looked at now.
+        if not fact.is_eligible and (fact.code != BELOW_FLOOR or fact.score_us is None):
             return
         if run is None:
             fault = Finding(seq, f"it counts, but no leased run {fact.run} ended before it")
@@ -143,6 +147,9 @@ class Witness:
             self._faults[what] = Finding(run.seq, run.fault)
         elif not self._follows(fact, run, what[1]):
             fault = Finding(seq, f"its score does not follow from its run (event {run.seq})")
+            self._faults[what] = fault
+        elif fact.is_eligible and below(run.timed, self._floors[what[1]]):
+            fault = Finding(seq, f"it counts, but its run (event {run.seq}) is under a floor")
             self._faults[what] = fault
 
     def _follows(self, fact: SubmissionFinished, run: _Run, number: int) -> bool:

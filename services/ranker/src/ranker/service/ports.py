@@ -7,8 +7,9 @@ import msgspec
 
 from ranker.domain.batch import Told
 from ranker.domain.conclusion import Verdict
+from ranker.domain.roofs import floors
 from shared.event_log import Recorded
-from shared.events import CaseResult, SubmissionFinished
+from shared.events import CaseResult, Roof, SubmissionFinished
 
 
 class Unfoldable(Exception):  # noqa: N818
@@ -29,17 +30,22 @@ class Board(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a batch moved: leaderboards, and whether an end or a draft may be due since."""
+    """What a batch moved: leaderboards, and whether an end or a draft may be due since.
+
+    On the leaderboards that it `met` some may have reached a milestone, though no place changed.
+    """
 
     boards: frozenset[Board]
     is_end_due: bool
     is_draft_due: bool
+    met: frozenset[Board] = frozenset()
 
     def and_then(self, later: "Change") -> "Change":
         """What this batch and the next one moved."""
         is_end_due = self.is_end_due or later.is_end_due
         is_draft_due = self.is_draft_due or later.is_draft_due
-        return Change(self.boards | later.boards, is_end_due, is_draft_due)
+        met = self.met | later.met
+        return Change(self.boards | later.boards, is_end_due, is_draft_due, met)
 
 
 class Waiting(NamedTuple):
@@ -75,6 +81,8 @@ class Waiting(NamedTuple):
             tier=row["tier"] or "",
             sigma_run=row["sigma_run"],
             tie_us=row["tie_us"],
+            floors_us=floors(msgspec.convert(row["roofs"], list[Roof]), row["gpu"]),
+            baseline=row["baseline"],
         )
         return cls(
             submission=submission,

@@ -50,11 +50,12 @@ where not found.rejudge = any(%(rejudges)s::text[])
 insert into submission (id, number, version, account, problem, problem_number, gpu, mode, name,
                         source, source_bytes, source_media, received_at, deadline_at, state,
                         state_at, lease_until_at, job, run, agent, attempt, outcome, verdict, code,
-                        reason, is_eligible, is_held, finished_at, timeline)
+                        reason, is_eligible, is_held, finished_at, timeline, baseline,
+                        cases_passed)
 select id, number, version, account, problem, problem_number, gpu, mode, name, source,
        source_bytes, source_media, received_at, deadline_at, state, state_at, lease_until_at, job,
        run, agent, attempt, outcome, verdict, code, reason, is_eligible, is_held, finished_at,
-       timeline
+       timeline, baseline, cases_passed
 from json_populate_recordset(null::submission, %(rows)s::json)
 on conflict (id) do update
 set version = excluded.version, state = excluded.state, state_at = excluded.state_at,
@@ -62,7 +63,8 @@ set version = excluded.version, state = excluded.state, state_at = excluded.stat
     agent = excluded.agent, attempt = excluded.attempt, outcome = excluded.outcome,
     verdict = excluded.verdict, code = excluded.code, reason = excluded.reason,
     is_eligible = excluded.is_eligible, is_held = excluded.is_held,
-    finished_at = excluded.finished_at, timeline = excluded.timeline;
+    finished_at = excluded.finished_at, timeline = excluded.timeline,
+    cases_passed = excluded.cases_passed;
 
 -- name: keep_runs
 -- What a batch made of runs.
@@ -302,9 +304,11 @@ where account = any(%(accounts)s::text[]) and pooled_us is not null;
 -- name: problem_published
 -- One row a version.
 insert into problem (slug, number, digest, title, manifest, gpus, cases_count, ranking_by,
-                     budgets_s, source_bytes_max, languages, published_at)
+                     budgets_s, source_bytes_max, languages, roofs, baselines, milestones,
+                     published_at)
 values (%(slug)s, %(number)s, %(digest)s, %(title)s, %(manifest)s, %(gpus)s, %(cases_count)s,
-        %(ranking_by)s, %(budgets_s)s, %(source_bytes_max)s, %(languages)s, %(at)s);
+        %(ranking_by)s, %(budgets_s)s, %(source_bytes_max)s, %(languages)s, %(roofs)s,
+        %(baselines)s, %(milestones)s, %(at)s);
 
 -- name: agent_registered
 -- What an agent offers now.
@@ -396,6 +400,20 @@ set seq = excluded.seq, is_held = false,
     reason = case when moderation.is_disqualified then moderation.reason
                   else excluded.reason end,
     actor = excluded.actor, decided_at = excluded.decided_at;
+
+-- name: floor_lifted
+-- Somebody looked at a time under its floor: from now on it counts as any other.
+with counting as (
+    update result
+    set is_eligible = true, code = 'ranked', reason = %(reason)s, seq = %(seq)s, at = %(at)s
+    where submission = %(id)s and code = %(code)s and not is_eligible and score_us is not null
+      and seq < %(seq)s
+    returning submission, rejudge
+)
+update submission
+set is_eligible = true, code = 'ranked', reason = %(reason)s
+from counting
+where submission.id = counting.submission and counting.rejudge = '';
 
 -- name: submission_disqualified
 -- Off its leaderboards.
@@ -504,6 +522,14 @@ insert into podium (problem, gpu, problem_number, accounts)
 values (%(problem)s, %(gpu)s, %(problem_number)s, %(accounts)s)
 on conflict (problem, gpu, problem_number) do update set accounts = excluded.accounts;
 
+-- name: milestone_reached
+-- Once for ever, on whichever version it was.
+insert into milestone (problem, gpu, milestone, account, problem_number, submission, title, value,
+                       seq, at)
+values (%(problem)s, %(gpu)s, %(milestone)s, %(account)s, %(problem_number)s, %(submission)s,
+        %(title)s, %(value)s, %(seq)s, %(at)s)
+on conflict (problem, gpu, milestone, account) do nothing;
+
 -- name: park
 -- The event at which a projection stopped, and why.
 insert into parked (projection, seq, error) values (%(projection)s, %(seq)s, %(error)s)
@@ -517,7 +543,8 @@ delete from parked where projection = %(projection)s and seq <= %(seq)s;
 -- Runs with a verdict whose submission has no end yet, with the key that their agent signed with.
 select submission.id, submission.version, submission.mode, submission.job, run.id as run,
        run.agent, run.token, run.ended_seq, run.verdict, run.stage, run.reason, run.cases,
-       run.level, run.tier, run.sigma_run, run.tie_us, problem.ranking_by,
+       run.level, run.tier, run.sigma_run, run.tie_us, problem.ranking_by, submission.baseline, problem.roofs,
+       submission.gpu,
        (select sign_key from agent_key
         where agent_key.agent = run.agent and agent_key.seq < run.ended_seq
         order by agent_key.seq desc limit 1) as sign_key
@@ -533,7 +560,7 @@ limit %(limit)s;
 select item.rejudge, item.submission, item.state, item.reason as why, rejudge.version, item.job,
        submission.mode, run.id as run, run.agent, run.token, run.ended_seq, run.verdict,
        run.stage, run.reason, coalesce(run.cases, '[]') as cases, run.level, run.tier,
-       run.sigma_run, run.tie_us, problem.ranking_by,
+       run.sigma_run, run.tie_us, problem.ranking_by, submission.baseline, problem.roofs, submission.gpu,
        (select sign_key from agent_key
         where agent_key.agent = run.agent and agent_key.seq < run.ended_seq
         order by agent_key.seq desc limit 1) as sign_key
