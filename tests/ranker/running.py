@@ -12,7 +12,7 @@ from shared.memory import MemoryBlobs
 from shared.postgres import connect, migrate
 from tests.ranker.lives import NoMetrics
 
-SCHEMA = "rm_ranker_v3"
+SCHEMA = "rm_ranker_v4"
 LOOSE = Demand("none", ("C2",))
 
 

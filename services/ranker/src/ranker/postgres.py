@@ -75,7 +75,8 @@ class ReadModels:
             self.remembered.forget()
             raise
         self.remembered.keep(rows, last)
-        return Change(frozenset(found), rows.is_end_due, rows.is_draft_due)
+        met = frozenset(Board(*one) for one in rows.met)
+        return Change(frozenset(found), rows.is_end_due, rows.is_draft_due, met)
 
     async def _claimed(self, after: int, last: int, batch: Sequence[Told]) -> Rows:
         """Move the checkpoint, first of all, and have the rows that a batch needs. Errors: Fenced.
