@@ -13,6 +13,7 @@ from ranker.http.access import Asker, Seen
 from ranker.http.answers import CURSOR_CHARS_MAX, LIMIT_MAX, Asking, ProblemVersion, answered
 from ranker.http.problems import problem_row
 from ranker.http.ranks import seconds
+from ranker.http.roofs import shares
 from ranker.http.shapes import boards as shapes
 from ranker.http.shapes.waiting import Parked
 from ranker.http.snapshots import Asked, Found, Snapshots, asked_for, instant, next_cursor
@@ -92,13 +93,14 @@ class Boards:
         problem, board = await named(seen, slug, gpu, query.version)
         asked = asked_for(board, query.limit, instant(query.as_of or query.at), query.cursor)
         found = await (self._now(asked) if asked.at is None else self._then(asked, asked.at))
+        rows = await shares(self.reads, board, found.rows)
         is_over = problem["state"] != "active"
         body: shapes.Leaderboard = {
             "problem": board.problem,
             "title": problem["title"],
             "problem_version": board.problem_number,
             "gpu": board.gpu,
-            "items": [_shown(seen, row, problem) for row in found.rows],
+            "items": [_shown(seen, row, problem) for row in rows],
             "next_cursor": next_cursor(asked, found),
             "as_of": found.as_of,
             "as_of_at": asked.at,

@@ -4,9 +4,10 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 
-from ranker.http.access import Asker, Row, Seen, safe_case
+from ranker.http.access import Asker, Row, Seen
 from ranker.http.answers import NumberInPath, answered
 from ranker.http.problems import SEED, Manifests, problem_row
+from ranker.http.roofs import told
 from ranker.http.shapes.cases import CaseShown, Estimate
 from ranker.service import Reads
 from shared.answers import Answer
@@ -33,7 +34,7 @@ def cases(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
         except Failed:
             # How they ended is worth more than what they were made of.
             made_of = {}
-        found = [_case(index, case, made_of) for index, case in enumerate(row["cases"])]
+        found = [_case(index, case, made_of) for index, case in enumerate(told(row))]
         return answered(request, found)
 
 
@@ -48,18 +49,19 @@ def _arguments(manifest: Row) -> dict[str, Row]:
 
 def _case(index: int, case: Row, made_of: dict[str, Row]) -> CaseShown:
     """A case as the contract has it; of a hidden one nothing but its verdict."""
-    shown, is_hidden = safe_case(case), bool(case.get("is_hidden"))
+    is_hidden = bool(case.get("is_hidden"))
     return {
         "index": index,
-        "name": shown["name"],
+        "name": case["name"],
         "stage": case["stage"],
         "visibility": "hidden" if is_hidden else "public",
         "case": None if is_hidden else made_of.get(case["name"]),
         "verdict": case["verdict"],
-        "message": shown.get("message") or None,
-        "wrong": shown.get("wrong", 0),
-        "mismatches": shown.get("mismatches", []),
+        "message": case.get("message") or None,
+        "wrong": case.get("wrong", 0),
+        "mismatches": case.get("mismatches", []),
         "estimate": None if is_hidden else _estimate(case),
+        "roofline": None if is_hidden else case.get("roofline"),
     }
 
 

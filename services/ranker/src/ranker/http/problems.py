@@ -211,8 +211,14 @@ def _rules(row: Row, manifest: Row) -> Row:
             "requires": manifest.get("requires", {}),
             "licence": manifest.get("licence", {}),
             "consent": manifest.get("consent", ""),
+            "roofline": _roofline(manifest),
         },
     }
+
+
+def _roofline(manifest: Row) -> dict[str, str]:
+    """The formulas of the least work, without what they come to."""
+    return {key: one for key, one in manifest.get("roofline", {}).items() if key != "cases"}
 
 
 def _policy(deadline_at: datetime | None) -> str:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ranker.domain.story import End, public_name
 from ranker.http import cursors
-from ranker.http.access import Asker, Seen, safe_case, safe_progress, unknown
+from ranker.http.access import Asker, Seen, safe_progress, unknown
 from ranker.http.answers import (
     LIMIT_MAX,
     NUMBER_MAX,
@@ -26,6 +26,7 @@ from ranker.http.answers import (
 from ranker.http.boards import standing
 from ranker.http.moments import Moment, Moments
 from ranker.http.ranks import ranking, seconds
+from ranker.http.roofs import told
 from ranker.http.shapes import submissions as shapes
 from ranker.http.sources import source_text
 from ranker.http.waiting import expected
@@ -215,7 +216,8 @@ async def _whole(moment: Moment, number: int) -> Row | None:
     end = End(row["mode"], row["outcome"], row["is_held"], row["is_eligible"])
     timeline = [_line(line, end) for line in row.pop("timeline")]
     is_over = row["state"] == "finished"
-    row["cases"] = [safe_case(case) for case in row["cases"]]
+    row["cases"] = told(row)
+    del row["roofs"]
     shown = {
         "version": timeline[-1]["seq"] if timeline else number,
         "is_over": is_over,

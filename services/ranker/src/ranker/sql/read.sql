@@ -31,6 +31,10 @@ where (%(slug)s::text is null or problem.slug = %(slug)s)
 order by problem.slug, problem.number desc
 limit %(limit)s;
 
+-- name: roofs
+-- The least that the timed cases of a version do, and how its scores are made of them.
+select roofs, ranking_by from problem where slug = %(slug)s and number = %(number)s limit 1;
+
 -- name: newest_version
 -- The newest version of a problem, for who audits it.
 select number from problem where slug = %(slug)s order by number desc limit 1;
@@ -116,6 +120,7 @@ select submission.id, submission.number, submission.account, participant.name as
        coalesce(run.log_head, '') as log_head, coalesce(run.log_tail, '') as log_tail,
        coalesce(run.files, '[]') as files, coalesce(run.usage, '{}') as usage,
        run.key_commit, submission_note.note, submission_note.tag,
+       coalesce(problem.roofs, '[]') as roofs,
        json_build_object(
            'is_held', coalesce(moderation.is_held, false),
            'is_disqualified', coalesce(moderation.is_disqualified, false),
@@ -130,6 +135,8 @@ select submission.id, submission.number, submission.account, participant.name as
 from submission
 left join accounts.participant on participant.account = submission.account
 left join leaderboard on leaderboard.slug = submission.problem
+left join problem on problem.slug = submission.problem
+     and problem.number = submission.problem_number
 left join run on run.id = submission.run and run.submission = submission.id
 left join accounts.submission_note on submission_note.submission = submission.id
 left join moderation on moderation.submission = submission.id

@@ -56,6 +56,10 @@ class Entry(TypedDict):
     submitted_at: At
     tier: str | None
     level: str | None
+    roofline_fraction: Annotated[
+        float | None,
+        Field(description="Which share of the roofline of the GPU type's data sheet it is."),
+    ]
     source_visible: bool
 
 

@@ -21,6 +21,19 @@ class Mismatch(TypedDict):
     expected: str
 
 
+class Roofline(TypedDict):
+    """What a time amounts to, in 10^9 bytes and 10^9 operations a second."""
+
+    bandwidth_gb_s: float | None
+    gflops: float | None
+    dtype: Annotated[str, Field(description="Of which numbers the operations are.")]
+    share: Annotated[
+        float | None,
+        Field(description="Of what the GPU type's data sheet allows; null where none is known."),
+    ]
+    bound: Literal["memory", "compute"] | None
+
+
 class Case(TypedDict):
     """How a case ended; a hidden one has its stage and verdict alone."""
 
@@ -41,6 +54,7 @@ class Case(TypedDict):
     dropped: NotRequired[int]
     wrong: NotRequired[int]
     mismatches: NotRequired[list[Mismatch]]
+    roofline: NotRequired[Roofline | None]
 
 
 class Estimate(TypedDict):
@@ -71,3 +85,6 @@ class CaseShown(TypedDict):
     wrong: int
     mismatches: list[Mismatch]
     estimate: Estimate | None
+    roofline: Annotated[
+        Roofline | None, Field(description="Null where the problem says nothing of its work.")
+    ]

@@ -73,6 +73,16 @@ class Licence(TypedDict, total=False):
     submissions: str
 
 
+class Formulas(TypedDict, total=False):
+    """The least that a call does, as formulas over the arguments of its case."""
+
+    bytes: str
+    written: Annotated[str, Field(description="The part of the bytes that is written.")]
+    flops: str
+    dtype: str
+    floor_us: str
+
+
 class Rules(TypedDict):
     """By what a problem is judged, as text."""
 
@@ -86,6 +96,7 @@ class Rules(TypedDict):
     requires: Requires
     licence: Licence
     consent: Annotated[str, Field(description="The file one accepts before one submits, or none.")]
+    roofline: Formulas
 
 
 class ProblemFile(TypedDict):
