@@ -11,6 +11,7 @@ from typing import Any
 from harness.messages import STAGES
 from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.spec import SCRATCH, SUBMISSION, Limits, Spec
+from harness.supervisor import together
 from harness.supervisor.home import Home
 from harness.supervisor.outfit import NO_GPU, Outfit
 from harness.supervisor.output import Log
@@ -68,7 +69,7 @@ class Guests:
 
     def start(self) -> Team:
         """A team of workers on their way to READY. Errors: SandboxFault, CaseFailed."""
-        return self._team(self.given, self.built, self.worker(), self.log)
+        return self._team(self.given | self._joined(), self.built, self.worker(), self.log)
 
     def start_null(self) -> Team:
         """The same without a submission, to show what a call costs with nothing in it."""
@@ -189,6 +190,12 @@ class Guests:
             ranks=ranks,
             scratch="" if self.place.has_namespaces else scratch,
         )
+
+    def _joined(self) -> dict[str, str]:
+        """The process group that a submission finds, where the reference asks for one, too."""
+        if self.ranks == 1 or not together.speaks(self.home.problem):
+            return {}
+        return {"group": "nccl" if self.place.outfit.each else "gloo"}
 
     def _group(self, rank: int) -> dict[str, str]:
         """Where the ranks of a team find each other, and which GPU is a rank's own, if any.

@@ -132,16 +132,16 @@ def nvidia(*each: nodes.Needs) -> Outfit:
     return Outfit(needs.devices, shown, environment, probe.shown(), limits(len(each)), names)
 
 
-def limits(ranks: int) -> Limits:
-    """What a box of so many ranks may use: a context takes its memory and threads on each GPU.
+def limits(ranks: int, each: Limits = GPU_LIMITS) -> Limits:
+    """What a box of so many ranks may use: each takes memory and threads of its own.
 
     >>> limits(1) == GPU_LIMITS, limits(8).processes_max
     (True, 4096)
     """
     return replace(
-        GPU_LIMITS,
-        memory_bytes=ranks * GPU_LIMITS.memory_bytes,
-        processes_max=ranks * GPU_LIMITS.processes_max,
+        each,
+        memory_bytes=ranks * each.memory_bytes,
+        processes_max=ranks * each.processes_max,
     )
 
 
@@ -188,8 +188,8 @@ def _shown(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: environment[name] for name in NO_GPU if name in environment}
 
 
-def _cpu(_ranks: int, _numbers: Sequence[int]) -> Outfit:
-    return Outfit()
+def _cpu(ranks: int, _numbers: Sequence[int]) -> Outfit:
+    return Outfit(limits=limits(ranks, Limits()))
 
 
 _OUTFITS: dict[str, Callable[[int, Sequence[int]], Outfit]] = {

@@ -30,36 +30,55 @@ def each(ranks: int, work: Callable[[int], T]) -> list[T]:
 
     Errors: the first of the lowest rank that failed by itself; the others are told to stop.
     """
-    torch: Any = importlib.import_module("torch")
-    groups: Any = importlib.import_module(_GROUPS)
-    store = torch.distributed.HashStore()
-    found: dict[int, T] = {}
-    failed: dict[int, BaseException] = {}
-    local = groups.ProcessLocalGroup
-
-    def serve(rank: int) -> None:
-        distributed = torch.distributed
-        try:
-            distributed.init_process_group("threaded", rank=rank, world_size=ranks, store=store)
-            found[rank] = work(rank)
-        except BaseException as error:  # noqa: BLE001  (raised again, by who started the threads)
-            failed[rank] = error
-            local.exception_handle(error)
-
-    groups._install_threaded_pg()  # noqa: SLF001  (torch has no public name for it)
-    local.reset()
-    try:
-        threads = [
-            threading.Thread(target=serve, args=(rank,), daemon=True) for rank in range(ranks)
-        ]
+    group = _Group(ranks)
+    threads = [
+        threading.Thread(target=group.serve, args=(rank, work), daemon=True)
+        for rank in range(ranks)
+    ]
+    with group:
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    finally:
-        groups._uninstall_threaded_pg()  # noqa: SLF001
-    _raise(failed)
-    return [found[rank] for rank in range(ranks)]
+    _raise(group.failed)
+    return [group.found[rank] for rank in range(ranks)]
+
+
+class _Group:
+    """Threads that are ranks, what each gave, and why each failed that did."""
+
+    def __init__(self, ranks: int) -> None:
+        self._torch: Any = importlib.import_module("torch")
+        self._groups: Any = importlib.import_module(_GROUPS)
+        self._core: Any = importlib.import_module("torch._C._distributed_c10d")
+        self._store = self._torch.distributed.HashStore()
+        self._ranks = ranks
+        self.found: dict[int, Any] = {}
+        self.failed: dict[int, BaseException] = {}
+
+    def __enter__(self) -> None:
+        # Torch has no public names for any of this.
+        self._core._set_thread_isolation_mode(True)  # noqa: SLF001
+        self._groups._install_threaded_pg()  # noqa: SLF001
+        self._groups.ProcessLocalGroup.reset()
+
+    def __exit__(self, *_: object) -> None:
+        self._groups._uninstall_threaded_pg()  # noqa: SLF001
+        self._core._set_thread_isolation_mode(False)  # noqa: SLF001
+
+    def serve(self, rank: int, work: Callable[[int], Any]) -> None:
+        """The life of a rank."""
+        distributed = self._torch.distributed
+        own = {"rank": rank, "world_size": self._ranks, "store": self._store}
+        try:
+            distributed.init_process_group("threaded", **own)
+            self.found[rank] = work(rank)
+        except BaseException as error:  # noqa: BLE001  (raised again, by who started the threads)
+            self.failed[rank] = error
+            self._groups.ProcessLocalGroup.exception_handle(error)
+        finally:
+            if distributed.is_initialized():
+                distributed.destroy_process_group()
 
 
 def _raise(failed: dict[int, BaseException]) -> None:

@@ -126,6 +126,8 @@ class Guest:
             return
         _import_torch(wish.get("threads", 1))
         self._load = loaded(self._path, wish, descriptors, self._cache)
+        if backend := wish.get("group"):
+            _join(backend, self._path)
 
     def _open(self, case: SharedCase | CudaBatch) -> None:
         assert self._load is not None
@@ -171,6 +173,17 @@ class Guest:
         except BaseException as error:  # noqa: BLE001  (whatever it was, the supervisor must hear it)
             return _failed(failure(error, self._path, "exception"))
         return DONE + self._nonce + (said or b"")
+
+
+def _join(backend: str, path: Path) -> None:
+    """Makes the default process group, unless the submission has made its own by now."""
+    distributed: Any = importlib.import_module("torch.distributed")
+    if distributed.is_initialized():
+        return
+    try:
+        distributed.init_process_group(backend)
+    except Exception as error:
+        raise failure(error, path, "import_error") from error
 
 
 def _import_torch(threads: int) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from shared.problems.answers import of_answers
 from shared.problems.cases import Case, read_cases
 from shared.problems.consent import consented, of_consent
 from shared.problems.contract import check_native, check_reference
@@ -75,6 +76,7 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         | of_release(extras)
         | of_roofline(beside, extras.roofline, cases["benchmarks"])
         | _of_machine(task, extras)
+        | ({} if main else of_answers(document, task, extras, form, sources.files))
         | {"budgets_s": _budgets_s(task, extras), "gpus": _gpus(document, task, extras)}
         | (_of_form(form) if single else _of_native(task))
         | ({"main": main, "languages": ["python"]} if main else {})

@@ -27,9 +27,10 @@ Line = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f
 
 
 class Limits(Strict):
-    """What a submission may use, lower than everywhere else. Units: bytes."""
+    """What a submission may use: less source than elsewhere, more memory. Units: bytes, MiB."""
 
     source_bytes: Annotated[int, Field(ge=1, le=SOURCE_BYTES_MAX)] = SOURCE_BYTES_MAX
+    memory_mib: Annotated[int, Field(ge=0, le=MEMORY_MIB_MAX)] = 0
 
 
 class Budgets(Strict):
@@ -80,6 +81,7 @@ class WarpboardYml(Strict):
     publish: Literal["never", "after_close", "always"] | None = None
     harness: Literal["warpboard", "popcorn"] | None = None
     bool_as: Literal["int"] | None = None
+    answers: Literal["checked", "strict"] | None = None
     baselines: list[BaselineYml] = Field(default_factory=list, max_length=BASELINES_MAX)
     milestones: list[MilestoneYml] = Field(default_factory=list, max_length=MILESTONES_MAX)
     roofline: RooflineYml | None = None
