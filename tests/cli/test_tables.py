@@ -6,7 +6,7 @@ from msgspec import structs
 
 from tests.cli.answers import RECEIVED_AT, WRONG
 from warpboard.domain import tables
-from warpboard.domain.answers import Agent, Case, Leaderboard, Submission, Summary, read
+from warpboard.domain.answers import Agent, Case, Leaderboard, Run, Submission, Summary, read
 from warpboard.domain.oversight import Waiting
 from warpboard.domain.problems import Problem
 
@@ -55,6 +55,21 @@ def test_a_row_of_cases_tells_the_null_call_and_the_grade() -> None:
         name="size=1", stage="time", verdict="passed", null_us=[10.0, 12.0, 15.0], grade="noisy"
     )
     assert tables.cases([case]).rows[0][5:7] == ("12 µs (10 µs to 15 µs)", "noisy")
+
+
+def test_a_column_tells_the_roofline_where_there_is_one() -> None:
+    rates = {"bandwidth_gb_s": 12.3, "gflops": 1.0, "dtype": "fp32"}
+    found = read(
+        {"cases": [{"name": "size=1", "stage": "time", "verdict": "passed", "roofline": rates}]},
+        Run,
+    )
+    table = tables.cases(found.cases)
+    assert dict(zip(table.columns, table.rows[0], strict=True))["roofline"] == (
+        "12.3 GB/s, 1 GFLOP/s"
+    )
+    board = BOARD | {"items": [{"rank": 1, "number": 1, "score_us": 1, "roofline_fraction": 0.5}]}
+    table = tables.leaderboard(read(board, Leaderboard), UTC)
+    assert dict(zip(table.columns, table.rows[0], strict=True))["roofline"] == "50 %"
 
 
 def test_a_timeline_keeps_the_order_of_the_log() -> None:

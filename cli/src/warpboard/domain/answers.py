@@ -20,6 +20,19 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     expected: str
 
 
+class Roofline(msgspec.Struct, frozen=True, kw_only=True):
+    """What a time amounts to; `share` is of what the GPU type's data sheet allows.
+
+    Units: 10^9 bytes, and 10^9 operations, a second.
+    """
+
+    bandwidth_gb_s: float | None = None
+    gflops: float | None = None
+    dtype: str = ""
+    share: float | None = None
+    bound: str | None = None
+
+
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """How one case ended; times are of one call, in microseconds."""
 
@@ -36,6 +49,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     grade: str = ""
     wrong: int = 0
     mismatches: list[Mismatch] = []
+    roofline: Roofline | None = None
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,6 +223,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 1
     grade: str = ""
     is_provisional: bool = False
+    roofline_fraction: float | None = None
 
 
 class Leaderboard(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     licence: dict[str, str] = {}
     consent: str = ""
     cases: dict[str, list[Answer]] = {}
+    roofline: dict[str, str] = {}
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):

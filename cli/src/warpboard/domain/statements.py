@@ -42,6 +42,11 @@ def _rules(rules: Rules) -> Iterator[str]:
         "sources": rules.source_policy,
     }
     yield from (f"{what}: {one_line(how, 400)}" for what, how in said.items() if how)
+    if rules.roofline:
+        work = "; ".join(
+            f"{one_line(name, 20)} {one_line(how)}" for name, how in rules.roofline.items()
+        )
+        yield f"least work: {work}"
     for kind, cases in rules.cases.items():
         names = "; ".join(one_line(str(case.get("name", NOTHING)), 100) for case in cases)
         yield f"{kind}: {names or NOTHING}"

@@ -7,6 +7,7 @@ from datetime import tzinfo
 from warpboard.domain.answers import Agent, Case, File, Leaderboard, Moment, Summary
 from warpboard.domain.oversight import Waiting
 from warpboard.domain.problems import Problem
+from warpboard.domain.rooflines import roofline_text, share_text
 from warpboard.domain.units import NOTHING, interval_text, null_text, one_line, time_text, when
 
 HIDDEN = "hidden"
@@ -63,7 +64,16 @@ def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
     )
     moment = f", as of {when(found.as_of_at, zone)}" if found.as_of_at else ""
     title = f"{found.problem} on {found.gpu}, version {found.problem_version}{moment}"
-    return Table(title, columns, rows)
+    shares = [share_text(entry.roofline_fraction) for entry in found.items]
+    return _beside(Table(title, columns, rows), "roofline", shares)
+
+
+def _beside(table: Table, name: str, cells: Sequence[str]) -> Table:
+    """The table with one more column before its last, if there is anything in it."""
+    if all(cell == NOTHING for cell in cells):
+        return table
+    rows = [(*row[:-1], cell, *row[-1:]) for row, cell in zip(table.rows, cells, strict=True)]
+    return Table(table.title, (*table.columns[:-1], name, *table.columns[-1:]), rows)
 
 
 def _worth(grade: str, is_provisional: bool) -> str:
@@ -95,7 +105,8 @@ def cases(found: Sequence[Case]) -> Table:
         for case in found
     ]
     columns = ("stage", "case", "verdict", "time", "interval", "null call", "grade", "message")
-    return Table("cases", columns, rows)
+    rates = [roofline_text(case.roofline) for case in found]
+    return _beside(Table("cases", columns, rows), "roofline", rates)
 
 
 def _case_name(case: Case) -> str:

@@ -87,6 +87,7 @@ def timed(run: Run) -> tuple[list[tells.Timed], list[str]]:
             interval_us=one.interval_us,
             samples=one.samples,
             grade=one.grade,
+            roofline=one.roofline,
         )
         for one in kept
     ], cut

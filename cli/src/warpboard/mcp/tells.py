@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from warpboard.domain.answers import Entry, Mismatch, Ranking, Summary
+from warpboard.domain.answers import Entry, Mismatch, Ranking, Roofline, Summary
 from warpboard.domain.comparison import CaseDelta
 from warpboard.domain.oversight import Balance
 
@@ -123,6 +123,7 @@ class Timed(Tell, frozen=True, kw_only=True):
     interval_us: tuple[float, float] | None = None
     samples: int = 0
     grade: str = ""
+    roofline: Roofline | None = None
 
 
 class Result(Tell, frozen=True, kw_only=True):

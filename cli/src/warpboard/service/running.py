@@ -8,6 +8,7 @@ from warpboard.domain import evaluation
 from warpboard.domain.answers import Progress, Run, read
 from warpboard.domain.outcome import OK, local_exit_code, local_lines
 from warpboard.domain.progress import step
+from warpboard.domain.rooflines import with_roofline
 from warpboard.domain.tables import cases
 from warpboard.service.ports import Disk, Harness, ProblemFiles, Screen, Terms, Wish
 
@@ -38,6 +39,7 @@ async def run(disk: Disk, harness: Harness, screen: Screen, asked: Asked, *, as_
 
         terms = Terms(asked.level_min, asked.save)
         answer = await harness.run(problem, wish, told, terms)
+    answer = with_roofline(answer, problem.manifest, *HERE)
     found = read(answer, Run)
     score = _score_us(problem, found)
     if as_json:
