@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 
 from ranker.domain.eligibility import Demand
 from ranker.postgres import ReadModels
-from ranker.service import Announcements, Decisions, News, Ranker
+from ranker.service import Announcements, Decisions, Milestones, News, Ranker
 from shared.event_log import EventLog
 from shared.memory import MemoryBlobs
 from shared.postgres import connect, migrate
 from tests.ranker.lives import NoMetrics
 
-SCHEMA = "rm_ranker_v4"
+SCHEMA = "rm_ranker_v5"
 LOOSE = Demand("none", ("C2",))
 
 
@@ -32,7 +32,7 @@ def ranker_of(
 ) -> Ranker:
     """A ranker that writes these read models."""
     decisions = Decisions(log, models, blobs or MemoryBlobs(), NoMetrics(), wanted)
-    return Ranker(decisions, Announcements(log, models), news or News())
+    return Ranker(decisions, Announcements(log, models), news or News(), Milestones(log, models))
 
 
 @asynccontextmanager

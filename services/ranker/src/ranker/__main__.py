@@ -23,7 +23,7 @@ from ranker.http.audit import audit
 from ranker.live import Live
 from ranker.metrics import RankerMetrics
 from ranker.postgres import Reader, read_models
-from ranker.service import Announcements, Decisions, News, Ranker
+from ranker.service import Announcements, Decisions, Milestones, News, Ranker
 from ranker.settings import Settings, load
 from shared import lifecycle
 from shared.blobs import Blobs
@@ -41,7 +41,7 @@ from shared.postgres import Fenced, migrate, pool
 from shared.signing import load_key, public_key
 
 # Its number grows when what a table means changes; the new one is folded from event 1.
-SCHEMA = "rm_ranker_v4"
+SCHEMA = "rm_ranker_v5"
 POOL_MAX = 8
 RETRY_S = 0.5
 # Another instance writes: this one waits for it to go.
@@ -70,7 +70,8 @@ async def _rank(settings: Settings, life: Life, log: NatsLog, news: News, blobs:
             async with read_models(settings.postgres_dsn, SCHEMA) as models:
                 life.ail(PART, None)
                 decisions = Decisions(log, models, blobs, metrics, settings.wanted())
-                await Ranker(decisions, Announcements(log, models), news).run()
+                announcing = Announcements(log, models)
+                await Ranker(decisions, announcing, news, Milestones(log, models)).run()
         except Failed as failed:
             logger.warning("ranking waits: %s", failed)
             life.ail(PART, str(failed))

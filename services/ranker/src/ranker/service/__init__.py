@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ranker.service.announcing import Announcements
 from ranker.service.deciding import Decisions
+from ranker.service.milestones import Milestones
 from ranker.service.news import News, Parked
 from ranker.service.ports import (
     Alive,
@@ -29,6 +30,7 @@ __all__ = [
     "Due",
     "Folded",
     "Metrics",
+    "Milestones",
     "Models",
     "News",
     "Parked",
@@ -51,7 +53,9 @@ class Ranker:
     decisions: Decisions
     announcements: Announcements
     news: News
+    milestones: Milestones
     boards: set[Board] | None = None
+    met: set[Board] | None = None
     is_end_due: bool = True
     is_draft_due: bool = True
 
@@ -64,15 +68,19 @@ class Ranker:
                 self.is_end_due = self.is_end_due and await made.ends()
                 self.is_draft_due = self.is_draft_due and await made.drafts()
                 self.boards = await self.announcements.of(self.boards)
+                self.met = await self.milestones.of(self.met)
 
     def _note(self, folded: Folded) -> None:
         """Remember what is to be looked at, once the log's end is near."""
         change = folded.change
         if change is None:
-            self.boards, self.is_end_due, self.is_draft_due = None, True, True
+            self.boards, self.met = None, None
+            self.is_end_due, self.is_draft_due = True, True
             return
         self.decisions.hear(folded.batch)
         self.is_end_due = self.is_end_due or change.is_end_due
         self.is_draft_due = self.is_draft_due or change.is_draft_due
         if self.boards is not None:
             self.boards |= change.boards
+        if self.met is not None:
+            self.met |= change.boards | change.met

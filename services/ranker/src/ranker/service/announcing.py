@@ -16,7 +16,7 @@ from shared.events import Fact, RecordSet
 from shared.ids import derived
 from shared.wire import Stamp, seal
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 ACTOR = "service:ranker"
 BANS_PAUSE_S = 1.0
@@ -84,13 +84,17 @@ class Announcements:
         cause = f"{agg}/{version}"
         if isinstance(fact, RecordSet):
             cause = f"{fact.submission}/{board.problem_number}"
-        kind = type(fact).__name__
-        stamp = Stamp(derived(cause, kind), now(), ACTOR, agg, cause)
-        try:
-            return await self.log.append(New(seal(fact, agg, stamp), version))
-        except Conflict:
-            log.info("%s moved on after %s", agg, version)
-            return 0
+        return await say(self.log, agg, fact, version, cause)
+
+
+async def say(log: EventLog, agg: str, fact: Fact, version: int, cause: str) -> int:
+    """Append to a history under an id of its cause; the new version, 0 if another was first."""
+    stamp = Stamp(derived(cause, type(fact).__name__), now(), ACTOR, agg, cause)
+    try:
+        return await log.append(New(seal(fact, agg, stamp), version))
+    except Conflict:
+        logger.info("%s moved on after %s", agg, version)
+        return 0
 
 
 def _named(board: Board) -> dict[str, object]:

@@ -9,8 +9,18 @@ select pg_current_snapshot()::text as snapshot;
 -- name: problems
 -- The newest version of each problem, or one of them at a version, that exists for who asks.
 select distinct on (problem.slug) problem.slug, problem.number, problem.digest, problem.title,
-       problem.gpus, problem.cases_count, problem.ranking_by, problem.budgets_s,
+       coalesce(leaderboard.gpus, problem.gpus) as gpus, array(
+           select known.gpu
+           from (
+               select unnest(one.gpus) as gpu from problem as one where one.slug = problem.slug
+               union
+               select unnest(leaderboard.gpus_said)
+           ) as known
+           where known.gpu <> all(coalesce(leaderboard.gpus, problem.gpus))
+           order by known.gpu
+       ) as gpus_closed, problem.cases_count, problem.ranking_by, problem.budgets_s,
        problem.source_bytes_max, problem.languages, problem.manifest, problem.published_at,
+       problem.source_visible, problem.publish, problem.report, problem.unchecked,
        coalesce(leaderboard.visibility, 'public') as visibility, leaderboard.deadline_at,
        leaderboard.archived_at
 from problem
@@ -50,6 +60,7 @@ where not exists (
   and (%(is_staff)s or problem = any(%(members_of)s::text[]) or not exists (
       select 1 from leaderboard where slug = entry.problem and visibility = 'closed'
   ))
+  and (%(problem)s::text is null or problem = %(problem)s)
 group by problem, problem_number, gpu
 order by problem, problem_number desc, gpu
 limit 1000;
@@ -70,8 +81,18 @@ limit %(limit)s;
 -- What a leaderboard shows of some submissions under one problem version.
 select result.submission, result.account, participant.name as participant, result.number,
        result.score_us as own_us, result.low_us, result.high_us, result.grade,
-       result.is_provisional, result.received_at, run.tier, run.level
+       result.is_provisional, result.received_at, run.tier, run.level,
+       version.source_visible as policy, coalesce(moderation.is_withdrawn, false) as is_withdrawn,
+       coalesce(version.consent = '' or exists (
+           select 1 from consent
+           where consent.account = result.account and consent.problem = result.problem
+             and consent.digest = version.consent
+       ), false) as is_consented
 from result
+left join submission on submission.id = result.submission
+left join problem as version on version.slug = submission.problem
+     and version.number = submission.problem_number
+left join moderation on moderation.submission = result.submission
 left join accounts.participant on participant.account = result.account
 left join run on run.id = result.run
 where result.submission = any(%(submissions)s::text[])
@@ -103,6 +124,12 @@ select submission.id, submission.number, submission.account, participant.name as
        submission.received_at, submission.deadline_at,
        coalesce(leaderboard.visibility, 'public') as visibility,
        leaderboard.deadline_at as board_deadline_at,
+       coalesce(problem.source_visible, 'owner') as source_visible,
+       coalesce(problem.consent = '' or exists (
+           select 1 from consent
+           where consent.account = submission.account and consent.problem = submission.problem
+             and consent.digest = problem.consent
+       ), false) as is_consented,
        coalesce(moderation.is_withdrawn, false) as is_withdrawn,
        submission.state, submission.state_at as state_since, submission.lease_until_at,
        submission.agent, submission.attempt, submission.outcome,
@@ -300,6 +327,121 @@ where account = %(account)s and problem = %(problem)s and gpu = %(gpu)s
 order by seq desc
 limit 1;
 
+-- name: goals
+-- What the scores of a version are held against beside each other.
+select baselines, milestones, roofs, ranking_by
+from problem
+where slug = %(problem)s and number = %(number)s
+limit 1;
+
+-- name: baselines
+-- The runs of a version's baselines on a GPU type, newest first, as they stood at an instant.
+select submission.baseline as name, submission.number, submission.id, submission.state,
+       submission.outcome, submission.verdict, submission.code, submission.reason,
+       submission.deadline_at, submission.finished_at, result.score_us, result.low_us,
+       result.high_us, result.grade, run.tier, run.level
+from submission
+left join result on result.submission = submission.id
+     and result.problem_number = submission.problem_number
+left join run on run.id = submission.run and run.submission = submission.id
+where submission.problem = %(problem)s and submission.gpu = %(gpu)s
+  and submission.problem_number = %(number)s and submission.baseline <> ''
+  and (%(at)s::timestamptz is null or submission.finished_at <= %(at)s)
+order by submission.number desc
+limit 200;
+
+-- name: baseline_cases
+-- The cases of some runs of baselines.
+select submission.id, submission.baseline as name, coalesce(run.cases, '[]') as cases
+from submission
+join run on run.id = submission.run and run.submission = submission.id
+where submission.id = any(%(submissions)s::text[])
+limit 100;
+
+-- name: unmet_by_score
+-- Who stands on a leaderboard with a score within bounds, and has not reached a milestone.
+select account, submission, score_us as measured
+from entry
+where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+  and score_us between %(low)s and %(high)s
+  and not exists (
+      select 1 from milestone
+      where milestone.problem = entry.problem and milestone.gpu = entry.gpu
+        and milestone.milestone = %(milestone)s and milestone.account = entry.account
+  )
+  and not exists (
+      select 1 from ban
+      where ban.account = entry.account and (ban.until_at is null or ban.until_at > %(at)s)
+  )
+order by number
+limit %(limit)s;
+
+-- name: unmet_by_cases
+-- Who passed so many cases with what nobody keeps off, and has not reached a milestone.
+select distinct on (submission.account) submission.account, submission.id as submission,
+       submission.cases_passed::float8 as measured
+from submission
+where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+  and mode = 'ranked' and baseline = '' and state = 'finished' and not is_held
+  and outcome in ('passed', 'failed', 'timed_out')
+  and cases_passed between %(low)s and %(high)s
+  and not exists (
+      select 1 from milestone
+      where milestone.problem = submission.problem and milestone.gpu = submission.gpu
+        and milestone.milestone = %(milestone)s and milestone.account = submission.account
+  )
+  and not exists (
+      select 1 from moderation
+      where moderation.submission = submission.id and moderation.excluded_seq is not null
+  )
+  and not exists (
+      select 1 from ban
+      where ban.account = submission.account and (ban.until_at is null or ban.until_at > %(at)s)
+  )
+order by submission.account, submission.number
+limit %(limit)s;
+
+-- name: milestones_reached
+-- How many reached each milestone of a leaderboard with what still stands, and who asks among them.
+select milestone.milestone, count(milestone.account) as reached,
+       max(milestone.at) filter (where milestone.account = %(reader)s) as reached_at,
+       max(submission.number) filter (where milestone.account = %(reader)s) as number
+from milestone
+join submission on submission.id = milestone.submission
+left join moderation on moderation.submission = milestone.submission
+left join ban on ban.account = milestone.account
+     and (ban.until_at is null or ban.until_at > %(at)s)
+where milestone.problem = %(problem)s and milestone.gpu = %(gpu)s
+  and (%(until)s::timestamptz is null or milestone.at <= %(until)s)
+  and moderation.excluded_seq is null and ban.account is null
+group by milestone.milestone
+limit 1000;
+
+-- name: own_milestones
+-- What a participant reached, newest first, on leaderboards that exist for who asks.
+select milestone.problem, milestone.gpu, milestone.milestone as id, milestone.title,
+       milestone.problem_number, milestone.value, submission.number, milestone.at
+from milestone
+join submission on submission.id = milestone.submission
+left join leaderboard on leaderboard.slug = milestone.problem
+left join moderation on moderation.submission = milestone.submission
+where milestone.account = %(account)s and moderation.excluded_seq is null
+  and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
+       or milestone.problem = any(%(members_of)s::text[]))
+order by milestone.seq desc
+limit %(limit)s;
+
+-- name: boards_with_goals
+-- The leaderboards whose version has milestones, and that anything was sent to.
+select problem.slug as problem, one.gpu, problem.number as problem_number
+from problem
+cross join lateral (
+    select distinct gpu from submission
+    where submission.problem = problem.slug and submission.problem_number = problem.number
+) as one
+where json_array_length(problem.milestones) > 0
+limit 10000;
+
 -- name: boards
 -- Every leaderboard that somebody stands, or was announced, on.
 select distinct problem, gpu, problem_number from entry
@@ -429,6 +571,8 @@ union
 select gpu from pool
 union
 select unnest(gpus) as gpu from problem
+union
+select unnest(gpus) from leaderboard
 limit 1000;
 
 -- name: stats
