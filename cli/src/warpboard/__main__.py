@@ -18,6 +18,7 @@ from warpboard.ingest_http import Caller, HttpApi, connected
 from warpboard.local_run import LocalDisk, LocalHarness
 from warpboard.plots import PngPlots
 from warpboard.processes.books import LocalBooks
+from warpboard.reports import ReportFolder
 from warpboard.settings import (
     Settings,
     checked_url,
@@ -155,6 +156,7 @@ def desk() -> Desk:
         screen=TerminalScreen(_bearing(sys.stdout), _bearing(sys.stderr)),
         disk=LocalDisk(),
         harness=LocalHarness(),
+        reports=ReportFolder(settings.reports),
         machine=LocalMachine(settings.environ),
         books=LocalBooks(settings.environ),
         keys=wiring.keys,

@@ -12,7 +12,7 @@ from httpx_sse import EventSource
 from shared.errors import Failed, Refused
 from shared.problems.languages import MEDIA, suffix
 from warpboard.domain.answers import Answer
-from warpboard.service.ports import Told, Unavailable, Wish
+from warpboard.service.ports import Told, Unavailable, Voucher, Wish
 
 CONNECT_S = 3.0
 ANSWER_S = 35.0
@@ -110,12 +110,13 @@ class HttpApi:
             headers={"Idempotency-Key": key},
         )
 
-    async def publish(self, slug: str, files: Mapping[str, bytes]) -> Answer:
+    async def publish(self, slug: str, files: Mapping[str, bytes], voucher: Voucher) -> Answer:
         """The problem's newest version. Errors: as get."""
+        said = {"report": voucher.report, "unchecked": voucher.unchecked}
         return await self._ask(
             "POST",
             "/v1/problems",
-            data={"slug": slug},
+            data={"slug": slug} | {name: text for name, text in said.items() if text},
             files=[("files", (name, data)) for name, data in files.items()],
         )
 

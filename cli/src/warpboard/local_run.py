@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from harness import entry
-from harness.entry import RunReport, RunRequest, StageFinished, Started, Told
+from harness.entry import InspectReport, InspectRequest, RunReport, RunRequest, Told
 from shared.errors import Refused
 from shared.folders import listed, problem_files
 from shared.problems import compile_problem
@@ -77,8 +77,8 @@ class LocalDisk:
         return [self.samples(problem, slug_of(problem.name)) for problem in problems]
 
     def samples(self, problem: Path, slug: str) -> Solutions:
-        """The solutions of one problem directory, as far as it has some. Errors: Refused."""
-        folder = problem / "solutions"
+        """The solutions of one problem, as far as some lie beside it. Errors: Refused."""
+        folder = (problem.parent if problem.is_file() else problem) / "solutions"
         return Solutions(slug, _samples(folder / "correct"), _samples(folder / "wrong"))
 
     def exists(self, file: Path) -> bool:
@@ -162,19 +162,41 @@ def _bytes(file: Path, bytes_max: int) -> bytes:
     return data
 
 
+class Evaluator(Protocol):
+    """What runs submissions, and looks at problems."""
+
+    async def evaluate(self, request: RunRequest, told: Told) -> RunReport:
+        """How one submission ends."""
+        ...
+
+    async def inspect(self, request: InspectRequest) -> InspectReport:
+        """What is found in a problem's own code."""
+        ...
+
+
+class _Fresh:
+    """A harness for each request."""
+
+    async def evaluate(self, request: RunRequest, told: Told) -> RunReport:
+        return await entry.evaluate(request, told)
+
+    async def inspect(self, request: InspectRequest) -> InspectReport:
+        async with entry.Harness() as harness:
+            return await harness.inspect(request)
+
+
 class LocalHarness:
     """Runs a submission in this machine's harness, with a folder that is gone afterwards."""
 
-    def __init__(
-        self, evaluate: Callable[[RunRequest, Told], Awaitable[RunReport]] = entry.evaluate
-    ) -> None:
-        self._evaluate = evaluate
+    def __init__(self, harness: Evaluator | None = None) -> None:
+        """Without one every run has a harness of its own, which is gone afterwards."""
+        self._harness = harness or _Fresh()
 
     @asynccontextmanager
     async def warm(self) -> AsyncIterator["LocalHarness"]:
         """The same, with a supervisor that stays for as long as the context lasts."""
         async with entry.Harness() as harness:
-            yield LocalHarness(harness.evaluate)
+            yield LocalHarness(harness)
 
     def code(self) -> Answer:
         """Which harness that is: its version, its folder, and the digest of all its code."""
@@ -204,6 +226,13 @@ class LocalHarness:
             "toolchains": entry.toolchains(),
         }
 
+    async def inspect(self, problem: ProblemFiles) -> Answer:
+        """What is found in a problem's own code."""
+        with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
+            folder = Path(home) / "problem"
+            await asyncio.to_thread(_lay_out_problem, folder, problem)
+            return asdict(await self._harness.inspect(InspectRequest(str(folder))))
+
     async def run(
         self,
         problem: ProblemFiles,
@@ -214,8 +243,8 @@ class LocalHarness:
         """How one submission ends, in the keys of a submission's run."""
         said: dict[str, Any] = {}
 
-        async def hear(message: Started | entry.Progress | StageFinished) -> None:
-            if isinstance(message, Started):
+        async def hear(message: entry.Started | entry.Progress | entry.StageFinished) -> None:
+            if isinstance(message, entry.Started):
                 said.update(level=message.level, tier=message.tier, missing=message.missing)
             if isinstance(message, entry.Progress):
                 await told(Progress(**asdict(message)))
@@ -223,7 +252,7 @@ class LocalHarness:
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
             request = await asyncio.to_thread(_lay_out, Path(home), problem, wish)
             request = replace(request, level_min=terms.level_min)
-            report = await self._evaluate(request, hear)
+            report = await self._harness.evaluate(request, hear)
             said["files"] = await asyncio.to_thread(_kept, Path(request.out), terms.save)
         return _answer(report, said)
 
@@ -236,9 +265,13 @@ def _lay_out(home: Path, problem: ProblemFiles, wish: Wish) -> RunRequest:
     folder, out = home / "problem", home / "out"
     source = home / f"submission{suffix(wish.name)}"
     out.mkdir()
-    _write(folder, {**problem.version_files, "manifest.json": problem.manifest})
+    _lay_out_problem(folder, problem)
     source.write_bytes(wish.source)
     return RunRequest(str(folder), str(source), wish.mode, str(out))
+
+
+def _lay_out_problem(folder: Path, problem: ProblemFiles) -> None:
+    _write(folder, {**problem.version_files, "manifest.json": problem.manifest})
 
 
 def _kept(out: Path, folder: Path | None) -> list[Answer]:

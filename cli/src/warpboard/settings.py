@@ -16,19 +16,22 @@ FOLDER = Path(".warpboard")
 STATE = "state.json"
 TOKEN = "operator_token"  # noqa: S105  (a file's name)
 CREDENTIALS = Path("warpboard") / "credentials.toml"
+REPORTS = Path("warpboard") / "reports"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
 class Settings:
     """Where the platform is and who asks it, as far as the environment says; child processes
-    get all of `environ`. `credentials` is the file in which tokens are kept."""
+    get all of `environ`. `credentials` is the file in which tokens are kept, `reports` the folder
+    of those that checks have made."""
 
     url: str | None
     participant: str
     token: str | None
     operator_token: str | None
     credentials: Path
+    reports: Path
     environ: Mapping[str, str]
 
     def token_for(self, url: str) -> str | None:
@@ -55,15 +58,16 @@ def read(environ: Mapping[str, str]) -> Settings:
         participant=checked_participant(name) if name else legal_participant(_account()),
         token=_token(environ, "WARPBOARD_TOKEN"),
         operator_token=_token(environ, "WARPBOARD_OPERATOR_TOKEN"),
-        credentials=_config(environ) / CREDENTIALS,
+        credentials=_place(environ, "XDG_CONFIG_HOME", ".config") / CREDENTIALS,
+        reports=_place(environ, "XDG_CACHE_HOME", ".cache") / REPORTS,
         environ=dict(environ),
     )
 
 
-def _config(environ: Mapping[str, str]) -> Path:
+def _place(environ: Mapping[str, str], name: str, usual: str) -> Path:
     """Where programs keep what they know of a person. Source: the XDG base directories."""
-    named = environ.get("XDG_CONFIG_HOME") or ""
-    return Path(named) if named.startswith("/") else Path(environ.get("HOME") or "/") / ".config"
+    named = environ.get(name) or ""
+    return Path(named) if named.startswith("/") else Path(environ.get("HOME") or "/") / usual
 
 
 def _token(environ: Mapping[str, str], name: str) -> str | None:

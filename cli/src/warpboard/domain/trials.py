@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warpboard.domain.answers import Answer
 from warpboard.domain.demo import NOT_PASSED, PASSED
 from warpboard.domain.tables import Table
-from warpboard.domain.units import count_text, one_line, seconds_text
+from warpboard.domain.units import one_line
 
 NOT_SHOWN = "not shown here"
 # A solution that never ran shows nothing of what the check finds.
@@ -17,7 +16,8 @@ NEVER_RAN = ("compile_error", "import_error")
 class Trial:
     """One solution, run here; without a verdict it was our machine that failed.
 
-    One that is not shown did not run, for this machine lacks what `reason` says.
+    One that is not shown did not run, for this machine lacks what `reason` says. `is_fault` says
+    that it is the problem's own code that failed.
     """
 
     problem: str
@@ -26,6 +26,7 @@ class Trial:
     verdict: str
     reason: str = ""
     is_shown: bool = True
+    is_fault: bool = False
 
     @property
     def is_expected(self) -> bool:
@@ -33,61 +34,6 @@ class Trial:
         if self.must_pass:
             return self.verdict == PASSED
         return self.verdict not in ("", PASSED, *NEVER_RAN)
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A problem that compiles to so many files, and how its solutions ended."""
-
-    slug: str
-    files: int
-    ranking_by: str
-    trials: tuple[Trial, ...]
-    took_s: float
-
-    @property
-    def is_good(self) -> bool:
-        """Whether every solution that was shown ended as it must."""
-        return all(one.is_expected or not one.is_shown for one in self.trials)
-
-    @property
-    def not_shown(self) -> int:
-        """How many solutions this machine could not run."""
-        return sum(not one.is_shown for one in self.trials)
-
-    def share(self, *, must_pass: bool) -> str:
-        """How many solutions of a kind ended as they must, of those that were shown."""
-        shown = [one for one in self.trials if one.is_shown and one.must_pass == must_pass]
-        return f"{sum(one.is_expected for one in shown)} of {len(shown)}"
-
-    @property
-    def sentence(self) -> str:
-        """What was found, in a line."""
-        parts = [f"{self.slug} compiles: {count_text(self.files, 'file')}"]
-        parts += [f"ranked by {self.ranking_by}"]
-        if self.trials:
-            parts += [f"{self.share(must_pass=True)} correct passed"]
-            parts += [f"{self.share(must_pass=False)} wrong found"]
-        if self.not_shown:
-            parts += [f"{self.not_shown} {NOT_SHOWN}"]
-        return f"{', '.join(parts)} ({seconds_text(self.took_s)})"
-
-
-def summary(found: Sequence[Checked]) -> Table:
-    """Each problem with its counts and what it took."""
-    rows = [
-        (
-            one.slug,
-            one.share(must_pass=True),
-            one.share(must_pass=False),
-            str(one.not_shown or ""),
-            seconds_text(one.took_s),
-            "good" if one.is_good else "NOT GOOD",
-        )
-        for one in found
-    ]
-    columns = ("problem", "correct passed", "wrong found", NOT_SHOWN, "time", "result")
-    return Table("problems", columns, rows)
 
 
 def table(found: Sequence[Trial]) -> Table:
@@ -104,11 +50,3 @@ def _ended(trial: Trial) -> tuple[str, str, str]:
         return trial.verdict, "as expected", ""
     wanted = PASSED if trial.must_pass else NOT_PASSED
     return trial.verdict or "no verdict", f"NOT {wanted}", one_line(trial.reason)
-
-
-def document(found: Sequence[Checked]) -> Answer:
-    """The same for a program."""
-    names = ("problem", "file", "must_pass", "verdict", "reason", "is_shown", "is_expected")
-    ended = [trial for one in found for trial in one.trials]
-    rows = [{name: getattr(one, name) for name in names} for one in ended]
-    return {"is_good": all(one.is_good for one in found), "solutions": rows}

@@ -43,6 +43,14 @@ class Wish:
     tag: str = ""
 
 
+@dataclass(frozen=True)
+class Voucher:
+    """Why a problem may be published: what its check found, or an operator's reason for none."""
+
+    report: str = ""
+    unchecked: str = ""
+
+
 class Reads(Protocol):
     """What can be asked."""
 
@@ -81,7 +89,7 @@ class Api(Reads, Protocol):
         """The receipts of a submission; the same key never makes a second one. Errors: as get."""
         ...
 
-    async def publish(self, slug: str, files: Mapping[str, bytes]) -> Answer:
+    async def publish(self, slug: str, files: Mapping[str, bytes], voucher: Voucher) -> Answer:
         """The problem's newest version. Errors: as get."""
         ...
 
@@ -126,6 +134,18 @@ class Keys(Protocol):
 
     def forget(self, url: str) -> bool:
         """Keep no token of a platform any more; False if there was none. Errors: Refused."""
+        ...
+
+
+class Reports(Protocol):
+    """Where reports of checks are kept."""
+
+    def found(self, key: str) -> str | None:
+        """A report that was kept under a key."""
+        ...
+
+    def keep(self, key: str, text: str) -> None:
+        """Keep a report under a key, if that can be done."""
         ...
 
 
@@ -263,6 +283,10 @@ class Harness(Protocol):
         terms: Terms,
     ) -> Answer:
         """How one submission ends, in the keys of a submission's run; no verdict if we failed."""
+        ...
+
+    async def inspect(self, problem: ProblemFiles) -> Answer:
+        """What is found in a problem's own code: findings, or why there was no looking."""
         ...
 
     def warm(self) -> AbstractAsyncContextManager["Harness"]:

@@ -1,64 +1,94 @@
-"""Publishing problems, after they compiled here."""
+"""Publishing problems, after they were checked here, or where an operator says why not."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from shared.errors import Refused
 from warpboard.domain.answers import Answer, read
+from warpboard.domain.checks import Checked
 from warpboard.domain.names import kernelbench_slug
 from warpboard.domain.outcome import OK
 from warpboard.domain.problems import Published
 from warpboard.domain.progress import News
+from warpboard.domain.units import count_text
+from warpboard.service.checking import Tools, examined, known
+from warpboard.service.compiling import Asked, compiled
 from warpboard.service.patience import persist
-from warpboard.service.ports import Api, Disk, ProblemFiles, Screen
+from warpboard.service.ports import Api, ProblemFiles, Screen, Voucher
 
 REPEAT_S_MAX = 30.0
 
-
-@dataclass(frozen=True)
-class Asked:
-    """Which problems are meant, by which name if it is one; GPU types for those without any."""
-
-    folders: Sequence[Path]
-    slug: str | None
-    as_json: bool
-    gpus: tuple[str, ...] = ()
+Found = Sequence[tuple[Path, ProblemFiles]]
 
 
-async def add(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
-    """Publish each problem, after all of them compiled here. Errors: Refused; Failed."""
+async def add(api: Api, tools: Tools, asked: Asked) -> int:
+    """Publish each problem, after all of them were checked. Errors: Refused; Failed."""
     if asked.slug is not None and len(asked.folders) != 1:
         raise Refused("usage", "--slug names one problem, not several")
-    problems = [compiled(disk, screen, one, asked.slug, asked.gpus) for one in asked.folders]
-    return await _all(api, screen, problems, as_json=asked.as_json)
+    found = [(one, compiled(tools.disk, one, asked.slug, asked.gpus)) for one in asked.folders]
+    return await publish_all(api, tools, found, asked)
 
 
-async def add_kernelbench(api: Api, disk: Disk, screen: Screen, level: int, asked: Asked) -> int:
-    """Publish a level of KernelBench, after all of it compiled here. Errors: Refused; Failed."""
+async def add_kernelbench(api: Api, tools: Tools, level: int, asked: Asked) -> int:
+    """Publish a level of KernelBench, after all of it was checked. Errors: Refused; Failed."""
     (folder,) = asked.folders
-    found = {kernelbench_slug(level, path.stem): path for path in disk.level(folder, level)}
-    problems = [compiled(disk, screen, path, slug, asked.gpus) for slug, path in found.items()]
-    return await _all(api, screen, problems, as_json=asked.as_json)
+    files = {kernelbench_slug(level, path.stem): path for path in tools.disk.level(folder, level)}
+    found = [(path, compiled(tools.disk, path, slug, asked.gpus)) for slug, path in files.items()]
+    return await publish_all(api, tools, found, asked)
 
 
-async def _all(api: Api, screen: Screen, problems: Sequence[ProblemFiles], *, as_json: bool) -> int:
+async def publish_all(api: Api, tools: Tools, found: Found, asked: Asked) -> int:
+    """Publish what compiles, all or nothing where a check finds errors. Errors: Refused; Failed."""
+    screen = tools.screen
+    vouchers = await vouched(tools, found, asked)
     answers = []
     with screen.live(["publish"]) as live:
-        for done, problem in enumerate(problems):
-            live.show("publish", News(problem.slug, done, len(problems)))
-            answers.append(await publish(api, screen, problem))
-    for answer in () if as_json else answers:
+        for done, ((_, problem), voucher) in enumerate(zip(found, vouchers, strict=True)):
+            live.show("publish", News(problem.slug, done, len(found)))
+            answers.append(await publish(api, screen, problem, voucher))
+    for answer in () if asked.as_json else answers:
         screen.say(added(read(answer, Published)))
-    if as_json:
+    if asked.as_json:
         screen.json({"problems": answers})
     return OK
 
 
-async def publish(api: Api, screen: Screen, problem: ProblemFiles) -> Answer:
+async def vouched(tools: Tools, found: Found, asked: Asked) -> list[Voucher]:
+    """Why each of them may be published. Errors: Refused `check_failed`, after all are checked."""
+    if asked.unchecked:
+        for folder, problem in found:
+            for warning in problem.warnings:
+                tools.screen.note(f"{folder}: {warning}")
+        return [Voucher(unchecked=asked.unchecked) for _ in found]
+    made = [known(tools, folder, problem) for folder, problem in found]
+    if None in made:
+        async with tools.harness.warm() as warm:
+            here = replace(tools, harness=warm)
+            for index, (folder, problem) in enumerate(found):
+                made[index] = made[index] or await examined(here, folder, problem)
+    return list(_vouchers(tools.screen, [one for one in made if one is not None]))
+
+
+def _vouchers(screen: Screen, checked: Sequence[Checked]) -> Iterator[Voucher]:
+    for one in checked:
+        for line in one.lines:
+            screen.note(line)
+    if bad := [one for one in checked if not one.is_good]:
+        errors = count_text(sum(one.errors for one in bad), "error")
+        what = (
+            f"the check of {', '.join(one.slug for one in bad)} found {errors}: mend what it says"
+        )
+        raise Refused("check_failed", f"{what}; nothing was published")
+    for one in checked:
+        assert one.report is not None
+        yield Voucher(report=one.report.model_dump_json())
+
+
+async def publish(api: Api, screen: Screen, problem: ProblemFiles, voucher: Voucher) -> Answer:
     """What the platform says to one problem; asked again while it does not answer."""
     return await persist(
-        lambda: api.publish(problem.slug, problem.files),
+        lambda: api.publish(problem.slug, problem.files, voucher),
         REPEAT_S_MAX,
         lambda trouble: screen.note(f"warpboard: {trouble}"),
     )
@@ -69,16 +99,3 @@ def added(published: Published) -> str:
     if published.is_new:
         return f"{published.slug} version {published.number} published"
     return f"{published.slug} unchanged: version {published.number}"
-
-
-def compiled(
-    disk: Disk, screen: Screen, folder: Path, slug: str | None, gpus: tuple[str, ...]
-) -> ProblemFiles:
-    """A problem, compiled, with its warnings said. Errors: Refused, with the folder."""
-    try:
-        problem = disk.problem(folder, slug, gpus)
-    except Refused as refused:
-        raise Refused(refused.code, f"{folder}: {refused.reason}", refused.field) from refused
-    for warning in problem.warnings:
-        screen.note(f"{folder}: {warning}")
-    return problem

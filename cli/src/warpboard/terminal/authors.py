@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from warpboard.service import checking, publishing, reading, running
+from warpboard.service.compiling import Asked
 from warpboard.terminal import options
 from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place, run
@@ -16,6 +17,9 @@ FOLDERS = click.argument(
 )
 GPUS = click.option(
     "--gpu", "gpus", metavar="NAME", multiple=True, help="A GPU type, if the problem names none."
+)
+UNCHECKED = click.option(
+    "--unchecked", metavar="REASON", default="", help="Publish without a check, as an operator."
 )
 
 
@@ -42,23 +46,24 @@ def show(desk: Desk, /, place: Place, problem: str, *, as_json: bool) -> int:
 @problems.command()
 @FOLDERS
 @GPUS
+@click.option("--strict", "is_strict", is_flag=True, help="Take every warning for an error.")
 @options.as_json
 @click.pass_obj
-def check(desk: Desk, /, folders: tuple[Path, ...], gpus: tuple[str, ...], *, as_json: bool) -> int:
-    """Compile each problem here and run its solutions; nothing is published.
+def check(desk: Desk, /, folders: tuple[Path, ...], **asked: Any) -> int:
+    """Look at each problem's own code and run its solutions here; nothing is published.
 
     A PATH is a directory with a task.yml, a problem that is one file of Python, or a contest
-    file, which stands for all its problems. Each file of solutions/correct must pass, each of
-    solutions/wrong must run and not. Exit code 1 if one of them is otherwise. One that names
-    GPU types, CPU not among them, is not shown here, and is no reason for 1.
+    file, which stands for all its problems. Inputs must follow from the seed and be hard to
+    guess, the check must take no answer that nobody computed. Each file of solutions/correct
+    must pass, each of solutions/wrong must run and not. Exit code 1 if there is an error. What
+    names GPU types, CPU not among them, is not shown here, and is no reason for 1.
 
     \b
     Example:
       warpboard problem check problems/matmul
       warpboard problem check problems/contest.yaml
     """
-    wanted = publishing.Asked(folders, None, as_json, gpus)
-    return run(checking.check(desk.disk, desk.harness, desk.screen, wanted))
+    return run(checking.check(desk.tools, Asked(folders, None, **asked)))
 
 
 @problems.command("eval-code")
@@ -81,24 +86,29 @@ def eval_code(desk: Desk, /, path: Path, *, as_json: bool) -> int:
 @FOLDERS
 @click.option("--slug", metavar="NAME", help="The problem's name; else the directory's.")
 @GPUS
+@UNCHECKED
 @options.as_json
 @options.place
 @click.pass_obj
 def publish(desk: Desk, /, place: Place, folders: tuple[Path, ...], **asked: Any) -> int:
     """Publish each directory with a task.yml, or file, as its problem's newest version.
 
+    All of them are checked first, as by `problem check`, unless they were since they changed;
+    where there is an error, none is published.
+
     \b
     Example:
       warpboard problem publish problems/matmul problems/softmax
     """
-    wanted = publishing.Asked(folders, **asked)
-    return desk.ask(place, lambda api: publishing.add(api, desk.disk, desk.screen, wanted))
+    wanted = Asked(folders, **asked)
+    return desk.ask(place, lambda api: publishing.add(api, desk.tools, wanted))
 
 
 @problems.command("import-kernelbench")
 @click.argument("checkout", metavar="DIR", type=options.FOLDER)
 @click.option("--level", type=click.IntRange(1, 3), required=True, help="Which level of it.")
 @click.option("--gpu", "gpus", metavar="NAME", multiple=True, required=True, help="A GPU type.")
+@UNCHECKED
 @options.as_json
 @options.place
 @click.pass_obj
@@ -107,16 +117,15 @@ def import_kernelbench(
 ) -> int:
     """Publish a level of a KernelBench checkout, a problem for each of its files.
 
-    A submission to one defines ModelNew. Level 4 needs weights that no machine here has.
+    A submission to one defines ModelNew. Each is checked first, with its model as the solution.
+    Level 4 needs weights that no machine here has.
 
     \b
     Example:
       warpboard problem import-kernelbench KernelBench --level 1 --gpu H100
     """
-    wanted = publishing.Asked((checkout,), None, **asked)
-    return desk.ask(
-        place, lambda api: publishing.add_kernelbench(api, desk.disk, desk.screen, level, wanted)
-    )
+    wanted = Asked((checkout,), None, **asked)
+    return desk.ask(place, lambda api: publishing.add_kernelbench(api, desk.tools, level, wanted))
 
 
 def problem() -> click.Group:

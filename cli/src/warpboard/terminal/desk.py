@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warpboard.service.checking import Tools
 from warpboard.service.machine import Books, Machine
-from warpboard.service.ports import Api, Connect, Disk, Harness, Keys, Plots, Screen
+from warpboard.service.ports import Api, Connect, Disk, Harness, Keys, Plots, Reports, Screen
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -39,6 +40,7 @@ class Desk:
     screen: Screen
     disk: Disk
     harness: Harness
+    reports: Reports
     machine: Machine
     books: Books
     keys: Keys
@@ -52,6 +54,11 @@ class Desk:
     operator: Callable[[Place], str]
     folder: Callable[[Path | None], Path]
     serve: Callable[[Place], Coroutine[Any, Any, int]]
+
+    @property
+    def tools(self) -> Tools:
+        """What checks need of it."""
+        return Tools(self.disk, self.harness, self.screen, self.reports)
 
     def ask(self, place: Place, command: Callable[[Api], Coroutine[Any, Any, int]]) -> int:
         """Run a command that speaks with the platform; its exit code."""

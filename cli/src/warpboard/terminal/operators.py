@@ -98,7 +98,9 @@ def demo(desk: Desk, /, *, as_json: bool, **asked: Any) -> int:
     """
     demand = operating.demand(desk.harness, asked["level_min"])
     show = Demo(
-        *(desk.machine, desk.books, desk.connect, desk.disk),
+        *(desk.machine, desk.books, desk.connect),
+        office=lambda: desk.office(Place(None, None, asked["folder"])),
+        disk=desk.disk,
         screen=Aside(desk.screen) if as_json else desk.screen,
         as_json=as_json,
         folder=asked["folder"],
