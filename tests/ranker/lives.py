@@ -44,6 +44,7 @@ class Life:
     source: str = ""
     process_us: tuple[float, ...] = ()
     artefact: Blob = BLOB
+    problem_number: int = 1
 
     @property
     def blob(self) -> Blob:
@@ -86,7 +87,7 @@ class Life:
         return events.SubmissionReceived(
             account=self.account,
             problem="identity",
-            problem_number=1,
+            problem_number=self.problem_number,
             problem_digest="d",
             gpu="CPU",
             mode=self.mode,

@@ -131,7 +131,7 @@ async def test_nothing_of_history_and_nothing_twice_is_told(
         await eventually(lambda: receiver.got)
     assert receiver.kinds("/in") == ["problem.version_published"]
     # The read models are folded from event 1 once more; the place of the webhooks stays.
-    await hooked.ask("drop schema rm_ranker_v4 cascade")
+    await hooked.ask("drop schema rm_ranker_v5 cascade")
     migrated(hooked.dsn)
     async with hooked.telling():
         await say(hooked.log, BOARD, problem(3))

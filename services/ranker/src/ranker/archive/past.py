@@ -17,7 +17,7 @@ from shared.events import SubmissionFinished
 TURN_S_MAX = 5.0
 # So long other requests wait, in events.
 STRETCH = 500
-LIVE_NAMES = ("participant", "tier", "level")
+LIVE_NAMES = ("participant", "tier", "level", "policy", "is_withdrawn", "is_consented")
 SHOWN = (
     *("rank", "is_tied", "account", "submission", "number", "runs", "score_us", "error"),
     *("freedom", "delta", "received_at"),

@@ -35,6 +35,7 @@ class Step(NamedTuple):
 
 
 def _problem_published(event: Recorded, fact: events.ProblemPublished) -> list[Step]:
+    accepted, report = fact.files.get(fact.consent), fact.report
     values = {
         "slug": last_token(event.envelope.agg),
         "number": fact.number,
@@ -50,6 +51,11 @@ def _problem_published(event: Recorded, fact: events.ProblemPublished) -> list[S
         "roofs": _json(fact.roofs),
         "baselines": _json(fact.baselines),
         "milestones": _json(fact.milestones),
+        "source_visible": fact.source_visible,
+        "publish": fact.publish,
+        "consent": "" if accepted is None else accepted.digest,
+        "report": "" if report is None else report.digest,
+        "unchecked": fact.unchecked,
         "at": event.envelope.at,
     }
     return [Step("problem_published", values)]
@@ -60,8 +66,15 @@ def _leaderboard_changed(event: Recorded, fact: events.LeaderboardChanged) -> li
         "visibility": fact.visibility,
         "is_deadline_said": fact.has_deadline is not None,
         "deadline_at": fact.deadline_at if fact.has_deadline else None,
+        "gpus": fact.gpus,
     }
     return [Step("leaderboard_changed", values)]
+
+
+def _consented(event: Recorded, fact: events.ConsentGiven | events.ConsentWithdrawn) -> list[Step]:
+    values = _of(event) | {"problem": fact.problem, "digest": fact.digest}
+    is_given = isinstance(fact, events.ConsentGiven)
+    return [Step("consent_given" if is_given else "consent_withdrawn", values)]
 
 
 def _agent_registered(event: Recorded, fact: events.AgentRegistered) -> list[Step]:
@@ -211,6 +224,8 @@ MEANING: dict[str, Callable[[Recorded, Any], list[Step]]] = {
     "ProblemPublished": _problem_published,
     "LeaderboardChanged": _leaderboard_changed,
     "LeaderboardArchived": _reasoned,
+    "ConsentGiven": _consented,
+    "ConsentWithdrawn": _consented,
     "AgentRegistered": _agent_registered,
     "AgentEnrolled": _agent_enrolled,
     "AgentRevoked": _agent_revoked,

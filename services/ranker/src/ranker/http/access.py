@@ -2,8 +2,8 @@
 
 A closed leaderboard, and all that is of it, exists for its members and for staff alone. Of others'
 submissions a ranked one shows a summary, and what is not ranked does not exist; one's own are as
-others' to a token that is limited to other problems. A source is its
-owner's, and once the leaderboard's deadline is over everybody's, if it was not withdrawn. Hidden
+others' to a token that is limited to other problems. A source is its owner's and staff's; others
+read it as the release policy of its version says, while its owner accepts what that asks. Hidden
 cases say their verdict and no more, and the key of a run's seeds is shown to nobody at all.
 """
 
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from ranker.domain.release import Source, hidden
 from ranker.service import Reads
 from shared.clock import now
 from shared.errors import Refused
@@ -73,20 +74,40 @@ class Seen:
 
     def owns(self, row: Mapping[str, Any]) -> bool:
         """Whether they see all of a submission."""
+        if row.get("baseline"):
+            return self.authors(row["problem"])
         limits = self.who.problems
         is_theirs = row["account"] == self.who.account
         return self.who.is_staff or (is_theirs and (not limits or row["problem"] in limits))
 
+    def authors(self, slug: str) -> bool:
+        """Whether they see what a problem's author sees."""
+        return self.who.is_staff or slug in self.who.owned
+
     def sees(self, row: Mapping[str, Any]) -> bool:
-        """Whether a submission exists for them."""
+        """Whether a submission exists for them; a baseline is its author's and staff's."""
+        if row["baseline"]:
+            return self.authors(row["problem"])
         is_open = self.sees_board(row["problem"], row["visibility"])
         return is_open and (self.owns(row) or row["mode"] == RANKED)
 
     def sees_source(self, row: Mapping[str, Any], at: datetime) -> bool:
         """Whether they may read a submission's source, which they see."""
-        over_at = row["board_deadline_at"]
-        is_over = over_at is not None and over_at <= at
-        return self.owns(row) or (row["mode"] == RANKED and is_over and not row["is_withdrawn"])
+        return self.source_hidden(row, at) is None
+
+    def source_hidden(self, row: Mapping[str, Any], at: datetime) -> str | None:
+        """Why they may not read a submission's source, and when they may; None if they may."""
+        if self.owns(row):
+            return None
+        if row["mode"] != RANKED:
+            return "sources of ranked submissions alone are shown"
+        source = Source(
+            policy=row["source_visible"],
+            deadline_at=row["board_deadline_at"],
+            is_withdrawn=row["is_withdrawn"],
+            is_consented=row["is_consented"],
+        )
+        return hidden(source, at)
 
     async def submission(self, number: int) -> Row:
         """A submission that exists for them, whole. Errors: Refused; Failed."""

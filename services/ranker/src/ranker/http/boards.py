@@ -9,7 +9,7 @@ from fastapi import FastAPI, Query, Request
 from pydantic import Field
 
 from ranker.domain.score import interval_us
-from ranker.http.access import Asker, Seen
+from ranker.http.access import RANKED, Asker, Seen
 from ranker.http.answers import CURSOR_CHARS_MAX, LIMIT_MAX, Asking, ProblemVersion, answered
 from ranker.http.problems import problem_row
 from ranker.http.ranks import seconds
@@ -24,7 +24,17 @@ from shared.clock import now
 from shared.errors import Refused
 from shared.instants import SaidInstant
 
+SLUG_LENGTH_MAX = 95
+# What decides who reads a source; a leaderboard says what comes of it.
+OF_SOURCES = ("policy", "is_withdrawn", "is_consented")
+
 Row = dict[str, Any]
+
+
+class EveryQuery(Asking):
+    """Whose leaderboards; of every problem if none is named."""
+
+    problem: Annotated[str, Field(max_length=SLUG_LENGTH_MAX)] | None = None
 
 
 class RecordsQuery(Asking):
@@ -73,10 +83,13 @@ class Boards:
         self.app.get("/v1/leaderboards/{slug}/{gpu}/records")(self.records)
         self.app.get("/v1/leaderboards/{slug}/{gpu}/history")(self.history)
 
-    async def every(self, who: Asker, request: Request) -> Answer[shapes.Leaderboards]:
-        """Every leaderboard that has an entry."""
+    async def every(
+        self, who: Asker, request: Request, query: Annotated[EveryQuery, Query()]
+    ) -> Answer[shapes.Leaderboards]:
+        """Every leaderboard that has an entry, or those of one problem."""
         seq = await self._checkpoint()
-        rows = await Seen(self.reads, who).rows("leaderboards", at=now())
+        problem = None if query.problem is None else query.problem.lower()
+        rows = await Seen(self.reads, who).rows("leaderboards", problem=problem, at=now())
         items = cast("list[shapes.BoardLine]", rows)
         return answered(request, {"items": items, "as_of": seq}, seq)
 
@@ -183,9 +196,10 @@ def standing(news: News) -> Parked | None:
 async def named(seen: Seen, slug: str, gpu: str, version: int | None) -> tuple[Row, Board]:
     """A problem and one of its leaderboards, whatever the case of the names. Errors: Refused."""
     found = await problem_row(seen, slug)
-    types = {one.lower(): one for one in found["gpus"]}
+    # What takes nothing in any more keeps its leaderboard.
+    types = {one.lower(): one for one in (*found["gpus_closed"], *found["gpus"])}
     if gpu.lower() not in types:
-        known = ", ".join(found["gpus"])
+        known = ", ".join(types.values())
         raise Refused("not_found", f"{slug} has no GPU type {gpu!r}: {known}", "gpu")
     return found, Board(found["slug"], types[gpu.lower()], version or found["number"])
 
@@ -251,6 +265,18 @@ def _shown(seen: Seen, row: Row, problem: Row) -> shapes.Entry:
         "score": seconds(row["score_us"]),
         "ci95": [seconds(row["low_us"]), seconds(row["high_us"])] if is_bounded else None,
         "submitted_at": row["received_at"],
-        "source_visible": seen.owns(row | {"problem": problem["slug"]}) or problem["is_over"],
+        "source_visible": _is_source_seen(seen, row, problem),
     }
+    for name in OF_SOURCES:
+        said.pop(name, None)
     return cast("shapes.Entry", said)
+
+
+def _is_source_seen(seen: Seen, row: Row, problem: Row) -> bool:
+    source = {
+        "problem": problem["slug"],
+        "mode": RANKED,
+        "source_visible": row["policy"],
+        "board_deadline_at": problem["deadline_at"],
+    }
+    return seen.sees_source(row | source, now())

@@ -11,9 +11,11 @@ import msgspec
 from fastapi import FastAPI, Query, Request, Response
 from pydantic import Field
 
+from ranker.domain.release import policy_text
 from ranker.http import cursors, starts
 from ranker.http.access import Asker, Seen
 from ranker.http.answers import LIMIT_MAX, Paged, Version, answered
+from ranker.http.checks import check_of, without_check
 from ranker.http.shapes import problems as shapes
 from ranker.service import Reads
 from shared.answers import Answer
@@ -99,7 +101,7 @@ def problems(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
         limit = query.limit
         rows = await Seen(reads, who).rows("problems", **wanted, at=now(), limit=limit + 1)
         # Contests have no events yet: no problem is in one.
-        shown = [_shown(row, now()) for row in rows[:limit]] if query.contest is None else []
+        shown = [_listed(row) for row in rows[:limit]] if query.contest is None else []
         is_more = len(rows) > limit and query.contest is None
         body: shapes.Problems = {
             "items": cast("list[shapes.Problem]", shown),
@@ -117,7 +119,8 @@ def problems(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
         manifest = await manifests.of(row["manifest"])
         statement = manifest["files"].get(STATEMENT)
         said = (await manifests.text(statement)).decode() if statement else ""
-        whole = row | _rules(row, manifest) | {"statement": said}
+        told = {"statement": said, "check": await check_of(row, manifests.text)}
+        whole = without_check(row) | _rules(row, manifest) | told
         return answered(request, cast("shapes.ProblemWhole", whole))
 
     _files(app, reads, manifests)
@@ -180,6 +183,10 @@ def _next(shown: list[Row], seq: int) -> str:
     return cursors.text(ProblemCursor(made_at=time.time(), as_of=seq, slug=shown[-1]["slug"]))
 
 
+def _listed(row: Row) -> Row:
+    return without_check(_shown(row, now()))
+
+
 def _shown(row: Row, at: datetime) -> Row:
     over_at = row["deadline_at"]
     is_over = over_at is not None and over_at <= at
@@ -207,7 +214,7 @@ def _rules(row: Row, manifest: Row) -> Row:
             "budgets_s": row["budgets_s"],
             "deadline_at": row["deadline_at"],
             "ties": TIES,
-            "source_policy": _policy(row["deadline_at"]),
+            "source_policy": policy_text(row["source_visible"], row["deadline_at"]),
             "requires": manifest.get("requires", {}),
             "licence": manifest.get("licence", {}),
             "consent": manifest.get("consent", ""),
@@ -219,12 +226,6 @@ def _rules(row: Row, manifest: Row) -> Row:
 def _roofline(manifest: Row) -> dict[str, str]:
     """The formulas of the least work, without what they come to."""
     return {key: one for key, one in manifest.get("roofline", {}).items() if key != "cases"}
-
-
-def _policy(deadline_at: datetime | None) -> str:
-    if deadline_at is None:
-        return "a source is seen by its owner alone"
-    return f"a source is seen by its owner alone until {deadline_at.isoformat()}, then by all"
 
 
 def _cases(cases: list[Row]) -> list[Row]:

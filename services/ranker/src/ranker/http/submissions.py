@@ -153,8 +153,8 @@ class Submissions:
         if found is None:
             raise unknown(number)
         if query.source:
-            if not seen.sees_source(found, now()):
-                raise Refused("no_access", "its source is not yours to see", "source")
+            if why := seen.source_hidden(found, now()):
+                raise Refused("no_access", f"its source is not yours to see: {why}", "source")
             text = await source_text(self.blobs, found["source_digest"])
             found = found | {"source": text}
         return answered(request, cast("shapes.Page", seen.page(found)), found["version"])

@@ -305,10 +305,20 @@ where account = any(%(accounts)s::text[]) and pooled_us is not null;
 -- One row a version.
 insert into problem (slug, number, digest, title, manifest, gpus, cases_count, ranking_by,
                      budgets_s, source_bytes_max, languages, roofs, baselines, milestones,
-                     published_at)
+                     source_visible, publish, consent, report, unchecked, published_at)
 values (%(slug)s, %(number)s, %(digest)s, %(title)s, %(manifest)s, %(gpus)s, %(cases_count)s,
         %(ranking_by)s, %(budgets_s)s, %(source_bytes_max)s, %(languages)s, %(roofs)s,
-        %(baselines)s, %(milestones)s, %(at)s);
+        %(baselines)s, %(milestones)s, %(source_visible)s, %(publish)s, %(consent)s, %(report)s,
+        %(unchecked)s, %(at)s);
+
+-- name: consent_given
+-- A participant accepts a text of a problem.
+insert into consent (account, problem, digest) values (%(id)s, %(problem)s, %(digest)s)
+on conflict do nothing;
+
+-- name: consent_withdrawn
+-- They accept none of its texts any more.
+delete from consent where account = %(id)s and problem = %(problem)s;
 
 -- name: agent_registered
 -- What an agent offers now.
@@ -468,13 +478,16 @@ set seq = excluded.seq, is_withdrawn = true,
     withdrawn_reason = excluded.withdrawn_reason, withdrawn_at = excluded.withdrawn_at;
 
 -- name: leaderboard_changed
--- Who sees a leaderboard, and until when it takes submissions in; null leaves it as it is.
-insert into leaderboard (slug, visibility, deadline_at)
-values (%(id)s, coalesce(%(visibility)s, 'public'), %(deadline_at)s)
+-- Who sees a leaderboard, what it takes in and until when; null leaves it as it is.
+insert into leaderboard (slug, visibility, deadline_at, gpus, gpus_said)
+values (%(id)s, coalesce(%(visibility)s, 'public'), %(deadline_at)s, %(gpus)s::text[],
+        coalesce(%(gpus)s::text[], '{}'))
 on conflict (slug) do update
 set visibility = coalesce(%(visibility)s, leaderboard.visibility),
     deadline_at = case when %(is_deadline_said)s then excluded.deadline_at
-                       else leaderboard.deadline_at end;
+                       else leaderboard.deadline_at end,
+    gpus = coalesce(excluded.gpus, leaderboard.gpus),
+    gpus_said = leaderboard.gpus_said || excluded.gpus_said;
 
 -- name: leaderboard_archived
 -- A leaderboard takes nothing in any more.

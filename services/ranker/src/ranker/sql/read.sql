@@ -121,7 +121,7 @@ limit 1000000;
 select submission.id, submission.number, submission.account, participant.name as participant,
        submission.problem, submission.problem_number, submission.gpu, submission.mode,
        submission.name, submission.source as source_digest, submission.source_bytes,
-       submission.received_at, submission.deadline_at,
+       submission.received_at, submission.deadline_at, submission.baseline,
        coalesce(leaderboard.visibility, 'public') as visibility,
        leaderboard.deadline_at as board_deadline_at,
        coalesce(problem.source_visible, 'owner') as source_visible,
@@ -181,7 +181,7 @@ select id, number, account, problem from submission where number = %(number)s li
 -- name: history
 -- Which events are a submission's, and what decides who may read them.
 select submission.number, submission.id, submission.account, submission.problem, submission.gpu,
-       submission.mode, submission.state, submission.timeline,
+       submission.mode, submission.state, submission.timeline, submission.baseline,
        coalesce(leaderboard.visibility, 'public') as visibility,
        leaderboard.deadline_at as board_deadline_at
 from submission
@@ -203,10 +203,11 @@ limit 100;
 select count(id) as ahead
 from submission
 where gpu = %(gpu)s and state <> 'finished' and state in ('received', 'queued')
-  and number < %(number)s;
+  and baseline = '' and number < %(number)s;
 
 -- name: submissions
--- The newest submissions that exist for who asks, of a problem or a participant if asked.
+-- The newest submissions of participants that exist for who asks, of a problem or one of them if
+-- asked.
 select submission.number, submission.id, submission.account, participant.name as participant,
        submission.problem,
        submission.problem_number, submission.gpu, submission.mode, submission.name,
@@ -222,7 +223,7 @@ left join leaderboard on leaderboard.slug = submission.problem
 left join moderation on moderation.submission = submission.id
 left join result on result.submission = submission.id
      and result.problem_number = submission.problem_number and result.rejudge = ''
-where (%(problem)s::text is null or submission.problem = %(problem)s)
+where submission.baseline = '' and (%(problem)s::text is null or submission.problem = %(problem)s)
   and (%(participant)s::text is null or submission.account = (
       select account from accounts.participant where name = %(participant)s limit 1
   ))
@@ -527,6 +528,7 @@ from submission
 where submission.problem = %(problem)s and submission.problem_number = %(number)s
   and (%(gpu)s::text is null or submission.gpu = %(gpu)s)
   and submission.mode = 'ranked' and submission.verdict is not null
+  and submission.baseline = ''
 order by submission.number
 limit %(limit)s;
 
@@ -546,10 +548,10 @@ order by 1
 limit 1000;
 
 -- name: waiting
--- How many submissions are in each state that is not the last, by GPU type.
+-- How many submissions of participants are in each state that is not the last, by GPU type.
 select gpu, state, count(id) as submissions, min(received_at) as oldest_at
 from submission
-where state <> 'finished'
+where state <> 'finished' and baseline = ''
 group by gpu, state
 order by gpu, state
 limit 1000;
@@ -580,7 +582,7 @@ limit 1000;
 select count(id) as num_submissions, count(id) filter (where state <> 'finished') as sub_waiting,
        count(distinct account) as num_users, count(distinct source) as num_unique_codes
 from submission
-where (%(since)s::timestamptz is null or received_at >= %(since)s)
+where baseline = '' and (%(since)s::timestamptz is null or received_at >= %(since)s)
   and (%(problem)s::text is null or problem = %(problem)s);
 
 -- name: stats_by_gpu
@@ -609,7 +611,7 @@ limit 1000;
 select submission.account, coalesce(sum(run.took_s), 0)::float8 as total
 from run
 join submission on submission.id = run.submission
-where (%(since)s::timestamptz is null or submission.received_at >= %(since)s)
+where submission.baseline = '' and (%(since)s::timestamptz is null or submission.received_at >= %(since)s)
   and (%(problem)s::text is null or submission.problem = %(problem)s)
 group by submission.account
 order by total desc

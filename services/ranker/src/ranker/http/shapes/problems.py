@@ -20,7 +20,8 @@ class Problem(TypedDict):
     number: Annotated[int, Field(description="The version.")]
     digest: Digest
     title: str
-    gpus: list[str]
+    gpus: Annotated[list[str], Field(description="On which submissions are taken in.")]
+    gpus_closed: Annotated[list[str], Field(description="On which they were; entries stay.")]
     cases_count: Annotated[dict[str, int], Field(description="How many tests and benchmarks.")]
     ranking_by: Literal["last", "mean", "geom"]
     budgets_s: Budgets
@@ -31,6 +32,12 @@ class Problem(TypedDict):
     visibility: Visibility
     deadline_at: At | None
     archived_at: At | None
+    source_visible: Annotated[
+        Literal["owner", "after_close", "always"], Field(description="Who reads sources, when.")
+    ]
+    publish: Annotated[
+        Literal["never", "after_close", "always"], Field(description="When they are passed on.")
+    ]
     state: Literal["active", "ended", "archived"]
     is_over: bool
 
@@ -99,6 +106,18 @@ class Rules(TypedDict):
     roofline: Formulas
 
 
+class Check(TypedDict):
+    """What was found when a version was checked, on the machine of who published it."""
+
+    state: Literal["clean", "unchecked"]
+    reason: Annotated[str, Field(description="Why it was not checked; empty if it was.")]
+    harness: str | None
+    device: str | None
+    made_at: At | None
+    solutions: Annotated[int, Field(description="How many of the author's own were run.")]
+    warnings: list[str]
+
+
 class ProblemFile(TypedDict):
     """A file that participants may see."""
 
@@ -133,4 +152,5 @@ class ProblemWhole(Problem):
     files: list[ProblemFile]
     starts: Annotated[list[Start], Field(description="The likeliest first.")]
     rules: Rules
+    check: Check
     statement: Annotated[str, Field(description="Markdown; empty where there is none.")]

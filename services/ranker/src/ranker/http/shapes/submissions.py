@@ -216,6 +216,8 @@ class Whole(Summary):
     source_bytes: int
     visibility: Visibility
     board_deadline_at: At | None
+    source_visible: Annotated[str, Field(description="Who else reads the source, and when.")]
+    is_consented: Annotated[bool, Field(description="Whether what is asked for is accepted.")]
     is_withdrawn: bool
     lease_until_at: At | None
     agent: str | None

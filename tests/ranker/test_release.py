@@ -1,0 +1,145 @@
+"""Who reads a source: by its version's policy, the deadline, and its owner's word."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from ranker.domain.release import Source, hidden
+from shared import events, subjects
+from shared.clock import now
+from shared.events import Blob
+from shared.problems import compile_problem
+from shared.testing import eventually
+from tests.ingest.door import FILES
+from tests.ranker.lives import T0, Life, problem, say
+from tests.ranker.reading import Reads, as_, reading
+
+POLICIES = st.sampled_from(["owner", "after_close", "always", None, "never heard of"])
+INSTANTS = st.integers(-3, 3).map(lambda days: T0 + timedelta(days=days))
+BOARD = "leaderboards/identity/CPU"
+ASKED = Blob(digest="c" * 64, bytes=1, media="text/plain")
+GIVEN = events.ConsentGiven(problem="identity", number=1, digest=ASKED.digest)
+BACK = events.ConsentWithdrawn(problem="identity", digest=ASKED.digest)
+
+
+@given(POLICIES, st.none() | INSTANTS, st.booleans(), st.booleans(), INSTANTS)
+def test_nobody_reads_a_source_before_its_policy_its_deadline_and_its_owner_say_so(
+    policy: str | None, deadline: datetime | None, gone: bool, given: bool, at: datetime
+) -> None:
+    is_over = deadline is not None and deadline <= at
+    is_open = policy == "always" or (policy == "after_close" and is_over)
+    why = hidden(Source(policy, deadline, gone, given), at)
+    assert (why is None) == (is_open and given and not gone)
+    if policy == "after_close" and deadline is not None and why and given and not gone:
+        assert deadline.isoformat() in why
+
+
+@pytest.fixture
+async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
+    """The problem in four versions, of which each is another policy; s1 to s4 were sent to them."""
+    async with reading(postgres_dsn) as found:
+        await found.named("ada", "Ada")
+        await found.named("grace", "Grace")
+        source = await found.blobs.put(b"the source")
+        manifest = await found.blobs.put(compile_problem("identity", FILES).manifest)
+        for number, policy, files in (
+            (2, "always", {}),
+            (3, "owner", {}),
+            (4, "always", {"CONSENT.md": ASKED}),
+        ):
+            version = replace(
+                problem(number),
+                manifest=manifest,
+                source_visible=policy,
+                files=files,
+                consent="CONSENT.md" if files else "",
+            )
+            await say(found.log, subjects.problem("identity"), version)
+        lives = [
+            Life(f"s{number}", source=source.digest, problem_number=number)
+            for number in (1, 2, 3, 4)
+        ]
+        await found.ended(*lives)
+        yield found
+
+
+async def settled(reads: Reads) -> None:
+    async def is_folded() -> bool:
+        return bool((await reads.get("queue"))["as_of"] == await reads.log.last())
+
+    await eventually(is_folded)
+
+
+async def seen(reads: Reads, life: int) -> tuple[int, str]:
+    """How somebody else is answered who asks for the source of a life, and why."""
+    items = (await reads.get("submissions"))["items"]
+    (number,) = [one["number"] for one in items if one["problem_number"] == life]
+    url = f"/v1/submissions/{number}?source=true"
+    answer = await reads.http.get(url, headers=as_("grace"))
+    return answer.status_code, str(answer.json().get("detail"))
+
+
+async def entry(reads: Reads, life: int) -> Any:
+    """The row of a life on its leaderboard, as somebody else sees it."""
+    answer = await reads.http.get(f"/v1/{BOARD}?version={life}", headers=as_("grace"))
+    (found,) = answer.json()["items"]
+    return found
+
+
+async def dated(reads: Reads, hours: int | None) -> None:
+    at = None if hours is None else now() + timedelta(hours=hours)
+    moved = events.LeaderboardChanged(
+        visibility=None, reason="", has_deadline=at is not None, deadline_at=at
+    )
+    await told(reads, subjects.problem("identity"), moved)
+
+
+async def told(reads: Reads, agg: str, fact: events.Fact) -> None:
+    await say(reads.log, agg, fact)
+    await settled(reads)
+
+
+@pytest.mark.server
+async def test_each_version_has_its_policy_until_the_deadline_and_after(reads: Reads) -> None:
+    for hours, first in ((None, 403), (1, 403), (-1, 200), (2, 403), (None, 403)):
+        await dated(reads, hours)
+        assert [(await seen(reads, life))[0] for life in (1, 2, 3)] == [first, 200, 403]
+        entries = [await entry(reads, life) for life in (1, 2, 3)]
+        assert [one["source_visible"] for one in entries] == [first == 200, True, False]
+        assert "policy" not in entries[0]
+    assert "deadline is over, and it has none yet" in (await seen(reads, 1))[1]
+    assert "owners alone" in (await seen(reads, 3))[1]
+
+
+@pytest.mark.server
+async def test_a_source_is_seen_while_its_owner_accepts_what_is_asked(reads: Reads) -> None:
+    for fact, status in ((None, 403), (GIVEN, 200), (BACK, 403), (GIVEN, 200)):
+        if fact is not None:
+            await told(reads, subjects.account("ada"), fact)
+        assert (await seen(reads, 4))[0] == status
+        assert (await entry(reads, 4))["source_visible"] is (status == 200)
+
+
+@pytest.mark.server
+async def test_a_dropped_gpu_type_keeps_its_leaderboard(reads: Reads) -> None:
+    fact = events.LeaderboardChanged(visibility=None, reason="", gpus=["H100"])
+    await told(reads, subjects.problem("identity"), fact)
+    page = await reads.get("problems/identity")
+    assert (page["gpus"], page["gpus_closed"]) == (["H100"], ["CPU"])
+    assert len((await reads.get(f"{BOARD}?version=2"))["items"]) == 1
+    assert (await reads.get("leaderboards/identity/h100"))["items"] == []
+    listed = (await reads.get("leaderboards?problem=identity"))["items"]
+    assert {one["gpu"] for one in listed} == {"CPU"}
+    assert (await reads.get("leaderboards?problem=other"))["items"] == []
+
+
+@pytest.mark.server
+async def test_a_version_says_what_its_check_found(reads: Reads) -> None:
+    page = await reads.get("problems/identity")
+    assert page["check"]["state"] == "unchecked"
+    assert page["check"]["reason"]
