@@ -116,6 +116,7 @@ def _page(one: Shown) -> str:
         ("tags", tags),
         ("GPU types", ", ".join(manifest["gpus"])),
         ("ranked by", f"`{manifest['ranking_by']}`"),
+        ("least work of a call", _least_work(manifest)),
         ("files", f"[problems/{one.slug}]({ROOT_LINK}/{one.slug})"),
         ("try it", f"`warpboard run kernel.py --problem problems/{one.slug}`"),
     )
@@ -128,6 +129,15 @@ def _page(one: Shown) -> str:
     parts += ["", "Wrong ones, and why:", ""]
     parts += [_row(one, "wrong", name, said, "") for name, said, _ in one.solutions("wrong")]
     return "\n".join(parts) + "\n"
+
+
+def _least_work(manifest: Mapping[str, Any]) -> str:
+    """What a call has to move and to compute, as its author wrote it."""
+    said = manifest["roofline"]
+    parts = [f"`{said['bytes']}` bytes", f"of them `{said['written']}` written"]
+    if "flops" in said:
+        parts.append(f"`{said['flops']}` operations of {said['dtype']}")
+    return f"{', '.join(parts)} ([what for](../timing.md#what-a-machine-can-do))"
 
 
 def _row(one: Shown, kind: str, name: str, said: str, gpus: str) -> str:

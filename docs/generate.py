@@ -9,7 +9,7 @@ from types import GenericAlias, UnionType
 from typing import Any, cast
 
 import msgspec
-from docs import catalogue
+from docs import catalogue, gpus
 
 from ranker.http import application
 from ranker.http.acts import acts
@@ -198,7 +198,12 @@ def main() -> int:
     """Write what is stale, or with `--check` say what is; the exit code."""
     stale = [
         (path, text)
-        for path, text in ((PAGE, page()), (READS, reads()), *catalogue.pages().items())
+        for path, text in (
+            (PAGE, page()),
+            (READS, reads()),
+            *catalogue.pages().items(),
+            *gpus.pages().items(),
+        )
         if not path.exists() or path.read_text(encoding="utf-8") != text
     ]
     for path, text in stale:
