@@ -11,6 +11,7 @@ from ranker.http.cases import cases
 from ranker.http.comparing import comparing
 from ranker.http.events import Histories
 from ranker.http.files import files
+from ranker.http.goals import own_milestones
 from ranker.http.moments import Moments
 from ranker.http.people import internal, people, rejudges
 from ranker.http.problems import problems
@@ -60,6 +61,7 @@ def application(
     comparing(app, reader, blobs)
     problems(app, reader, blobs)
     Boards(reader, news, app).install()
+    own_milestones(app, reader)
     people(app, reader, news)
     rejudges(app, reader, blobs, news)
     internal(app, reader, news)

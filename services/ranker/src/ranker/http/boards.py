@@ -1,5 +1,6 @@
 """Leaderboards: who stands where, now, at a moment, and page by page of one moment."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +12,7 @@ from pydantic import Field
 from ranker.domain.score import interval_us
 from ranker.http.access import RANKED, Asker, Seen
 from ranker.http.answers import CURSOR_CHARS_MAX, LIMIT_MAX, Asking, ProblemVersion, answered
+from ranker.http.goals import beside
 from ranker.http.problems import problem_row
 from ranker.http.ranks import seconds
 from ranker.http.roofs import shares
@@ -106,14 +108,18 @@ class Boards:
         problem, board = await named(seen, slug, gpu, query.version)
         asked = asked_for(board, query.limit, instant(query.as_of or query.at), query.cursor)
         found = await (self._now(asked) if asked.at is None else self._then(asked, asked.at))
-        rows = await shares(self.reads, board, found.rows)
+        rows, aside = await asyncio.gather(
+            shares(self.reads, board, found.rows), beside(seen, board, asked.at)
+        )
         is_over = problem["state"] != "active"
         body: shapes.Leaderboard = {
             "problem": board.problem,
             "title": problem["title"],
             "problem_version": board.problem_number,
             "gpu": board.gpu,
-            "items": [_shown(seen, row, problem) for row in rows],
+            "items": [_shown(seen, aside.against(row), problem) for row in rows],
+            "baselines": aside.baselines,
+            "milestones": aside.milestones,
             "next_cursor": next_cursor(asked, found),
             "as_of": found.as_of,
             "as_of_at": asked.at,

@@ -6,10 +6,11 @@ from fastapi import FastAPI, Request
 
 from ranker.http.access import Asker, Row, Seen
 from ranker.http.answers import NumberInPath, answered
+from ranker.http.goals import compared
 from ranker.http.problems import SEED, Manifests, problem_row
 from ranker.http.roofs import told
 from ranker.http.shapes.cases import CaseShown, Estimate
-from ranker.service import Reads
+from ranker.service import Board, Reads
 from shared.answers import Answer
 from shared.blobs import Blobs
 from shared.errors import Failed
@@ -34,7 +35,9 @@ def cases(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
         except Failed:
             # How they ended is worth more than what they were made of.
             made_of = {}
-        found = [_case(index, case, made_of) for index, case in enumerate(told(row))]
+        board = Board(row["problem"], row["gpu"], row["problem_number"])
+        shown = await compared(reads, board, told(row))
+        found = [_case(index, case, made_of) for index, case in enumerate(shown)]
         return answered(request, found)
 
 
@@ -62,6 +65,7 @@ def _case(index: int, case: Row, made_of: dict[str, Row]) -> CaseShown:
         "mismatches": case.get("mismatches", []),
         "estimate": None if is_hidden else _estimate(case),
         "roofline": None if is_hidden else case.get("roofline"),
+        "vs_baseline": case.get("vs_baseline", {}),
     }
 
 

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from math import inf
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from fastapi import FastAPI, Query, Request
+from pydantic import Field
 
 from ranker.domain import baselines, milestones
 from ranker.http.access import Asker, Seen
-from ranker.http.answers import Asking, Limit, answered
+from ranker.http.answers import LIMIT_MAX, Asking, answered
 from ranker.http.ranks import seconds
 from ranker.http.shapes import goals as shapes
 from ranker.service import Board, Reads
@@ -43,7 +45,7 @@ class Beside(NamedTuple):
 class OwnQuery(Asking):
     """How many of one's milestones."""
 
-    limit: Limit = 100
+    limit: Annotated[int, Field(ge=1, le=LIMIT_MAX)] = 100
 
 
 def own_milestones(app: FastAPI, reads: Reads) -> None:
@@ -79,19 +81,23 @@ async def beside(seen: Seen, board: Board, at: datetime | None) -> Beside:
     shown = [
         _baseline(one, standing.get(one["name"], NOTHING), leader_us, seen.authors(board.problem))
         for one in goals["baselines"]
-        if not one["gpus"] or board.gpu in one["gpus"]
+        if _is_for(one["gpus"], board.gpu)
     ]
     return Beside(
-        baselines=sorted(shown, key=lambda one: (one["score_us"] is None, one["score_us"])),
+        baselines=sorted(shown, key=lambda one: (one["score_us"] or inf, one["name"])),
         milestones=_milestones(goals["milestones"], board.gpu, reached),
         scores_us=baselines.scores_us(standing),
     )
 
 
+def _is_for(gpus: Sequence[str], gpu: str) -> bool:
+    return not gpus or gpu.lower() in {one.lower() for one in gpus}
+
+
 def _baseline(
     asked: Row, run: Mapping[str, Any], leader_us: float | None, is_authors: bool
 ) -> shapes.Baseline:
-    """A baseline as it is shown; to others than its author one that failed is not there yet."""
+    """A baseline as it is shown: why it failed, to its author alone."""
     is_measured = run is not NOTHING and baselines.is_measured(run)
     score_us = run["score_us"] if is_measured else None
     low_us, high_us = (run["low_us"], run["high_us"]) if is_measured else (None, None)

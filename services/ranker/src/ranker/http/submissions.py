@@ -24,13 +24,14 @@ from ranker.http.answers import (
     version_known,
 )
 from ranker.http.boards import standing
+from ranker.http.goals import compared
 from ranker.http.moments import Moment, Moments
 from ranker.http.ranks import ranking, seconds
 from ranker.http.roofs import told
 from ranker.http.shapes import submissions as shapes
 from ranker.http.sources import source_text
 from ranker.http.waiting import expected
-from ranker.service import Alive, News, Reads
+from ranker.service import Alive, Board, News, Reads
 from shared.answers import Answer
 from shared.blobs import Blobs
 from shared.clock import now
@@ -216,7 +217,7 @@ async def _whole(moment: Moment, number: int) -> Row | None:
     end = End(row["mode"], row["outcome"], row["is_held"], row["is_eligible"])
     timeline = [_line(line, end) for line in row.pop("timeline")]
     is_over = row["state"] == "finished"
-    row["cases"] = told(row)
+    row["cases"] = await _cases(moment, row)
     del row["roofs"]
     shown = {
         "version": timeline[-1]["seq"] if timeline else number,
@@ -234,6 +235,13 @@ async def _whole(moment: Moment, number: int) -> Row | None:
         "blobs": [_blob(number, file) for file in row["files"]],
     }
     return row | _state(row) | shown
+
+
+async def _cases(moment: Moment, row: Row) -> list[Row]:
+    """The cases of a submission, held against what its problem says and the platform ran."""
+    board = Board(row["problem"], row["gpu"], row["problem_number"])
+    cases = told(row)
+    return await compared(moment.reads, board, cases) if row.pop("has_baselines") else cases
 
 
 def _line(line: list[Any], end: End) -> Row:

@@ -148,6 +148,7 @@ select submission.id, submission.number, submission.account, participant.name as
        coalesce(run.files, '[]') as files, coalesce(run.usage, '{}') as usage,
        run.key_commit, submission_note.note, submission_note.tag,
        coalesce(problem.roofs, '[]') as roofs,
+       coalesce(json_array_length(problem.baselines), 0) > 0 as has_baselines,
        json_build_object(
            'is_held', coalesce(moderation.is_held, false),
            'is_disqualified', coalesce(moderation.is_disqualified, false),

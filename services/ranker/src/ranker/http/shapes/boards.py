@@ -5,7 +5,8 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from ranker.http.shapes.cases import Interval, Verdict
+from ranker.http.shapes.cases import Against, Interval, Verdict
+from ranker.http.shapes.goals import Baseline, Milestone
 from ranker.http.shapes.submissions import Code, Outcome
 from ranker.http.shapes.waiting import Parked
 from shared.answers import At, Mode, Number, Seconds, Seq, Us
@@ -60,6 +61,7 @@ class Entry(TypedDict):
         float | None,
         Field(description="Which share of the roofline of the GPU type's data sheet it is."),
     ]
+    vs_baseline: Against
     source_visible: bool
 
 
@@ -71,6 +73,10 @@ class Leaderboard(TypedDict):
     problem_version: int
     gpu: str
     items: list[Entry]
+    baselines: Annotated[
+        list[Baseline], Field(description="Unranked; those with a score first, the best of all.")
+    ]
+    milestones: list[Milestone]
     next_cursor: str | None
     as_of: Seq
     as_of_at: At | None

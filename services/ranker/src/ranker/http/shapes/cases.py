@@ -12,6 +12,11 @@ Interval = Annotated[
     list[float], Field(description="A 95 % interval, low and high.", min_length=2, max_length=2)
 ]
 
+Against = Annotated[
+    dict[str, float],
+    Field(description="How many times as fast as each baseline it is, by the baseline's name."),
+]
+
 
 class Mismatch(TypedDict):
     """One wrong element of a public case, as text."""
@@ -55,6 +60,7 @@ class Case(TypedDict):
     wrong: NotRequired[int]
     mismatches: NotRequired[list[Mismatch]]
     roofline: NotRequired[Roofline | None]
+    vs_baseline: NotRequired[Against]
 
 
 class Estimate(TypedDict):
@@ -88,3 +94,4 @@ class CaseShown(TypedDict):
     roofline: Annotated[
         Roofline | None, Field(description="Null where the problem says nothing of its work.")
     ]
+    vs_baseline: Against

@@ -12,10 +12,6 @@ Ratio = Annotated[
     float | None,
     Field(description="Its score over the best one's: how many times as long it takes."),
 ]
-Against = Annotated[
-    dict[str, float],
-    Field(description="How many times as fast as each baseline it is, by the baseline's name."),
-]
 
 
 class Baseline(TypedDict):

@@ -218,6 +218,7 @@ class Whole(Summary):
     board_deadline_at: At | None
     source_visible: Annotated[str, Field(description="Who else reads the source, and when.")]
     is_consented: Annotated[bool, Field(description="Whether what is asked for is accepted.")]
+    baseline: Annotated[str, Field(description="Which of its problem's; empty for all others.")]
     is_withdrawn: bool
     lease_until_at: At | None
     agent: str | None
