@@ -127,7 +127,8 @@ class Access:
         """The caller with the leaderboards they see; who is banned is left with very little."""
         ban = Account(self.bans.get(account)).ban_at(at)
         if ban is None:
-            return replace(caller, boards=self.boards_of(account))
+            owned = frozenset(self.owned.get(account, ()))
+            return replace(caller, boards=self.boards_of(account), owned=owned)
         return replace(
             caller,
             scopes=caller.scopes & BANNED_SCOPES,

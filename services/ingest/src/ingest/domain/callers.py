@@ -58,8 +58,8 @@ def effective(scopes: Iterable[str], roles: Iterable[str]) -> frozenset[str]:
 class Caller:
     """Who asks; `kind` is anonymous, token, local or operator.
 
-    `boards` are the closed leaderboards that they see, `problems` those that their token is limited
-    to; none is no limit. `wait_s` is for how long a ban still lasts, None if for ever.
+    `boards` are the closed leaderboards that they see, `owned` the problems they are the author of,
+    `problems` those that their token is limited to; none is no limit. `wait_s` is for how long a ban still lasts, None if for ever.
     """
 
     account: str | None = None
@@ -70,6 +70,7 @@ class Caller:
     token: str | None = None
     boards: frozenset[str] = frozenset()
     problems: frozenset[str] = frozenset()
+    owned: frozenset[str] = frozenset()
     ban: str | None = None
     wait_s: float | None = None
 
@@ -96,12 +97,14 @@ class Caller:
     def reader(self) -> Reader:
         """Who reads, as ranker is told; without the scope for one's own one reads as anybody."""
         boards = self.boards & self.problems if self.problems else self.boards
+        owned = self.owned & self.problems if self.problems else self.owned
         account = self.account if self.may("read:own") else None
         return Reader(
             account=account,
             is_staff=self.is_staff,
             boards=sorted(boards),
             problems=sorted(self.problems),
+            owned=[] if account is None else sorted(owned),
         )
 
     def may(self, scope: str) -> bool:
