@@ -180,6 +180,7 @@ ASKED: dict[str, tuple[str, ...]] = {
 HERE: dict[str, tuple[str, ...]] = {
     "run": ("FILE", "--problem", "DIR"),
     "problem check": ("DIR",),
+    "problem new": ("NEW",),
     "problem eval-code": ("DIR",),
     "agent doctor": (),
     "completion": ("bash",),

@@ -10,6 +10,7 @@ from warpboard.service.compiling import Asked
 from warpboard.terminal import options
 from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place, run
+from warpboard.terminal.drafts import new
 from warpboard.terminal.rejudges import rejudges
 
 FOLDERS = click.argument(
@@ -131,5 +132,6 @@ def import_kernelbench(
 def problem() -> click.Group:
     """The group of problems."""
     group = options.Group("problem", dict(problems.commands), help=problems.help)
+    group.add_command(new)
     group.add_command(rejudges())
     return group
