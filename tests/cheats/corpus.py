@@ -20,12 +20,12 @@ class Cheat:
 
     `id` is the line of the catalogue; `expect` the verdicts that will do; `level` the least level
     of isolation at which that holds, by `launchers` if not by both. `mode`, `budgets`, `problem`,
-    `size`, `seed`, `floor_us`, `level_min` and `key_reversed` say what is run; `runs` how often in
-    a row, `at_once` in how many sandboxes at one time. What has to be in the log and in the report
-    is `prints` and `says`; `never_prints` and `never_says` may not be there. `time_us_min` bounds
-    its times, most calls that take `slow_us` must count, and `check: no_gain` compares every call
-    with the time that its work takes alone. `alone` says why nothing may run beside it, though it
-    is not timed.
+    `answers`, `size`, `seed`, `floor_us`, `level_min` and `key_reversed` say what is run; `runs`
+    how often in a row, `at_once` in how many sandboxes at one time. What has to be in the log and
+    in the report is `prints` and `says`; `never_prints` and `never_says` may not be there.
+    `time_us_min` bounds its times, most calls that take `slow_us` must count, and `check: no_gain`
+    compares every call with the time that its work takes alone. `alone` says why nothing may run
+    beside it, though it is not timed.
     """
 
     path: Path
@@ -121,6 +121,7 @@ def write_problem(one: Cheat, folder: Path) -> None:
         "benchmarks": [timed | {"floor_us": one.number("floor_us", 0.0)}],
         "ranking_by": "geom",
         "budgets_s": one.budgets_s(),
+        "answers": one.header.get("answers", ""),
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
 

@@ -70,3 +70,44 @@ def test_a_rank_that_hangs_is_timed_out(pair: Host) -> None:
     endless = "    while os.environ['RANK'] == '1': pass\n    return"
     report = pair.run("import os\n" + ALONE.replace("    return", endless))
     assert report.verdict == "timed_out", report.reason
+
+
+COLLECTIVE = """
+import torch
+def generate_input(size, seed, world_size, rank):
+    return torch.rand(size, generator=torch.Generator().manual_seed(seed + rank))
+def ref_kernel(data):
+    size = torch.distributed.get_world_size()
+    everyone = torch.empty(size * data.numel())
+    torch.distributed.all_gather_into_tensor(everyone, data)
+    mine = torch.empty_like(data)
+    torch.distributed.reduce_scatter_tensor(mine, everyone)
+    return mine + torch.distributed.get_rank()
+def check_implementation(data, output):
+    return torch.allclose(output, ref_kernel(data)), "not the sum of all"
+"""
+GATHERED = """
+import torch.distributed as dist
+def custom_kernel(data):
+    dist.all_reduce(together := data.repeat(2))
+    return data * 2 + dist.get_rank()
+"""
+
+
+@pytest.mark.parametrize(("source", "verdict"), [(GATHERED, "passed"), ("", "wrong_answer")])
+def test_ranks_of_a_reference_that_speak_to_each_other_find_a_group(
+    host: Host, source: str, verdict: str
+) -> None:
+    host.files["reference.py"] = COLLECTIVE
+    host.more = {"world_size": 2}
+    report = host.run(source or GATHERED.replace("* 2", "* 3"))
+    assert (report.verdict, report.failure_code) == (verdict, ""), (report.reason, report.log_tail)
+
+
+def test_a_rank_of_the_reference_that_fails_ends_all(host: Host) -> None:
+    fails = "    torch.distributed.get_rank() == 1 and 1 / 0\n    size ="
+    host.files["reference.py"] = COLLECTIVE.replace("    size =", fails)
+    host.more = {"world_size": 2}
+    report = host.run(GATHERED)
+    assert report.failure_code == "problem_fault"
+    assert "ZeroDivisionError" in report.reason
