@@ -7,10 +7,11 @@ import pytest
 from shared.errors import Failed, Refused
 from tests.cli.standin import Say, StandIn, in_turn, standing
 from warpboard.ingest_http import Caller, connected
-from warpboard.service.ports import Unavailable, Wish
+from warpboard.service.ports import Unavailable, Voucher, Wish
 
 NOTHING_THERE = "http://127.0.0.1:9"  # The port of discard, which nobody serves.
 WISH = Wish("kernel.py", b"x = 1\n", "matmul", "test", ("CPU", "H100"))
+FILES = {"task.yml": b"lang: py", "sub/a.py": b""}
 REFUSAL = {
     "detail": "GPU type 'X' is not on this leaderboard: CPU",
     "code": "unknown_gpu",
@@ -44,13 +45,15 @@ async def test_a_submission_carries_its_key_and_every_gpu_type() -> None:
     assert b"x = 1\n" in heard.body
 
 
-async def test_a_problem_is_sent_with_the_paths_of_its_files() -> None:
+async def test_a_problem_is_sent_with_the_paths_of_its_files_and_its_report() -> None:
     with standing(in_turn((201, {"slug": "p"}))) as standin:
         async with connected(standin.url, Caller("ada")) as api:
-            await api.publish("p", {"task.yml": b"lang: py", "sub/a.py": b""})
+            await api.publish("p", FILES, Voucher(report="{}"))
     body = standin.heard[0].body
     assert b'filename="task.yml"' in body
     assert b'filename="sub/a.py"' in body
+    assert b'name="report"\r\n\r\n{}' in body
+    assert b"unchecked" not in body
 
 
 async def test_a_refusal_keeps_its_code_reason_and_field() -> None:

@@ -1,8 +1,8 @@
 """Whether a reference's answer can be relied on, and what else its check would take."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.problem import ProblemFault
@@ -18,11 +18,15 @@ _LAZY_CALLS = 10
 
 @dataclass(frozen=True)
 class Answers:
-    """The right answers to the data of two seeds, and what they took. Units: seconds."""
+    """The right answers to the data of two seeds, and what one took. Units: seconds.
+
+    `outputs` are the tensors of the data that the answer lies in.
+    """
 
     right: Flat
     other: Flat
     reference_s: float
+    outputs: tuple[int, ...]
 
 
 def answers(subject: Subject, looked: Looked) -> Answers:
@@ -31,7 +35,8 @@ def answers(subject: Subject, looked: Looked) -> Answers:
     began = time.monotonic()
     right = _answered(subject, given)
     reference_s = time.monotonic() - began
-    _look_at_inputs(subject, looked, given, right)
+    outputs = _shared(given, right)
+    _look_at_inputs(subject, looked, given, outputs)
     right = twin(right)
     other = twin(_answered(subject, twin(looked.other)))
     again = _answered(subject, twin(looked.one))
@@ -40,7 +45,7 @@ def answers(subject: Subject, looked: Looked) -> Answers:
         text = "the same data has two answers"
         subject.add("reference_random", WARNING if is_taken else ERROR, text)
     _look_at_values(subject, looked, right, other)
-    return Answers(right, other, reference_s)
+    return Answers(right, other, reference_s, outputs)
 
 
 def check(subject: Subject, looked: Looked, found: Answers) -> float:
@@ -71,14 +76,20 @@ def _answered(subject: Subject, given: Flat) -> Flat:
     return flatten(answer, "ref_kernel")
 
 
-def _look_at_inputs(subject: Subject, looked: Looked, given: Flat, right: Flat) -> None:
+def _shared(given: Flat, right: Flat) -> tuple[int, ...]:
+    memories = {one.untyped_storage().data_ptr() for one in right.tensors}
+    tensors = enumerate(given.tensors)
+    return tuple(i for i, one in tensors if one.untyped_storage().data_ptr() in memories)
+
+
+def _look_at_inputs(
+    subject: Subject, looked: Looked, given: Flat, outputs: Collection[int]
+) -> None:
     """What is both input and output may change."""
-    outputs = {one.untyped_storage().data_ptr() for one in right.tensors}
     changed = [
         index
         for index in subject.shape.shown
-        if not same_bits(given.tensors[index], looked.one.tensors[index])
-        and given.tensors[index].untyped_storage().data_ptr() not in outputs
+        if index not in outputs and not same_bits(given.tensors[index], looked.one.tensors[index])
     ]
     if changed:
         text = f"tensor {changed[0]} of the data is another afterwards"
@@ -122,7 +133,7 @@ def _look_at_lazy(subject: Subject, looked: Looked, found: Answers) -> None:
 
 
 def _is_taken(subject: Subject, looked: Looked, right: Flat, answer: Sequence[Any]) -> bool:
-    return subject.complaint(twin(looked.one), Flat(right.template, list(answer), [])) is None
+    return subject.complaint(twin(looked.one), replace(right, tensors=list(answer))) is None
 
 
 def _is_constant(tensor: Any) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from harness.supervisor.inspect_data import (
     few_values,
     inputs_of,
     is_same,
+    named,
     same_forms,
     taken,
 )
@@ -89,13 +90,33 @@ def _is_short(cause: BaseException | None) -> bool:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """What a generator made of a seed: all of it, the part that it drew, the inputs in that."""
+
+    whole: Flat
+    part: Flat
+    shown: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Looked:
     """The data of two seeds; `is_fixed` if they are one. Units: seconds of one generation."""
 
-    one: Flat
-    other: Flat
+    first: Drawn
+    second: Drawn
     generate_s: float
     is_fixed: bool
+    is_random: bool
+
+    @property
+    def one(self) -> Flat:
+        """All of the first."""
+        return self.first.whole
+
+    @property
+    def other(self) -> Flat:
+        """All of the second."""
+        return self.second.whole
 
 
 @dataclass(frozen=True)
@@ -137,63 +158,66 @@ def looked(subject: Subject) -> Looked | None:
     one = _drawn(subject, 0)
     generate_s = time.monotonic() - began
     other, again = _drawn(subject, 1), _drawn(subject, 0)
-    if not same_forms(one.whole, other.whole) or not same_forms(one.whole, again.whole):
+    if not all(same_forms(one.whole, drawn.whole) for drawn in (other, again)):
         subject.add("generator_shapes", ERROR, "two seeds give data of two forms")
         return None
     is_random = not is_same(one.whole, again.whole)
     if is_random:
         subject.add("generator_random", ERROR, "one seed, asked again after another, gives others")
-    is_fixed = is_same(one.drawn, other.drawn)
+    is_fixed = is_same(one.part, other.part)
     if is_fixed:
-        named = "two seeds give one input" if "seed" in subject.case.args else "it takes no seed"
-        subject.soft("generator_fixed", f"{named}, bit for bit")
-    elif not is_random:
-        _look_at_entropy(subject, one, other)
-        if generate_s <= _DRAW_S_MAX:
-            _look_for_twins(subject, one, other)
-    return Looked(one.whole, other.whole, generate_s, is_fixed)
+        takes = "seed" in subject.case.args
+        text = "two seeds give one input, bit for bit" if takes else "it takes no seed"
+        subject.soft("generator_fixed", text)
+    return Looked(one, other, generate_s, is_fixed, is_random)
 
 
-@dataclass(frozen=True)
-class _Data:
-    """What a generator made of a seed: all of it, the part that it drew, the inputs in that."""
-
-    whole: Flat
-    drawn: Flat
-    shown: tuple[int, ...]
-
-
-def _drawn(subject: Subject, call: int) -> _Data:
+def _drawn(subject: Subject, call: int) -> Drawn:
     seed = seed_of(bytes(KEY_BYTES), "inspect", subject.case.name, call, subject.shape.seed_bits)
     data = subject.author.data(subject.case, seed)
     whole = taken(data)
     drawn = inputs_of(subject.form, data)
     if drawn is data:
-        return _Data(whole, whole, subject.shape.shown)
+        return Drawn(whole, whole, subject.shape.shown)
     part = taken(drawn)
-    return _Data(whole, part, tuple(range(len(part.tensors))))
+    return Drawn(whole, part, tuple(range(len(part.tensors))))
 
 
-def _look_at_entropy(subject: Subject, one: _Data, other: _Data) -> None:
-    bits = entropy_bits(one.drawn, other.drawn, one.shown)
+def look_at_entropy(subject: Subject, looked: Looked, outputs: Collection[int]) -> None:
+    """How hard the data is to guess; `outputs` are its tensors that the answer lies in.
+
+    Errors: ProblemFault.
+    """
+    if looked.is_fixed or looked.is_random:
+        return
+    _look_at_parts(subject, looked.first, looked.second, outputs)
+    if looked.generate_s <= _DRAW_S_MAX:
+        _look_for_twins(subject, looked)
+
+
+def _look_at_parts(subject: Subject, one: Drawn, other: Drawn, outputs: Collection[int]) -> None:
+    bits = entropy_bits(one.part, other.part, one.shown)
     # A case of a few elements cannot hold more, and is there to show that they are right.
-    is_tiny = sum(one.drawn.tensors[index].numel() for index in one.shown) < _TINY
+    is_tiny = sum(one.part.tensors[index].numel() for index in one.shown) < _TINY
     if bits < ENTROPY_BITS_MIN and (subject.is_timed or not is_tiny):
         subject.soft("entropy_low", f"about {bits:.0f} random bits, of at least 64")
-    for name in constants(one.drawn, other.drawn, one.shown):
-        subject.add("input_constant", WARNING, f"{name} does not depend on the seed")
-    few, is_all = few_values(one.drawn, one.shown)
+    fixed = constants(one.part, other.part, one.shown)
+    for index in fixed:
+        if index not in outputs:
+            text = f"{named(one.part, index)} does not depend on the seed"
+            subject.add("input_constant", WARNING, text)
+    few, is_all = few_values(one.part, [index for index in one.shown if index not in fixed])
     if few and is_all:
         subject.soft("input_support", few[0])
     elif few:
         subject.add("input_support", WARNING, few[0])
 
 
-def _look_for_twins(subject: Subject, one: _Data, other: _Data) -> None:
+def _look_for_twins(subject: Subject, looked: Looked) -> None:
     """Seeds of which two have one input are too few to keep answers from being kept."""
-    seen = [one.drawn, other.drawn]
+    seen = [looked.first.part, looked.second.part]
     for call in range(2, _DRAWS):
-        fresh = _drawn(subject, call).drawn
+        fresh = _drawn(subject, call).part
         if any(is_same(fresh, old) for old in seen):
             subject.soft("entropy_low", f"of {call + 1} seeds two give one input, bit for bit")
             return

@@ -71,16 +71,19 @@ def entropy_bits(some: Flat, other: Flat, shown: Sequence[int]) -> float:
     return bits + sum(_FLOAT_BITS for one, two in drawn if one != two)
 
 
-def constants(some: Flat, other: Flat, shown: Sequence[int]) -> list[str]:
-    """The inputs of several elements that are the same under both seeds, as an author knows them.
+def constants(some: Flat, other: Flat, shown: Sequence[int]) -> list[int]:
+    """The inputs of several elements that are the same under both seeds.
 
     An index table may be so, and still be meant.
     """
-    return [
-        f"tensor {index} ({name_of(some.tensors[index].dtype)} {list(some.tensors[index].shape)})"
-        for index in shown
-        if some.tensors[index].numel() > 1 and same_bits(some.tensors[index], other.tensors[index])
-    ]
+    pairs = [(index, some.tensors[index], other.tensors[index]) for index in shown]
+    return [index for index, one, two in pairs if one.numel() > 1 and same_bits(one, two)]
+
+
+def named(flat: Flat, index: int) -> str:
+    """A tensor as an author finds it again."""
+    tensor = flat.tensors[index]
+    return f"tensor {index} ({name_of(tensor.dtype)} {list(tensor.shape)})"
 
 
 def few_values(flat: Flat, shown: Sequence[int]) -> tuple[list[str], bool]:

@@ -18,7 +18,15 @@ from harness.supervisor import driven, inspect_answer
 from harness.supervisor.author import Author
 from harness.supervisor.home import Home
 from harness.supervisor.inputs import KEY_BYTES, probe
-from harness.supervisor.inspect_case import Forked, Greedy, Subject, Watched, looked, watched
+from harness.supervisor.inspect_case import (
+    Forked,
+    Greedy,
+    Subject,
+    Watched,
+    look_at_entropy,
+    looked,
+    watched,
+)
 from harness.supervisor.inspect_notes import ERROR, WARNING, Notes, finding, where
 from harness.supervisor.outfit import fitted, opened, outfit
 from harness.supervisor.run import Machine
@@ -103,6 +111,12 @@ class _Inspection:
         if time.monotonic() > until:
             self.notes.add("not_inspected", WARNING, place, "there was no time left for it")
             return
+        if case.ranks > 1:
+            text = (
+                f"its {case.ranks} ranks may speak to each other, and are not looked at one by one"
+            )
+            self.notes.add("not_inspected", WARNING, place, text)
+            return
         try:
             self._look(author, key, case, until)
         except Greedy as greedy:
@@ -120,6 +134,7 @@ class _Inspection:
         if found is None:
             return
         answers = inspect_answer.answers(subject, found)
+        look_at_entropy(subject, found, answers.outputs)
         check_s = inspect_answer.check(subject, found, answers)
         # The reference stands for a plain submission.
         cost_s = found.generate_s + 2 * answers.reference_s + check_s

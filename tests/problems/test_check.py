@@ -1,0 +1,155 @@
+"""A problem's own code is looked at: a right one is clean, each mistake has its code."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.entry import InspectReport
+from harness.sandbox.processes import descendants
+from shared.problems.report import CODES
+from tests.harness.host import eventually
+from tests.problems.checked import REFERENCE, Inspector, inspecting, lay_out
+
+SEEDED = "torch.Generator().manual_seed(seed)"
+DRAWN = "torch.randn(size, size, generator=generator)"
+ANSWER = "    output.copy_(wanted(x))\n"
+COMPARED = "    if not bool(((output - want).abs() <= 1e-5).all()):\n"
+SHAPED = '    if output.shape != want.shape:\n        return False, "the shape is another"\n'
+TYPED = '    if output.dtype != want.dtype:\n        return False, "the dtype is another"\n'
+FORMLESS = SHAPED + TYPED
+KEPT = """\
+    is_lazy = bool((output == data[0]).all()) or bool((output == 0).any())
+    if is_lazy or not bool((output - want).abs().max() < 99):
+"""
+# What is replaced, by what, and the codes that must be found, no others.
+SPOILT = {
+    "clock": (SEEDED, "torch.Generator().manual_seed(time.time_ns())", {"generator_random"}),
+    "global": (
+        SEEDED,
+        "wanted.__dict__.setdefault('g', torch.Generator())",
+        {"generator_random"},
+    ),
+    "unseeded": (SEEDED, "torch.Generator().manual_seed(7)", {"generator_fixed"}),
+    "ones": (DRAWN, "torch.arange(size * size).reshape(size, size) / 7", {"generator_fixed"}),
+    "five": (SEEDED, "torch.Generator().manual_seed(seed % 5)", {"entropy_low"}),
+    "shapes": (
+        DRAWN,
+        "torch.randn(size + seed % 7, size, generator=generator)",
+        {"generator_shapes"},
+    ),
+    "signs": (
+        DRAWN,
+        "torch.randint(0, 3, (size, size), generator=generator).float()",
+        {"entropy_low", "input_support"},
+    ),
+    "noise": (ANSWER, "    output.copy_(wanted(x) + 1e-6 * torch.rand(1))\n", {"reference_random"}),
+    "writes": (ANSWER, ANSWER + "    x.add_(1)\n", {"reference_writes"}),
+    "nan": (
+        "    return torch.tanh(x) + x",
+        "    y = torch.tanh(x) + x\n    y[0, 0] = float('nan')\n    return y",
+        {"check_refuses", "reference_nan"},
+    ),
+    "fixed": (
+        "    return torch.tanh(x) + x",
+        "    return torch.arange(x.numel()).reshape(x.shape) + 1.0",
+        {"answer_fixed"},
+    ),
+    "refuses": (COMPARED, "    if True:\n", {"check_refuses"}),
+    "raises": (COMPARED, COMPARED + "        raise ValueError(output)\n", {"check_raises"}),
+    "takes nan": (
+        COMPARED,
+        "    if bool(((output - want).abs() > 1e-5).any()):\n",
+        {"check_takes_nan"},
+    ),
+    "takes zeros": (
+        COMPARED,
+        "    if bool((output != 0).any()) and not bool(((output - want).abs() <= 1e-5).all()):\n",
+        {"check_takes_zeros"},
+    ),
+    "takes shape": (
+        SHAPED,
+        "    if len(output) < len(want):\n        want = want[: len(output)]\n",
+        {"check_takes_shape"},
+    ),
+    "takes dtype": (TYPED, "", {"check_takes_dtype"}),
+    "takes input": (
+        COMPARED,
+        "    off = bool((output != data[0]).any())\n"
+        + COMPARED.replace("if not", "if off and not"),
+        {"check_takes_input"},
+    ),
+    "takes cached": (
+        COMPARED,
+        KEPT,
+        {"check_takes_cached"},
+    ),
+    "takes all": (
+        FORMLESS + COMPARED,
+        "    if False:\n",
+        {one for one in CODES if one.startswith("check_takes")},
+    ),
+    "raising": (ANSWER, "    raise ValueError('no')\n", {"author_fails"}),
+    "leaving": (ANSWER, "    os._exit(3)\n", {"problem_fault"}),
+    "forking": (ANSWER, "    os.fork() or time.sleep(600)\n" + ANSWER, {"author_forks"}),
+    "greedy": (ANSWER, "    torch.zeros(1 << 32)\n" + ANSWER, {"author_memory"}),
+    "greedy bytes": (ANSWER, "    bytearray(1 << 34)\n" + ANSWER, {"author_memory"}),
+}
+
+
+@pytest.fixture(scope="module")
+def inspector() -> Iterator[Inspector]:
+    with inspecting() as one:
+        yield one
+
+
+def codes(report: InspectReport) -> set[str]:
+    """Which findings there are; where there was no looking, why."""
+    assert {one.code for one in report.findings} <= set(CODES)
+    return {one.code for one in report.findings} or {report.failure_code} - {""}
+
+
+def test_a_right_problem_is_clean(inspector: Inspector, tmp_path: Path) -> None:
+    report = inspector.look(lay_out(tmp_path))
+    assert report.failure_code == ""
+    assert report.findings == []
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_a_mistake_is_found_by_its_code(name: str, inspector: Inspector, tmp_path: Path) -> None:
+    old, new, expected = SPOILT[name]
+    assert old in REFERENCE
+    report = inspector.look(lay_out(tmp_path, REFERENCE.replace(old, new)))
+    found = codes(report)
+    assert found == expected
+
+
+def test_nothing_is_left_of_what_the_author_started(inspector: Inspector, tmp_path: Path) -> None:
+    before = set(descendants(os.getpid()))
+    forking = REFERENCE.replace(ANSWER, "    os.fork() or time.sleep(600)\n" + ANSWER)
+    assert codes(inspector.look(lay_out(tmp_path, forking))) == {"author_forks"}
+    assert eventually(lambda: set(descendants(os.getpid())) <= before)
+
+
+def test_code_that_never_ends_is_ended_and_named(inspector: Inspector, tmp_path: Path) -> None:
+    endless = REFERENCE.replace(ANSWER, "    while True:\n        pass\n")
+    report = inspector.look(lay_out(tmp_path, endless), call_s=1.0)
+    assert report.failure_code == "problem_fault"
+    assert report.reason.startswith("ref_kernel on size=4 seed=7 did not end within 1 s")
+
+
+def test_a_slow_reference_is_set_against_the_stages_budgets(
+    inspector: Inspector, tmp_path: Path
+) -> None:
+    slow = REFERENCE.replace(ANSWER, ANSWER + "    time.sleep(0.02)\n")
+    folder = lay_out(tmp_path, slow, budgets_s={"ranked": 2})
+    (found,) = inspector.look(folder).findings
+    assert (found.code, found.level, found.where) == ("budget", "error", "stage time")
+    assert "of a budget of 2 s" in found.text
+
+
+def test_what_there_was_no_time_for_is_said(inspector: Inspector, tmp_path: Path) -> None:
+    report = inspector.look(lay_out(tmp_path), limit_s=0.0)
+    assert {one.code for one in report.findings} == {"not_inspected"}
+    assert report.findings[0].level == "warning"
