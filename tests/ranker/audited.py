@@ -54,27 +54,32 @@ class Town:
         return seal(fact, agg, Stamp(new_id(), self.at, actor, "", ""))
 
     async def live(self, *lives: Life, key: SigningKey | None = None) -> None:
-        """Whole lives up to their end, with runs signed by the agent or by another's key."""
+        """Whole lives with their ends, with runs signed by the agent or by another's key."""
         for life in lives:
-            token = 0
-            for agg, fact in life.facts():
-                envelope = self.envelope(agg, fact)
-                if isinstance(fact, events.RunCompleted):
-                    sig = sign(key or self.agent, agg, token, bytes(envelope.data))
-                    envelope = msgspec.structs.replace(envelope, sig=sig)
-                seq = await self.append(envelope)
-                token = seq if isinstance(fact, events.JobAssigned) else token
+            await self.run(life, key)
             await self.end(life)
 
-    async def end(self, life: Life, score_us: float | None = None) -> None:
+    async def run(self, life: Life, key: SigningKey | None = None) -> None:
+        """A life up to its verdict."""
+        token = 0
+        for agg, fact in life.facts():
+            envelope = self.envelope(agg, fact)
+            if isinstance(fact, events.RunCompleted):
+                sig = sign(key or self.agent, agg, token, bytes(envelope.data))
+                envelope = msgspec.structs.replace(envelope, sig=sig)
+            seq = await self.append(envelope)
+            token = seq if isinstance(fact, events.JobAssigned) else token
+
+    async def end(self, life: Life, score_us: float | None = None, code: str = DEMANDED) -> None:
         """The decision that follows from a life, or one that gives another score."""
         timed = life.completed().cases
         score = scored("last", timed, 0.0)
         assert score is not None, "a life has a time"
         finished = SubmissionFinished(
             outcome="passed",
-            is_eligible=life.mode == DEMANDED,
-            code=DEMANDED,
+            is_eligible=life.mode == code == DEMANDED,
+            is_held=code != DEMANDED,
+            code=code,
             reason="passed every case",
             job=life.job,
             run=life.run,

@@ -10,12 +10,14 @@ from nacl.signing import SigningKey
 from shared import events, signing, subjects
 from shared.clock import new_id
 from shared.event_log import EventLog, New, Recorded
-from shared.events import Artefact, Blob, CaseResult, Fact
+from shared.events import Artefact, Blob, CaseResult, Fact, Roof
 from shared.wire import Stamp, seal
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 BLOB = Blob(digest="d" * 64, bytes=1)
 AGENT = "a1"
+# No life but one that means to is as fast as this floor.
+ROOF = Roof(case="size=1", bytes=8e5, flops=1e5, dtype="fp32", floors_us={"": 1e-3})
 KEY = SigningKey(bytes(32))
 
 
@@ -199,6 +201,7 @@ def problem(number: int = 1) -> events.ProblemPublished:
         ranking_by="last",
         budgets_s={"build": 1, "test": 1, "benchmark": 1, "ranked": 1},
         source_bytes_max=1000,
+        roofs=[ROOF],
     )
 
 
