@@ -25,6 +25,15 @@ PROBLEM = {
 }
 ME = {"name": "ada", "scopes": ["submit"], "roles": [], "token": 31}
 TOKEN = {"id": 31, "name": "laptop", "prefix": "wb_12345", "created_at": RECEIVED_AT}
+MILESTONE = {
+    "problem": "m",
+    "gpu": "CPU",
+    "title": "Twice as fast",
+    "problem_version": 3,
+    "number": 12,
+    "at": RECEIVED_AT,
+}
+BASELINE_RUNS = {"slug": "m", "items": [{"name": "eager", "gpu": "CPU", "is_new": True}]}
 BOARD: dict[str, Any] = {"problem": "m", "problem_version": 3, "gpu": "CPU", "items": []}
 RECORD = {"seq": 9, "number": 12, "score_us": 4.0, "previous_us": 5.0, "at": RECEIVED_AT}
 CASE = {"name": "n=1", "a_us": 4.0, "b_us": 2.0, "ratio": 0.5, "ci95": [0.4, 0.6]}
@@ -46,6 +55,7 @@ RECEIPT = {"submissions": [{"number": 12, "gpu": "CPU"}]}
 
 ANSWERS: dict[str, Any] = {
     "GET /v1/me": ME,
+    "GET /v1/me/milestones": {"items": [MILESTONE]},
     "GET /v1/tokens": {"items": [TOKEN]},
     "POST /v1/tokens": TOKEN | {"token": "wb_secret"},
     "DELETE /v1/tokens/31": MADE,
@@ -87,6 +97,7 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/admin/deadletters": {"items": [LETTER]},
     "GET /v1/admin/participants/ada": ME | {"participant_id": "a1", "tokens": [TOKEN]},
     "POST /v1/admin/rejudges": {"id": "r1", "count": 2, "from_version": 1, "to_version": 2},
+    "POST /v1/admin/problems/m/baselines": BASELINE_RUNS,
     "POST /v1/admin/tokens": TOKEN | {"token": "wb_secret"},
     "POST /v1/admin/invites": {"leaderboards": ["m"], "codes": ["abc"]},
     "GET /v1/admin/leaderboards/m/invites": {"items": [{"code": "abc"}]},
@@ -120,6 +131,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "diff": ("12", "13"),
     "trace": ("12",),
     "export": (),
+    "milestones": (),
     "problems": (),
     "leaderboard": ("m", "CPU"),
     "history": ("m",),
@@ -134,6 +146,8 @@ ASKED: dict[str, tuple[str, ...]] = {
     "problem rejudge show": ("r1",),
     "problem rejudge apply": ("r1", *WHY),
     "problem rejudge discard": ("r1", *WHY),
+    "baselines run": ("m", *WHY),
+    "baselines show": ("m",),
     "agent list": (),
     "agent cordon": ("a1", *WHY),
     "agent drain": ("a1", *WHY),

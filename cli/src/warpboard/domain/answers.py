@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from shared.errors import Failed
+from warpboard.domain.goals import Baseline, Milestone
 from warpboard.domain.oversight import Balance
 
 Answer = dict[str, Any]
@@ -50,6 +51,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     wrong: int = 0
     mismatches: list[Mismatch] = []
     roofline: Roofline | None = None
+    vs_baseline: dict[str, float] = {}
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,6 +226,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     grade: str = ""
     is_provisional: bool = False
     roofline_fraction: float | None = None
+    vs_baseline: dict[str, float] = {}
 
 
 class Leaderboard(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,6 +238,8 @@ class Leaderboard(msgspec.Struct, frozen=True, kw_only=True):
     items: list[Entry]
     title: str = ""
     as_of_at: datetime | None = None
+    baselines: list[Baseline] = []
+    milestones: list[Milestone] = []
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):

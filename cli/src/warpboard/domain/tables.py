@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from warpboard.domain.answers import Agent, Case, File, Leaderboard, Moment, Summary
+from warpboard.domain.answers import Agent, Case, Entry, File, Leaderboard, Moment, Summary
+from warpboard.domain.goals import MARK, Baseline, OwnMilestone, speedups_text, when_text
 from warpboard.domain.oversight import Waiting
 from warpboard.domain.problems import Problem
 from warpboard.domain.rooflines import roofline_text, share_text
@@ -30,6 +31,7 @@ NUMBERS = (
     "free",
     "busy",
     "after",
+    "reached",
 )
 
 
@@ -44,19 +46,9 @@ class Table:
 
 def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
     """A leaderboard, best first; instants in the given zone, by default this machine's."""
+    lines = _lines(found)
     rows = [
-        (
-            f"{entry.rank}=" if entry.is_tied else str(entry.rank),
-            entry.participant or NOTHING,
-            time_text(entry.score_us),
-            _bounds(entry.low_us, entry.high_us),
-            str(entry.number),
-            when(entry.received_at, zone),
-            entry.tier or NOTHING,
-            entry.level or NOTHING,
-            _worth(entry.grade, entry.is_provisional),
-        )
-        for entry in found.items
+        _baseline(one, zone) if isinstance(one, Baseline) else _entry(one, zone) for one in lines
     ]
     columns = (
         *("rank", "participant", "score", "interval", "number", "when"),
@@ -64,8 +56,82 @@ def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
     )
     moment = f", as of {when(found.as_of_at, zone)}" if found.as_of_at else ""
     title = f"{found.problem} on {found.gpu}, version {found.problem_version}{moment}"
-    shares = [share_text(entry.roofline_fraction) for entry in found.items]
-    return _beside(Table(title, columns, rows), "roofline", shares)
+    entries = [one if isinstance(one, Entry) else None for one in lines]
+    shares = [share_text(one.roofline_fraction) if one else NOTHING for one in entries]
+    ratios = [speedups_text(one.vs_baseline) if one else NOTHING for one in entries]
+    table = _beside(Table(title, columns, rows), "roofline", shares)
+    return _beside(table, "speed-up", ratios)
+
+
+def _lines(found: Leaderboard) -> list[Entry | Baseline]:
+    """The rows, and at their place in order the baselines, which have no rank."""
+    lines: list[Entry | Baseline] = list(found.items)
+    for one in found.baselines:
+        if one.score_us is not None:
+            faster = [line for line in lines if (line.score_us or 0.0) <= one.score_us]
+            lines.insert(lines.index(faster[-1]) + 1 if faster else 0, one)
+    return lines
+
+
+def _entry(entry: Entry, zone: tzinfo | None) -> tuple[str, ...]:
+    return (
+        f"{entry.rank}=" if entry.is_tied else str(entry.rank),
+        entry.participant or NOTHING,
+        time_text(entry.score_us),
+        _bounds(entry.low_us, entry.high_us),
+        str(entry.number),
+        when(entry.received_at, zone),
+        entry.tier or NOTHING,
+        entry.level or NOTHING,
+        _worth(entry.grade, entry.is_provisional),
+    )
+
+
+def _baseline(one: Baseline, zone: tzinfo | None) -> tuple[str, ...]:
+    """A baseline's row: no rank, and its name in brackets, as no participant's can be."""
+    return (
+        NOTHING,
+        f"[{MARK} {one.name}]",
+        time_text(one.score_us),
+        _bounds(one.low_us, one.high_us),
+        NOTHING,
+        when(one.measured_at, zone),
+        one.tier or NOTHING,
+        one.level or NOTHING,
+        one_line(one.note, 40) or NOTHING,
+    )
+
+
+def milestones(found: Leaderboard, zone: tzinfo | None = None) -> Table:
+    """The milestones of a leaderboard, and how many reached each."""
+    rows = [
+        (
+            one_line(one.title, 60),
+            when_text(one.when),
+            str(one.reached),
+            f"with {one.number}, {when(one.reached_at, zone)}" if one.is_reached else NOTHING,
+        )
+        for one in found.milestones
+    ]
+    title = f"milestones of {found.problem} on {found.gpu}"
+    return Table(title, ("milestone", "when", "reached", "by you"), rows)
+
+
+def own_milestones(found: Sequence[OwnMilestone], zone: tzinfo | None = None) -> Table:
+    """What one reached, newest first."""
+    rows = [
+        (
+            one.problem,
+            one.gpu,
+            one_line(one.title, 60),
+            str(one.problem_version),
+            str(one.number),
+            when(one.at, zone),
+        )
+        for one in found
+    ]
+    columns = ("problem", "GPU type", "milestone", "version", "number", "when")
+    return Table("milestones", columns, rows)
 
 
 def _beside(table: Table, name: str, cells: Sequence[str]) -> Table:
@@ -106,7 +172,8 @@ def cases(found: Sequence[Case]) -> Table:
     ]
     columns = ("stage", "case", "verdict", "time", "interval", "null call", "grade", "message")
     rates = [roofline_text(case.roofline) for case in found]
-    return _beside(Table("cases", columns, rows), "roofline", rates)
+    table = _beside(Table("cases", columns, rows), "roofline", rates)
+    return _beside(table, "speed-up", [speedups_text(case.vs_baseline) for case in found])
 
 
 def _case_name(case: Case) -> str:

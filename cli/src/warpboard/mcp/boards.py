@@ -17,7 +17,8 @@ async def leaderboard(hands: Hands, asked: asks.Leaderboard) -> tells.Boards:
     for gpu in types[:BOARDS_MAX]:
         answer = await hands.api.get("leaderboards", asked.problem, gpu, limit=asked.limit)
         found = read(answer, Leaderboard)
-        if not found.items:
+        measured = [one for one in found.baselines if one.score_us is not None]
+        if not (found.items or measured or found.milestones):
             empty.append(found.gpu)
             continue
         boards.append(
@@ -25,6 +26,8 @@ async def leaderboard(hands: Hands, asked: asks.Leaderboard) -> tells.Boards:
                 gpu=found.gpu,
                 problem_version=found.problem_version,
                 entries=found.items[: asked.limit],
+                baselines=measured,
+                milestones=found.milestones,
             )
         )
         if answer.get("next_cursor") or len(found.items) > asked.limit:

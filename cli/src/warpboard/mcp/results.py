@@ -88,6 +88,7 @@ def timed(run: Run) -> tuple[list[tells.Timed], list[str]]:
             samples=one.samples,
             grade=one.grade,
             roofline=one.roofline,
+            vs_baseline=one.vs_baseline,
         )
         for one in kept
     ], cut

@@ -10,6 +10,7 @@ import msgspec
 
 from warpboard.domain.answers import Entry, Mismatch, Ranking, Roofline, Summary
 from warpboard.domain.comparison import CaseDelta
+from warpboard.domain.goals import Baseline, Milestone
 from warpboard.domain.oversight import Balance
 
 
@@ -116,7 +117,7 @@ class Failing(Tell, frozen=True, kw_only=True):
 
 
 class Timed(Tell, frozen=True, kw_only=True):
-    """The time of a case, and the interval in which it lies."""
+    """The time of a case, its interval, and how many times as fast as each baseline it is."""
 
     name: str
     time_us: float
@@ -124,6 +125,7 @@ class Timed(Tell, frozen=True, kw_only=True):
     samples: int = 0
     grade: str = ""
     roofline: Roofline | None = None
+    vs_baseline: dict[str, float] = {}
 
 
 class Result(Tell, frozen=True, kw_only=True):
@@ -178,11 +180,13 @@ class Compared(Tell, frozen=True, kw_only=True):
 
 
 class Board(Tell, frozen=True, kw_only=True):
-    """One leaderboard, best first."""
+    """One leaderboard, best first; the baselines, which the platform ran, have no rank."""
 
     gpu: str
     problem_version: int
     entries: list[Entry]
+    baselines: list[Baseline] = []
+    milestones: list[Milestone] = []
 
 
 class Boards(Tell, frozen=True, kw_only=True):

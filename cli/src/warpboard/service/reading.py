@@ -151,10 +151,16 @@ async def leaderboards(api: Api, screen: Screen, which: Which, *, as_json: bool)
     if as_json:
         screen.json({"leaderboards": answers})
         return OK
-    for board in boards:
-        if board.items or which.gpu:
-            screen.table(tables.leaderboard(board))
-    empty = [board.gpu for board in boards if not board.items]
+    shown = [board for board in boards if which.gpu or board.items or _is_measured(board)]
+    for board in shown:
+        screen.table(tables.leaderboard(board))
+        if board.milestones:
+            screen.table(tables.milestones(board))
+    empty = [board.gpu for board in boards if board not in shown]
     if empty and not which.gpu:
         screen.say(f"no entry yet on {', '.join(empty)}")
     return OK
+
+
+def _is_measured(board: Leaderboard) -> bool:
+    return any(one.score_us is not None for one in board.baselines)

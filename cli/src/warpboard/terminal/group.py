@@ -28,6 +28,7 @@ from warpboard.terminal import (
     authors,
     books,
     completion,
+    goals,
     looking,
     operators,
     participants,
@@ -148,10 +149,10 @@ def _parts() -> dict[str, Sequence[click.Command]]:
     made = (agents.agent(), admin.admin(), admin.deadletters())
     return {
         "Yourself": (*account.COMMANDS, *webhooks.COMMANDS),
-        "Your submissions": (*participants.COMMANDS, *looking.COMMANDS),
+        "Your submissions": (*participants.COMMANDS, *looking.COMMANDS, goals.milestones),
         "Problems and leaderboards": questions.COMMANDS,
         "Programs that write kernels": serving.COMMANDS,
-        "Authors": (authors.problem(),),
+        "Authors": (authors.problem(), goals.baselines),
         "Operators, with a token": made,
         "Operators, on the platform's machine": (*operators.COMMANDS, *books.COMMANDS),
         "Your shell": (completion.completion,),
