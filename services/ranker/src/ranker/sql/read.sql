@@ -428,6 +428,7 @@ join submission on submission.id = milestone.submission
 left join leaderboard on leaderboard.slug = milestone.problem
 left join moderation on moderation.submission = milestone.submission
 where milestone.account = %(account)s and moderation.excluded_seq is null
+  and (%(limited_to)s::text[] = '{}' or milestone.problem = any(%(limited_to)s::text[]))
   and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
        or milestone.problem = any(%(members_of)s::text[]))
 order by milestone.seq desc
