@@ -16,11 +16,13 @@ UNSET = (
     "XDG_CONFIG_HOME",
 )
 HOME = "/nonexistent"  # Nobody's tokens are found, and nobody's are lost.
+CACHE = "/dev/null/cache"  # Where nothing can be kept.
 
 
 def environment(said: Mapping[str, str]) -> dict[str, str | None]:
     """An environment in which nothing else is said; None is what must not be there."""
-    return dict.fromkeys(UNSET) | {"HOME": HOME} | dict(said)
+    usual = {"HOME": HOME, "XDG_CACHE_HOME": CACHE}
+    return dict.fromkeys(UNSET) | usual | dict(said)
 
 
 def warpboard(*arguments: object, **environ: str) -> Result:

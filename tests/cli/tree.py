@@ -6,6 +6,7 @@ from tests.cli.answers import ANSWER, PASSED, RECEIVED_AT, WRONG
 from tests.cli.standin import Heard
 
 WHY = ("--reason", "r")
+UNCHECKED = ("--unchecked", "r")
 MADE = {"event": "Made", "seq": 7}
 PROBLEM = {
     "slug": "m",
@@ -139,8 +140,8 @@ ASKED: dict[str, tuple[str, ...]] = {
     "queue": (),
     "quota": (),
     "problem show": ("m",),
-    "problem publish": ("DIR", "--slug", "m"),
-    "problem import-kernelbench": ("LEVELS", "--level", "1", "--gpu", "CPU"),
+    "problem publish": ("DIR", "--slug", "m", *UNCHECKED),
+    "problem import-kernelbench": ("LEVELS", "--level", "1", "--gpu", "CPU", *UNCHECKED),
     "problem rejudge start": ("m", *WHY),
     "problem rejudge list": (),
     "problem rejudge show": ("r1",),

@@ -1,0 +1,132 @@
+"""What `problem check` says of solutions and templates, and what `problem publish` makes of it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from shared.problems.report import CODES, read_report
+from tests.cli.asked import asked, warpboard
+from tests.cli.standin import Heard, in_turn
+from tests.problems.checked import FILES, RIGHT, TASK, TEMPLATE, write
+
+PAGE = Path(__file__).parents[2] / "docs" / "writing-a-problem.md"
+# Right on what is tested, wrong on what is timed.
+SMALL = RIGHT.replace("+ x)", "+ x).mul_(len(x) < 32)")
+SPOILT: Mapping[str, Mapping[str, str]] = {
+    "right": FILES,
+    "spoilt": {
+        **FILES,
+        "template.py": "import nothing_of_this_name\n",
+        "solutions/correct/small.py": SMALL,
+        "solutions/wrong/right.py": RIGHT,
+        "solutions/wrong/never.py": "import nothing_of_this_name\n",
+    },
+    "bare": {name: FILES[name] for name in ("task.yml", "reference.py")}
+    | {"template.py": TEMPLATE.replace("return data[1]", "return data[1].copy_(data[0])")},
+    "broken": {**FILES, "task.yml": TASK.replace("benchmarks:", "benchmark:")},
+}
+PUBLISHED = {"slug": "right", "number": 1, "is_new": True}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Folders that were checked by one command, and what it said of each."""
+
+    folder: Path
+    result: Result
+    said: dict[str, Any]
+
+    def codes(self, slug: str) -> dict[str, str]:
+        """The findings of a problem, each with where it is."""
+        return {one["code"]: one["where"] for one in self.said[slug]["findings"]}
+
+    def publish(self, slug: str, *options: str) -> tuple[Result, list[Heard]]:
+        """What comes of publishing it, and what the platform hears."""
+        command = ("problem", "publish", self.folder / slug, *options)
+        return asked(in_turn((201, PUBLISHED)), *command, **self.environ)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Where reports are kept."""
+        return {"XDG_CACHE_HOME": str(self.folder / "cache")}
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    folder = tmp_path_factory.mktemp("problems")
+    paths = [write(folder / slug, files) for slug, files in SPOILT.items()]
+    environ = {"XDG_CACHE_HOME": str(folder / "cache")}
+    result = warpboard("problem", "check", *paths, "--json", **environ)
+    found = {Path(one["path"]).name: one for one in json.loads(result.stdout)["problems"]}
+    return Checked(folder, result, found)
+
+
+def test_a_right_problem_is_clean_and_its_solutions_end_as_they_must(checked: Checked) -> None:
+    found = checked.said["right"]
+    assert found["findings"] == []
+    assert found["is_clean"]
+    assert [(one["name"], one["verdict"]) for one in found["solutions"]] == [
+        ("right.py", "passed"),
+        ("half.py", "wrong_answer"),
+    ]
+
+
+def test_each_solution_that_ends_otherwise_is_named(checked: Checked) -> None:
+    assert checked.result.exit_code == 1
+    assert checked.codes("spoilt") == {
+        "correct_fails": "solutions/correct/small.py",
+        "wrong_passes": "solutions/wrong/right.py",
+        "wrong_never_ran": "solutions/wrong/never.py",
+        "template_fails": "template.py",
+    }
+
+
+def test_what_is_wrong_in_timed_cases_alone_is_found(checked: Checked) -> None:
+    (found,) = (one for one in checked.said["spoilt"]["findings"] if one["code"] == "correct_fails")
+    assert "timed_check ended with wrong_answer on size=32" in found["text"]
+
+
+def test_a_problem_without_solutions_says_so(checked: Checked) -> None:
+    levels = {one["code"]: one["level"] for one in checked.said["bare"]["findings"]}
+    assert levels == {"no_correct": "error", "no_wrong": "warning"}
+
+
+def test_files_that_are_no_problem_are_told_by_line_and_spoil_no_other(checked: Checked) -> None:
+    (found,) = checked.said["broken"]["findings"]
+    assert (found["code"], found["level"]) == ("schema", "error")
+    assert "task.yml:" in found["text"]
+
+
+def test_what_was_checked_is_published_with_that_report(checked: Checked) -> None:
+    result, heard = checked.publish("right")
+    assert result.exit_code == 0, result.output
+    (request,) = heard
+    text = request.body.partition(b'name="report"\r\n\r\n')[2].partition(b"\r\n")[0]
+    assert read_report(text).made_at.isoformat() == checked.said["right"]["made_at"].replace(
+        "Z", "+00:00"
+    )
+
+
+def test_what_has_an_error_is_not_published(checked: Checked) -> None:
+    result, heard = checked.publish("spoilt")
+    assert (result.exit_code, heard) == (2, [])
+    assert "error wrong_passes in" in result.stderr
+    assert "nothing was published" in result.stderr
+
+
+def test_an_operator_publishes_without_a_check_and_says_why(checked: Checked) -> None:
+    result, heard = checked.publish("spoilt", "--unchecked", "the check is not ready")
+    assert result.exit_code == 0, result.output
+    (request,) = heard
+    assert b'name="unchecked"\r\n\r\nthe check is not ready' in request.body
+    assert b'name="report"' not in request.body
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_code_is_on_the_page_for_authors(code: str) -> None:
+    assert f"| `{code}` | {CODES[code]} |" in PAGE.read_text(encoding="utf-8")
