@@ -117,6 +117,7 @@ def _page(one: Shown) -> str:
         ("GPU types", ", ".join(manifest["gpus"])),
         ("ranked by", f"`{manifest['ranking_by']}`"),
         ("least work of a call", _least_work(manifest)),
+        *_goals(one),
         ("files", f"[problems/{one.slug}]({ROOT_LINK}/{one.slug})"),
         ("try it", f"`warpboard run kernel.py --problem problems/{one.slug}`"),
     )
@@ -129,6 +130,22 @@ def _page(one: Shown) -> str:
     parts += ["", "Wrong ones, and why:", ""]
     parts += [_row(one, "wrong", name, said, "") for name, said, _ in one.solutions("wrong")]
     return "\n".join(parts) + "\n"
+
+
+def _goals(one: Shown) -> Iterator[tuple[str, str]]:
+    """What scores are held against beside each other, where there is something."""
+    said = [
+        f"[`{found['name']}`]({ROOT_LINK}/{one.slug}/{found['file']}) ({found['note']})"
+        for found in one.manifest.get("baselines", [])
+    ]
+    if said:
+        yield "baselines", ", ".join(said)
+    named = [
+        f"{found['title']} (`{found['metric']} {found['op']} {found['value']:g}`)"
+        for found in one.manifest.get("milestones", [])
+    ]
+    if named:
+        yield "milestones", ", ".join(named)
 
 
 def _least_work(manifest: Mapping[str, Any]) -> str:
