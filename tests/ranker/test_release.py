@@ -15,6 +15,7 @@ from shared.clock import now
 from shared.events import Blob
 from shared.problems import compile_problem
 from shared.testing import eventually
+from tests.access.table import YES, table
 from tests.ingest.door import FILES
 from tests.ranker.lives import T0, Life, problem, say
 from tests.ranker.reading import Reads, as_, reading
@@ -37,6 +38,27 @@ def test_nobody_reads_a_source_before_its_policy_its_deadline_and_its_owner_say_
     assert (why is None) == (is_open and given and not gone)
     if policy == "after_close" and deadline is not None and why and given and not gone:
         assert deadline.isoformat() in why
+
+
+DAY = timedelta(days=1)
+# What the columns of the table mean, at T0.
+MOMENTS = {
+    "before the deadline": Source("", T0 + DAY, is_withdrawn=False, is_consented=True),
+    "no deadline": Source("", None, is_withdrawn=False, is_consented=True),
+    "after it": Source("", T0 - DAY, is_withdrawn=False, is_consented=True),
+    "put off again": Source("", T0 + DAY, is_withdrawn=False, is_consented=True),
+    "withdrawn": Source("", T0 - DAY, is_withdrawn=True, is_consented=True),
+    "what is asked is not accepted": Source("", T0 - DAY, is_withdrawn=False, is_consented=False),
+}
+
+
+def test_sources_are_shown_as_the_table_says() -> None:
+    for policy, cells in table("Sources").items():
+        shown = {
+            name: "403" if hidden(source._replace(policy=policy), T0) else YES
+            for name, source in MOMENTS.items()
+        }
+        assert shown == cells, policy
 
 
 @pytest.fixture

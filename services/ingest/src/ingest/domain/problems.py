@@ -122,7 +122,7 @@ def _version(command: Publish, state: Problem) -> Sequence[Fact]:
 
 def _change(command: Change, state: Problem, open_before: Sequence[str]) -> Sequence[Fact]:
     """The change, unless it is so already; `open_before` took submissions in until now."""
-    gpus = None if command.gpus is None else _spelled(command.gpus, sorted(state.gpus_ever))
+    gpus = None if command.gpus is None else spelled(command.gpus, sorted(state.gpus_ever))
     if state.gpus is None and gpus == state.open_gpus:
         gpus = None
     command = replace(command, gpus=gpus)
@@ -144,7 +144,7 @@ def _change(command: Change, state: Problem, open_before: Sequence[str]) -> Sequ
     )
 
 
-def _spelled(gpus: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+def spelled(gpus: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     """GPU types each once, as they were first written. Errors: Refused `unknown_gpu` for none."""
     if not gpus:
         raise Refused("unknown_gpu", "name a GPU type: a leaderboard has at least one", "gpus")

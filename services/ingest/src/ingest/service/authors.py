@@ -101,7 +101,9 @@ class Authors:
         command = await self._command(wanted, version, actor)
         wishes = [
             Wish(subjects.problem(slug), problems.problems, command),
-            *wanted.board.limits(wanted.change.gpus or version.gpus),
+            *wanted.board.limits(
+                problems.spelled(wanted.change.gpus or version.gpus, version.gpus)
+            ),
         ]
         # Nothing is kept of what is refused.
         await self.decisions.preview(wishes)

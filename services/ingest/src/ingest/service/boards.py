@@ -113,7 +113,9 @@ class Boards:
         state = await self.problem(slug)
         wishes = [
             Wish(subjects.problem(slug), problems.problems, command),
-            *wish.limits(command.gpus or state.open_gpus),
+            *wish.limits(
+                problems.spelled(command.gpus or state.open_gpus, sorted(state.gpus_ever))
+            ),
         ]
         return await self._made(slug, wishes, actor)
 

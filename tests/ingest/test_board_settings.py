@@ -1,0 +1,260 @@
+"""A leaderboard is made with all its settings in one act, and changed by events."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given as every
+from hypothesis import strategies as st
+
+from ingest.domain import board_quotas, problems
+from ingest.domain.quotas import Limit, SetLimit
+from shared.errors import Refused
+from shared.events import LeaderboardChanged, ProblemPublished, QuotaLimitSet
+from shared.testing import clean_report, example, given
+from tests.ingest.door import ADA, FILES, OPERATOR, Door, report_of
+from tests.ingest.holders import role, token
+
+R = "because"
+FIRST = example(ProblemPublished)
+OWN = FIRST.gpus[0]
+BOTH = LeaderboardChanged(visibility=None, reason=R, gpus=[OWN, "H100"])
+GPUS = st.sets(st.sampled_from(["A100", "H100", "CPU"]), min_size=1).map(sorted)
+
+
+def code(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]
+
+
+@pytest.mark.parametrize(
+    ("history", "gpus", "said"),
+    [
+        ([FIRST], [OWN, "H100"], [OWN, "H100"]),
+        ([FIRST], [OWN.upper()], None),
+        ([FIRST, BOTH], [OWN, "h100", "H100"], None),
+        ([FIRST, BOTH], ["H100"], ["H100"]),
+    ],
+)
+def test_gpu_types_are_changed_once(
+    history: list[Any], gpus: list[str], said: list[str] | None
+) -> None:
+    change = LeaderboardChanged(visibility=None, reason=R, gpus=said)
+    command = problems.Change(R, gpus=tuple(gpus))
+    given(problems.problems, *history).when(command).then(*([] if said is None else [change]))
+
+
+@every(GPUS, GPUS, GPUS, st.booleans())
+def test_no_gpu_type_with_entries_is_dropped_unless_forced(
+    before: list[str], after: list[str], used: list[str], is_forced: bool
+) -> None:
+    known = LeaderboardChanged(visibility=None, reason=R, gpus=before)
+    command = problems.Change(R, gpus=tuple(after), used=frozenset(used), is_forced=is_forced)
+    test = given(problems.problems, FIRST, known).when(command)
+    if set(before) & set(used) - set(after) and not is_forced:
+        test.then_refused("gpu_has_entries")
+        return
+    state = problems.problems.fold([FIRST, known])
+    facts = problems.decide(command, state)
+    made = problems.problems.fold([FIRST, known, *facts])
+    assert set(made.open_gpus) == set(after)
+    assert problems.known("a", made).gpus == list(made.open_gpus)
+
+
+def test_a_version_that_drops_a_gpu_type_with_entries_is_told_twice() -> None:
+    second = example(ProblemPublished)
+    moved = problems.structs.replace(second, digest="other", gpus=["B200"])
+    for change, is_refused in (
+        (problems.Change(R, used=frozenset([OWN])), True),
+        (problems.Change(R, used=frozenset([OWN]), is_forced=True), False),
+        (problems.Change(R), False),
+    ):
+        test = given(problems.problems, FIRST).when(problems.Publish(moved, change))
+        if is_refused:
+            test.then_refused("gpu_has_entries")
+        else:
+            test.then(problems.structs.replace(moved, number=FIRST.number + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "bucket", "limit"),
+    [
+        ("ranked=10/day", "copy.*.ranked", Limit(10, 86400.0)),
+        ("H100.test=60/hour", "copy.H100.test", Limit(60, 3600.0)),
+        ("test=0/90s", "copy.*.test", Limit(0, 90.0)),
+        ("ranked=none", "copy.*.ranked", Limit(-1, 86400.0)),
+    ],
+)
+def test_a_quota_says_how_many_in_which_time(text: str, bucket: str, limit: Limit) -> None:
+    said = board_quotas.quota("copy", text, R)
+    assert (said.bucket, Limit(said.limit, said.window_s)) == (bucket, limit)
+    assert board_quotas.shown("copy", {bucket: limit}) == [text]
+
+
+@every(st.text(max_size=30))
+def test_what_is_no_quota_is_refused_with_its_form(text: str) -> None:
+    with pytest.raises(Refused, match="write ranked=10/day"):
+        board_quotas.quota("copy", f"{text}!", R)
+
+
+@pytest.mark.parametrize(
+    ("platform", "wanted", "is_refused"),
+    [
+        ({}, SetLimit("copy.*.ranked", 1000, 60.0, R), False),
+        ({"*.*.ranked": Limit(10, 60.0)}, SetLimit("copy.*.ranked", 10, 60.0, R), False),
+        ({"*.*.ranked": Limit(10, 60.0)}, SetLimit("copy.*.ranked", 11, 60.0, R), True),
+        ({"*.H100.ranked": Limit(1, 60.0)}, SetLimit("copy.*.ranked", 2, 60.0, R), True),
+        ({"*.*.test": Limit(1, 60.0)}, SetLimit("copy.*.ranked", 2, 60.0, R), False),
+        ({"copy.*.ranked": Limit(1, 60.0)}, SetLimit("copy.*.ranked", -1, 60.0, R), True),
+    ],
+)
+def test_an_author_gives_nobody_more_than_there_is(
+    platform: dict[str, Limit], wanted: SetLimit, is_refused: bool
+) -> None:
+    facts = [
+        QuotaLimitSet(bucket=bucket, limit=one.limit, window_s=one.window_s, reason=R)
+        for bucket, one in platform.items()
+    ]
+    test = given(board_quotas.tighter, *facts).when([wanted])
+    if is_refused:
+        test.then_refused("scope_missing")
+    assert board_quotas.decide([wanted], {}) != []
+
+
+@pytest.mark.server
+async def test_a_leaderboard_is_made_whole_in_one_act(door: Door) -> None:
+    said: dict[str, Any] = {
+        "slug": "whole",
+        "visibility": "closed",
+        "deadline": "2126-12-01 18:00",
+        "gpu": ["h100"],
+        "quota": ["ranked=10/day", "H100.test=60/hour"],
+        "title": "Copy it whole",
+        "ranking_by": "geom",
+        "source_visible": "always",
+        "publish": "never",
+        "licence_submissions": "Apache-2.0",
+        "consent": "I agree.\n",
+    }
+    missing = await door.publish(**said)
+    assert code(missing) == (409, "check_missing")
+    assert "these files are" in missing.json()["detail"]
+    before = len(door.log.since(0))
+    answer = await door.publish(headers=OPERATOR, **said, report="", unchecked="by hand")
+    assert answer.status_code == 201, answer.text
+    (warning,) = answer.json()["warnings"]
+    assert "it is 2126-12-01T18:00:00+00:00" in warning
+    made = door.log.since(0)[before:]
+    assert [one.envelope.type for one in made] == [
+        *("ProblemPublished", "LeaderboardChanged", "QuotaLimitSet", "QuotaLimitSet")
+    ]
+    first = made[0].fact
+    assert isinstance(first, ProblemPublished)
+    assert (first.unchecked, first.report) == ("by hand", None)
+    told = await door.http.get("/v1/leaderboards/whole", headers=OPERATOR)
+    assert told.json() == {
+        "slug": "whole",
+        "title": "Copy it whole",
+        "number": 1,
+        "visibility": "closed",
+        "deadline_at": "2126-12-01T18:00:00+00:00",
+        "is_archived": False,
+        "gpus": ["H100"],
+        "gpus_closed": ["CPU"],
+        "quotas": ["ranked=10/day", "H100.test=60/hour"],
+        "ranking_by": "geom",
+        "source_visible": "always",
+        "publish": "never",
+        "licence": {"submissions": "Apache-2.0"},
+        "consent": "CONSENT.md",
+    }
+    never = await door.http.get("/v1/leaderboards/never", headers=ADA)
+    stranger = await door.http.get("/v1/leaderboards/whole", headers=ADA)
+    assert stranger.status_code == never.status_code == 404
+    assert stranger.json()["detail"] == never.json()["detail"].replace("never", "whole")
+
+
+@pytest.mark.server
+async def test_nothing_is_kept_of_a_setting_that_is_none(door: Door) -> None:
+    before = len(door.log.since(0))
+    for field, value, status in (
+        ("deadline", "tomorrow", 422),
+        ("quota", "ranked=many", 422),
+        ("quota", "B200.ranked=1/day", 400),
+        ("title", "\x07", 422),
+        ("publish", "always", 422),
+        ("colour", "red", 422),
+        ("unchecked", "I looked", 422),
+    ):
+        answer = await door.publish(FILES, ADA, slug="fresh", **{field: value})
+        assert answer.status_code == status, answer.text
+        assert answer.json()["detail"]
+    answer = await door.publish(FILES, ADA, slug="fresh", report="", unchecked="I looked")
+    assert code(answer) == (403, "scope_missing")
+    assert len(door.log.since(0)) == before
+
+
+@pytest.mark.server
+async def test_a_new_version_comes_with_a_clean_report(door: Door) -> None:
+    other = FILES | {"reference.py": FILES["reference.py"] + b"# 2\n"}
+    clean = json.loads(clean_report("copy", other))
+    finding = {"code": "entropy_low", "level": "error", "where": "case 0", "text": "8 bits"}
+    dirty = clean | {"is_clean": False, "findings": [finding]}
+    for report, expected in (
+        ("", (409, "check_missing")),
+        (report_of(FILES), (409, "check_missing")),
+        (json.dumps(dirty), (409, "check_failed")),
+        ("{}", (422, "bad_report")),
+    ):
+        answer = await door.publish(other, report=report)
+        assert code(answer) == expected
+    assert "8 bits" in (await door.publish(other, report=json.dumps(dirty))).json()["detail"]
+    # What is there already needs none.
+    assert (await door.publish(report="")).status_code == 200
+    assert (await door.publish(other)).json()["number"] == 2
+    fact = door.log.since(0)[-1].fact
+    assert isinstance(fact, ProblemPublished)
+    assert fact.report is not None
+    kept = await door.commands.authors.ports.blobs.get(fact.report.digest)
+    assert json.loads(kept)["digest"] == fact.digest
+
+
+@pytest.mark.server
+async def test_a_dropped_gpu_type_takes_nothing_in(door: Door) -> None:
+    number = await door.number(mode="ranked", gpu="H100")
+    assert number
+    url = "/v1/admin/leaderboards/copy"
+
+    async def change(**said: Any) -> httpx.Response:
+        return await door.http.put(url, json={"reason": R, **said}, headers=ADA)
+
+    assert code(await change(gpus=["CPU"])) == (409, "gpu_has_entries")
+    assert (await change(gpus=["CPU"], force=True)).json()["event"] == "LeaderboardChanged"
+    assert code(await door.submit(gpu="H100")) == (400, "unknown_gpu")
+    told = (await door.http.get("/v1/leaderboards/copy")).json()
+    assert (told["gpus"], told["gpus_closed"]) == (["CPU"], ["H100"])
+    # Another version of the same GPU types does not open it again, and says so.
+    second = FILES | {"reference.py": FILES["reference.py"] + b"# 2\n"}
+    answer = await door.publish(second)
+    assert "not the gpus of the files" in answer.json()["warnings"][-1]
+    assert code(await door.submit(gpu="H100")) == (400, "unknown_gpu")
+    assert (await change(gpus=["CPU", "h100"])).status_code == 200
+    assert (await door.submit(gpu="H100")).status_code == 202
+
+
+@pytest.mark.server
+async def test_a_leaderboards_quota_is_set_by_its_author_and_loosened_by_operators(
+    strict: Door,
+) -> None:
+    ann = await token(strict, "ann", "author", "account")
+    url = "/v1/admin/leaderboards/copy"
+    await role(strict, "ann", "creator")
+    tight, loose = ({"quotas": [f"ranked={count}/day"], "reason": R} for count in (1, 2))
+    assert (await strict.http.put(url, json=tight, headers=ann)).status_code == 200
+    assert code(await strict.http.put(url, json=loose, headers=ann)) == (403, "scope_missing")
+    answer = await strict.http.put(url, json=loose, headers=OPERATOR)
+    assert answer.json()["event"] == "QuotaLimitSet"
+    again = await strict.http.put(url, json=loose, headers=OPERATOR)
+    assert again.json()["event"] is None
+    wrong = {"quotas": ["B200.ranked=1/day"], "reason": R}
+    assert code(await strict.http.put(url, json=wrong, headers=OPERATOR)) == (400, "unknown_gpu")
