@@ -91,7 +91,7 @@ class Office:
         shutil.copytree(source, folder, dirs_exist_ok=True)
         task = (source / "task.yml").read_text()
         (folder / "task.yml").write_text(task.replace("seed: 4242", f"seed: {seed}"))
-        self.do("problem", "publish", folder)
+        self.do("problem", "publish", folder, "--unchecked", "only its seed is another")
 
     def hire(self) -> "subprocess.Popen[bytes]":
         """Enrol and start a no-op agent; returns once it is free."""
