@@ -110,13 +110,15 @@ class HttpApi:
             headers={"Idempotency-Key": key},
         )
 
-    async def publish(self, slug: str, files: Mapping[str, bytes], voucher: Voucher) -> Answer:
+    async def publish(
+        self, slug: str, files: Mapping[str, bytes], voucher: Voucher, said: Mapping[str, str] = {}
+    ) -> Answer:
         """The problem's newest version. Errors: as get."""
-        said = {"report": voucher.report, "unchecked": voucher.unchecked}
+        fields = {"slug": slug, "report": voucher.report, "unchecked": voucher.unchecked, **said}
         return await self._ask(
             "POST",
             "/v1/problems",
-            data={"slug": slug} | {name: text for name, text in said.items() if text},
+            data={name: text for name, text in fields.items() if text},
             files=[("files", (name, data)) for name, data in files.items()],
         )
 

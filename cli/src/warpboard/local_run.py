@@ -17,7 +17,7 @@ from harness.entry import InspectReport, InspectRequest, RunReport, RunRequest, 
 from shared.errors import Refused
 from shared.folders import listed, problem_files
 from shared.problems import compile_problem
-from shared.problems.contest import SUFFIXES, contest, with_gpus
+from shared.problems.contest import SUFFIXES, Listed, contest, with_gpus
 from shared.problems.languages import SUFFIXES as SUFFIXES_OF
 from shared.problems.languages import suffix
 from warpboard.domain.answers import Answer, Progress
@@ -53,14 +53,14 @@ class LocalDisk:
             warnings=tuple(version.warnings),
         )
 
-    def contest(self, file: Path) -> list[Path]:
-        """The problem directories that a contest file lists, none of any other. Errors: Refused."""
+    def contest(self, file: Path) -> list[Listed]:
+        """What a contest file lists, with whole paths; nothing of any other. Errors: Refused."""
         if file.suffix not in SUFFIXES or not file.is_file():
             return []
         entries = contest(file.name, _bytes(file, SOURCE_BYTES_MAX))
         if not entries:
             raise Refused("bad_problem", f"{file} lists no problems: write problems: [...]")
-        return [file.parent / one.directory for one in entries]
+        return [one._replace(directory=str(file.parent / one.directory)) for one in entries]
 
     def level(self, folder: Path, level: int) -> list[Path]:
         """The files of a level of a KernelBench checkout. Errors: Refused."""

@@ -43,6 +43,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     title: str
     gpus: list[str]
+    digest: str = ""
     cases_count: dict[str, int] = {}
     ranking_by: str = ""
     published_at: datetime | None = None

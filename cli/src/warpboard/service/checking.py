@@ -18,7 +18,7 @@ from warpboard.domain.demo import Sample, Solutions, needed_gpus
 from warpboard.domain.outcome import FAILED, OK
 from warpboard.domain.progress import News
 from warpboard.domain.trials import Trial
-from warpboard.service.compiling import Asked, compiled, digest_of, manifest_of
+from warpboard.service.compiling import Asked, compiled, digest_of, folders_of, manifest_of
 from warpboard.service.ports import (
     Disk,
     Harness,
@@ -55,7 +55,7 @@ async def check(tools: Tools, asked: Asked) -> int:
     Errors: Refused for a contest file that cannot be read; Failed.
     """
     screen = tools.screen
-    folders = [one for path in asked.folders for one in tools.disk.contest(path) or (path,)]
+    folders = [one for path in asked.folders for one in folders_of(tools.disk, path)]
     found: list[Checked] = []
     async with tools.harness.warm() as warm:
         here = replace(tools, harness=warm)

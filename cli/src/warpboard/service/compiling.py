@@ -35,6 +35,11 @@ def compiled(disk: Disk, folder: Path, slug: str | None, gpus: tuple[str, ...]) 
         raise Refused(refused.code, f"{folder}: {refused.reason}", refused.field) from refused
 
 
+def folders_of(disk: Disk, path: Path) -> list[Path]:
+    """The problems of a path: those of a contest file, else itself. Errors: Refused."""
+    return [Path(one.directory) for one in disk.contest(path)] or [path]
+
+
 def digest_of(problem: ProblemFiles) -> str:
     """Which version it is."""
     return hashlib.sha256(problem.manifest).hexdigest()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from shared.errors import Failed
+from shared.problems.contest import Listed
 from warpboard.domain import charts
 from warpboard.domain.answers import Answer, Progress
 from warpboard.domain.demo import Solutions
@@ -89,8 +90,10 @@ class Api(Reads, Protocol):
         """The receipts of a submission; the same key never makes a second one. Errors: as get."""
         ...
 
-    async def publish(self, slug: str, files: Mapping[str, bytes], voucher: Voucher) -> Answer:
-        """The problem's newest version. Errors: as get."""
+    async def publish(
+        self, slug: str, files: Mapping[str, bytes], voucher: Voucher, said: Mapping[str, str] = {}
+    ) -> Answer:
+        """The problem's newest version; `said` are further fields of the form. Errors: as get."""
         ...
 
     def download(self, number: int, name: str) -> AsyncIterator[bytes]:
@@ -219,8 +222,8 @@ class Disk(Protocol):
         """
         ...
 
-    def contest(self, file: Path) -> list[Path]:
-        """The problem directories that a contest file lists, none of any other. Errors: Refused."""
+    def contest(self, file: Path) -> list[Listed]:
+        """What a contest file lists, with whole paths; nothing of any other. Errors: Refused."""
         ...
 
     def level(self, folder: Path, level: int) -> list[Path]:

@@ -1,6 +1,6 @@
 """Publishing problems, after they were checked here, or where an operator says why not."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,12 +22,12 @@ REPEAT_S_MAX = 30.0
 Found = Sequence[tuple[Path, ProblemFiles]]
 
 
-async def add(api: Api, tools: Tools, asked: Asked) -> int:
+async def add(api: Api, tools: Tools, asked: Asked, said: Mapping[str, str] = {}) -> int:
     """Publish each problem, after all of them were checked. Errors: Refused; Failed."""
     if asked.slug is not None and len(asked.folders) != 1:
         raise Refused("usage", "--slug names one problem, not several")
     found = [(one, compiled(tools.disk, one, asked.slug, asked.gpus)) for one in asked.folders]
-    return await publish_all(api, tools, found, asked)
+    return await publish_all(api, tools, found, asked, said)
 
 
 async def add_kernelbench(api: Api, tools: Tools, level: int, asked: Asked) -> int:
@@ -38,7 +38,9 @@ async def add_kernelbench(api: Api, tools: Tools, level: int, asked: Asked) -> i
     return await publish_all(api, tools, found, asked)
 
 
-async def publish_all(api: Api, tools: Tools, found: Found, asked: Asked) -> int:
+async def publish_all(
+    api: Api, tools: Tools, found: Found, asked: Asked, said: Mapping[str, str] = {}
+) -> int:
     """Publish what compiles, all or nothing where a check finds errors. Errors: Refused; Failed."""
     screen = tools.screen
     vouchers = await vouched(tools, found, asked)
@@ -46,7 +48,7 @@ async def publish_all(api: Api, tools: Tools, found: Found, asked: Asked) -> int
     with screen.live(["publish"]) as live:
         for done, ((_, problem), voucher) in enumerate(zip(found, vouchers, strict=True)):
             live.show("publish", News(problem.slug, done, len(found)))
-            answers.append(await publish(api, screen, problem, voucher))
+            answers.append(await publish(api, screen, problem, voucher, said))
     for answer in () if asked.as_json else answers:
         screen.say(added(read(answer, Published)))
     if asked.as_json:
@@ -85,10 +87,16 @@ def _vouchers(screen: Screen, checked: Sequence[Checked]) -> Iterator[Voucher]:
         yield Voucher(report=one.report.model_dump_json())
 
 
-async def publish(api: Api, screen: Screen, problem: ProblemFiles, voucher: Voucher) -> Answer:
+async def publish(
+    api: Api,
+    screen: Screen,
+    problem: ProblemFiles,
+    voucher: Voucher,
+    said: Mapping[str, str] = {},
+) -> Answer:
     """What the platform says to one problem; asked again while it does not answer."""
     return await persist(
-        lambda: api.publish(problem.slug, problem.files, voucher),
+        lambda: api.publish(problem.slug, problem.files, voucher, said),
         REPEAT_S_MAX,
         lambda trouble: screen.note(f"warpboard: {trouble}"),
     )

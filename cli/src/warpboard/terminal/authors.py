@@ -1,12 +1,14 @@
 """What authors do: look at a problem, check it, publish it, judge submissions again."""
 
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import click
 
-from warpboard.service import checking, publishing, reading, running
+from warpboard.service import checking, contests, publishing, reading, running
 from warpboard.service.compiling import Asked
+from warpboard.service.ports import Api
 from warpboard.terminal import options
 from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place, run
@@ -88,21 +90,34 @@ def eval_code(desk: Desk, /, path: Path, *, as_json: bool) -> int:
 @click.option("--slug", metavar="NAME", help="The problem's name; else the directory's.")
 @GPUS
 @UNCHECKED
+@click.option("--dry-run", "is_dry", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--force", "is_forced", is_flag=True, help="Drop GPU types that have entries.")
 @options.as_json
 @options.place
 @click.pass_obj
-def publish(desk: Desk, /, place: Place, folders: tuple[Path, ...], **asked: Any) -> int:
+def publish(
+    desk: Desk,
+    /,
+    place: Place,
+    folders: tuple[Path, ...],
+    *,
+    is_dry: bool,
+    is_forced: bool,
+    **asked: Any,
+) -> int:
     """Publish each directory with a task.yml, or file, as its problem's newest version.
 
-    All of them are checked first, as by `problem check`, unless they were since they changed;
-    where there is an error, none is published.
+    A contest file stands for all its problems, each with its deadline and GPU types; what is
+    published so already is skipped. All of them are checked first, as by `problem check`, unless
+    they were since they changed; where there is an error, none is published.
 
     \b
     Example:
       warpboard problem publish problems/matmul problems/softmax
+      warpboard problem publish contest.yaml --dry-run
     """
-    wanted = Asked(folders, **asked)
-    return desk.ask(place, lambda api: publishing.add(api, desk.tools, wanted))
+    wanted, how = Asked(folders, **asked), contests.How(is_dry, is_forced)
+    return _put(desk, place, wanted, lambda api: contests.add(api, desk.tools, wanted, how))
 
 
 @problems.command("import-kernelbench")
@@ -126,7 +141,17 @@ def import_kernelbench(
       warpboard problem import-kernelbench KernelBench --level 1 --gpu H100
     """
     wanted = Asked((checkout,), None, **asked)
-    return desk.ask(place, lambda api: publishing.add_kernelbench(api, desk.tools, level, wanted))
+    return _put(
+        *(desk, place, wanted),
+        lambda api: publishing.add_kernelbench(api, desk.tools, level, wanted),
+    )
+
+
+def _put(
+    desk: Desk, place: Place, wanted: Asked, command: Callable[[Api], Coroutine[Any, Any, int]]
+) -> int:
+    """What is not checked is an operator's to publish."""
+    return (desk.operate if wanted.unchecked else desk.ask)(place, command)
 
 
 def problem() -> click.Group:

@@ -1,0 +1,157 @@
+"""A contest from one file: all its problems, each with its deadline and GPU types, or none."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from click.testing import Result
+
+from tests.cli.asked import asked
+from tests.cli.standin import Heard, Say
+from tests.shared.problems.examples import FILES
+from warpboard.local_run import LocalDisk
+
+CONTEST = """\
+name: Autumn
+deadline: "2099-01-31"
+problems:
+  - {directory: one, name: first, gpus: [CPU]}
+  - {directory: two, name: second, deadline: "2099-02-01T08:00:00+02:00"}
+  - {directory: three, name: third}
+"""
+UNCHECKED = ("--unchecked", "tried by hand")
+NOW, LATER = "2099-01-31T00:00:00Z", "2099-02-01T06:00:00Z"
+
+
+def contest(folder: Path, text: str = CONTEST) -> Path:
+    """A contest of three problems, which differ by their description."""
+    for name in ("one", "two", "three"):
+        for file, data in FILES.items():
+            target = folder / name / file
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(data.replace(b"Doubles", name.encode()))
+    # One takes its GPU types from the contest.
+    task = folder / "one" / "task.yml"
+    task.write_text(task.read_text().replace("gpus: [CPU, H100]\n", ""))
+    file = folder / "contest.yaml"
+    file.write_text(text)
+    return file
+
+
+def there(folder: Path, name: str, slug: str, **changed: Any) -> dict[str, Any]:
+    """What the platform says of a problem that is as its files are."""
+    problem = LocalDisk().problem(folder / name, slug)
+    manifest = json.loads(problem.manifest)
+    digest = hashlib.sha256(problem.manifest).hexdigest()
+    said = {"slug": slug, "number": 2, "title": slug, "gpus": manifest["gpus"], "digest": digest}
+    return said | {"deadline_at": NOW} | changed
+
+
+def platform(problems: dict[str, dict[str, Any]], refused: str = "") -> Say:
+    """One that has these problems, and entries on every GPU type."""
+
+    def say(heard: Heard) -> tuple[int, object]:
+        path = heard.path.partition("?")[0]
+        if heard.method == "POST":
+            slug = field(heard, "slug")
+            if slug == refused:
+                return 403, {"code": "not_yours", "detail": f"{slug} is another author's"}
+            return 201, {"slug": slug, "number": 3, "is_new": True}
+        if "/leaderboards/" in path:
+            return 200, {"items": [{}]}
+        found = problems.get(path.rpartition("/")[2])
+        absent = {"code": "unknown_problem", "detail": "there is no such problem"}
+        return (200, found) if found else (404, absent)
+
+    return say
+
+
+def field(heard: Heard, name: str) -> str:
+    """A field of the form that a problem is published by, "" for none."""
+    found = re.search(rf'name="{name}"\r\n\r\n([^\r]*)'.encode(), heard.body)
+    return found[1].decode() if found else ""
+
+
+def publish(say: Say, *words: object) -> tuple[Result, list[tuple[str, str]]]:
+    """How the command ended, and what was published with which deadline."""
+    result, heard = asked(say, "problem", "publish", *words, WARPBOARD_TOKEN="wb_t")
+    sent = [one for one in heard if one.method == "POST"]
+    return result, [(field(one, "slug"), field(one, "deadline")) for one in sent]
+
+
+def test_each_problem_gets_its_deadline_and_what_is_so_already_is_skipped(tmp_path: Path) -> None:
+    file = contest(tmp_path)
+    known = {
+        "second": there(tmp_path, "two", "second"),
+        "third": there(tmp_path, "three", "third"),
+    }
+    result, sent = publish(platform(known), file, *UNCHECKED)
+    assert result.exit_code == 0, result.output
+    assert sent == [("first", NOW), ("second", LATER)]
+    assert result.stdout.splitlines() == [
+        "created  first: new, on CPU, until 2099-01-31 00:00 UTC",
+        "updated  second: until 2099-02-01 06:00 UTC; it was until 2099-01-31 00:00 UTC",
+        "skipped  third: no changes",
+    ]
+    assert "the deadline 2099-01-31 names no zone: it is 2099-01-31 00:00 UTC" in result.stderr
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path) -> None:
+    file = contest(tmp_path)
+    known = {
+        "second": there(tmp_path, "two", "second", digest="other", deadline_at=LATER),
+        "third": there(tmp_path, "three", "third"),
+    }
+    result, sent = publish(platform(known), file, "--dry-run", "--json")
+    assert (result.exit_code, sent) == (0, [])
+    assert json.loads(result.stdout) == {
+        "is_dry_run": True,
+        "created": ["first"],
+        "updated": ["second"],
+        "skipped": [{"name": "third", "reason": "no changes"}],
+        "errors": [],
+    }
+    told, _ = publish(platform(known), file, "--dry-run")
+    assert "updated  second: version 3 in the place of 2\n" in told.stdout
+
+
+def test_what_is_wrong_with_some_keeps_all_back_and_is_said_of_each(tmp_path: Path) -> None:
+    file = contest(tmp_path)
+    (tmp_path / "two" / "task.py").unlink()
+    (tmp_path / "three" / "task.yml").write_text("files: []\n")
+    result, sent = publish(platform({}), file, *UNCHECKED)
+    assert (result.exit_code, sent) == (2, [])
+    for words in (
+        "'task.py' is no file of the problem",
+        "'files' has a length of 0",
+        "second, third of 3",
+    ):
+        assert words in result.stderr
+
+
+def test_a_bad_deadline_publishes_nothing_and_names_its_line(tmp_path: Path) -> None:
+    file = contest(tmp_path, CONTEST.replace("2099-02-01T08:00:00+02:00", "next week"))
+    result, sent = publish(platform({}), file, *UNCHECKED)
+    assert (result.exit_code, sent) == (2, [])
+    assert "contest.yaml, line 5: 'next week' is no deadline" in result.stderr
+
+
+def test_a_gpu_type_with_entries_is_dropped_by_force_alone(tmp_path: Path) -> None:
+    file = contest(tmp_path)
+    known = {"first": there(tmp_path, "one", "first", gpus=["CPU", "A100"], digest="d")}
+    result, sent = publish(platform(known), file, *UNCHECKED)
+    assert (result.exit_code, sent) == (2, [])
+    assert "first: GPU type A100 would be dropped, and has entries" in result.stderr
+    result, sent = publish(platform(known), file, *UNCHECKED, "--force")
+    assert result.exit_code == 0, result.output
+    assert [slug for slug, _ in sent] == ["first", "second", "third"]
+
+
+def test_after_a_refusal_nothing_more_is_published(tmp_path: Path) -> None:
+    result, sent = publish(platform({}, "second"), contest(tmp_path), *UNCHECKED)
+    assert result.exit_code == 1
+    assert [slug for slug, _ in sent] == ["first", "second"]
+    assert "error    second: second is another author's" in result.stdout
+    assert "skipped  third: second was refused before it" in result.stdout
