@@ -1,0 +1,72 @@
+"""A problem of any form is looked at; a right one is clean."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from shared.problems import compile_problem
+from tests.problems.checked import Inspector, inspecting
+from tests.problems.test_native import FILES as NATIVE
+from tests.problems.test_templates import MODEL, SINGLE
+
+COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+NEWER = SINGLE.replace(b"input()", b"input(seed: int)").replace(b"(got, want)", b"(data, got)")
+NEWER = NEWER.replace(b"got, want))", b"got, ref_kernel(data)))")
+WHOLE = {name: text.encode() for name, text in NATIVE.items()}
+FORMS: Mapping[str, Mapping[str, bytes]] = {
+    "older": {"reference_code.py": SINGLE},
+    "newer": {"reference_code.py": NEWER},
+    "model": {"9_Add.py": MODEL},
+}
+
+
+@pytest.fixture(scope="module")
+def inspector() -> Iterator[Inspector]:
+    with inspecting() as one:
+        yield one
+
+
+def laid_out(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """The version that files are, as the harness is given one."""
+    version = compile_problem("p", files)
+    for name, data in {**version.files, "manifest.json": version.manifest}.items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_right_problem_of_one_file_is_clean(
+    form: str, inspector: Inspector, tmp_path: Path
+) -> None:
+    report = inspector.look(laid_out(tmp_path, FORMS[form]))
+    assert (report.failure_code, report.findings) == ("", [])
+
+
+def test_a_model_without_chance_in_its_inputs_is_found(
+    inspector: Inspector, tmp_path: Path
+) -> None:
+    fixed = MODEL.replace(b"torch.rand(", b"torch.ones(").replace(b"torch.randn(", b"torch.ones(")
+    assert fixed != MODEL
+    report = inspector.look(laid_out(tmp_path, {"9_Add.py": fixed}))
+    assert "generator_fixed" in {one.code for one in report.findings if one.level == "error"}
+
+
+@COMPILER
+def test_a_problem_in_another_language_is_looked_at_too(
+    inspector: Inspector, tmp_path: Path
+) -> None:
+    report = inspector.look(laid_out(tmp_path, WHOLE))
+    assert (report.failure_code, report.findings) == ("", [])
+
+
+def test_of_a_problem_with_its_own_program_it_is_said_that_nothing_was_seen(
+    inspector: Inspector, tmp_path: Path
+) -> None:
+    folder = laid_out(tmp_path, FORMS["older"])
+    manifest = json.loads((folder / "manifest.json").read_bytes()) | {"main": "eval.py"}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (found,) = inspector.look(folder).findings
+    assert (found.code, found.level, found.where) == ("not_inspected", "warning", "eval.py")
