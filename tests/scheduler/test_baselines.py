@@ -27,6 +27,9 @@ def test_a_baseline_without_an_agent_ends_at_its_deadline() -> None:
     history = given_baselines()
     assert history.settle(world()) == ["JobQueued"]
     assert history.settle(world(now=LATE)) == ["JobGivenUp", "SubmissionFinished"]
+    end = history.facts[-1][1]
+    assert isinstance(end, events.SubmissionFinished)
+    assert (end.outcome, end.code) == ("cancelled", "overdue_queued")
     assert history.board.submissions == {}
     assert history.board.jobs == {}
 

@@ -13,6 +13,8 @@ from scheduler.metrics import BusMetrics, SchedulerMetrics
 from shared.events import AgentRegistered
 from shared.nats.vitals import Reader, Vitals
 from shared.testing import example
+from tests.scheduler.histories import LATE, world
+from tests.scheduler.test_baselines import given_baselines
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 START = "warpboard_scheduler"
@@ -94,3 +96,11 @@ def test_a_consumer_that_is_gone_loses_its_series() -> None:
     metrics.told(Vitals(9, 900, 4, 0, []))
     assert value("consumer_pending_events", consumer="gpu-agent-a1") is None
     assert (value("dead_letters_total"), value("open_dead_letters")) == (4, 0)
+
+
+def test_baselines_that_wait_wake_nobody() -> None:
+    history = given_baselines(3)
+    history.settle(world())
+    SchedulerMetrics().queues.look(history.board, LATE, set())
+    for name in ("queue_depth_jobs", "oldest_queued_age_seconds"):
+        assert REGISTRY.get_sample_value(f"{START}_{name}", {"gpu": "CPU"}) == 0

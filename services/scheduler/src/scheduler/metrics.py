@@ -83,9 +83,13 @@ class QueueMetrics:
         self.gpus: set[str] = set()
 
     def look(self, board: Board, at: datetime, gpus: set[str]) -> None:
-        """The queues of these GPU types, and of all that were ever seen."""
+        """The queues of these GPU types, and of all that were ever seen.
+
+        Nobody waits for a baseline, so none is in them: on a GPU type without an agent they wait
+        for a day.
+        """
         jobs = [job for job in board.jobs.values() if not job.is_over]
-        waiting = [job for job in jobs if job.run is None]
+        waiting = [job for job in jobs if job.run is None and not job.is_baseline]
         depth, running = _count(waiting), _count(job for job in jobs if job.run is not None)
         oldest: dict[str, datetime] = {}
         for job in waiting:

@@ -76,6 +76,11 @@ class Job(msgspec.Struct):
         return self.class_ == CANARY or bool(self.rejudge)
 
     @property
+    def is_baseline(self) -> bool:
+        """Whether it is the platform's own and nobody waits for it, for as long as it likes."""
+        return self.class_ == LAST_CLASS and not self.rejudge
+
+    @property
     def lane(self) -> str:
         """Where it waits among its likes."""
         return f"{self.class_}/{self.mode}"

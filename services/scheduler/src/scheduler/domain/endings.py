@@ -1,10 +1,13 @@
 """How what is open ends otherwise than by a verdict: cancelled, overdue, released, paid back."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
+from msgspec import structs
+
 from scheduler.domain.board import Board, Job, Run, Submission
-from scheduler.domain.moves import Move, Say, about_job, about_run, infra_failed
+from scheduler.domain.moves import Move, Say, about_job, about_run, give_up, infra_failed
 from shared import events, subjects
 from shared.states import STATES, state_deadline
 
@@ -72,6 +75,19 @@ def overdue_received(board: Board, submission: Submission, now: datetime) -> Mov
         return ()
     reason = f"its deadline passed while it was {state.name}, the matter of {state.owner}"
     return tuple(infra_failed(board, submission.id, state.overdue, reason))
+
+
+def waited_out(board: Board, job: Job) -> Move:
+    """The end of a job that no agent took in time; a baseline's is no failure of the platform."""
+    reason = "no agent took it before its deadline"
+    ends = give_up(board, job, STATES["queued"].overdue, reason)
+    return tuple(_unwanted(say, reason) for say in ends) if job.is_baseline else ends
+
+
+def _unwanted(say: Say, reason: str) -> Say:
+    if not isinstance(say.fact, events.SubmissionFinished):
+        return say
+    return replace(say, fact=structs.replace(say.fact, outcome="cancelled", reason=reason))
 
 
 def overdue_ranking(

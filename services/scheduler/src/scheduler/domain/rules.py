@@ -132,8 +132,7 @@ def _job(board: Board, job: Job, world: World) -> Iterator[Move]:
     elif job.cancel or is_orphan:
         yield endings.cancel_job(board, job, job.cancel or ORPHAN)
     elif world.now >= job.deadline_at:
-        code = STATES["queued"].overdue
-        yield give_up(board, job, code, "no agent took it before its deadline")
+        yield endings.waited_out(board, job)
 
 
 def _look_after(board: Board, job: Job, is_orphan: bool, world: World) -> Iterator[Move]:
