@@ -79,8 +79,9 @@ async def test_consent_is_asked_given_once_and_taken_back(door: Door) -> None:
     assert (await door.submit()).status_code == 202
     assert (await door.submit(headers={"Warpboard-Participant": "eve"})).status_code == 409
     ada = account_of(door, said[0]["seq"])
-    assert await door.commands.consents.stands(ada, "copy")
-    assert not await door.commands.consents.stands("somebody", "copy")
+    accepted = door.commands.consents.accepted
+    assert await accepted(ada, "copy") == {asked["digest"]}
+    assert await accepted("somebody", "copy") == frozenset()
     await door.publish({**ASKING, "reference.py": FILES["reference.py"] + b"# 2\n"})
     assert (await door.submit()).status_code == 202
     await door.publish({**ASKING, "CONSENT.md": TEXT + b"And sold.\n"})

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
+from ingest.domain.releases import agrees
 from ingest.popcorn.asked import TAG, Asked
 from ingest.popcorn.asking import STAFF
 from ingest.popcorn.parquet import Row, parquet
@@ -19,11 +19,14 @@ from ingest.popcorn.seen import Listed, Problem
 from ingest.popcorn.words import leaderboard_id, seconds
 from shared.answers import Documented
 from shared.errors import Refused
+from shared.events import ProblemPublished
 from shared.http import Live
 from shared.reader import Reader
 from shared.whole import Whole
 
 LEADERBOARDS_MAX = 100
+# Of each leaderboard the versions that are passed on, by number.
+Released = dict[str, dict[int, ProblemPublished]]
 # Sources are asked for side by side, and exports one after the other: nobody waits for them.
 AT_ONCE = 8
 PARQUET = "application/vnd.apache.parquet"
@@ -82,13 +85,14 @@ def exporting(parts: Parts) -> APIRouter:
 
     @router.post("/export", response_class=Response, responses=ANSWER)
     async def export(body: Export, request: Request) -> Exported:
-        """Leaderboards with all submissions and sources; while one takes them in, private only."""
+        """Leaderboards with all submissions and sources; in public what they say they publish."""
         actor = await exports(request)
         boards = await _wanted(parts, body)
+        released = None if body.private else await _released(parts, boards)
         what = "private" if body.private else "public"
         target = ", ".join(one.slug for one in boards)
         await parts.ingest.operators.acted("export", target, f"{what}: {body.filename}", actor)
-        rows = _rows(parts, boards, STAFF if body.private else Reader())
+        rows = _rows(parts, boards, released)
         return Exported(parquet(rows, COLUMNS), body.filename, turn)
 
     return router
@@ -101,33 +105,28 @@ async def _wanted(parts: Parts, body: Export) -> list[Problem]:
     if strange:
         what = f"there is no leaderboard {strange[0]}: GET /leaderboards?state=all lists them"
         raise Refused("unknown_leaderboard", what, "leaderboard_ids")
-    boards = [known[one] for one in dict.fromkeys(body.leaderboard_ids)]
-    for one in () if body.private else boards:
-        _check_public(one, parts.clock())
-    return boards
+    return [known[one] for one in dict.fromkeys(body.leaderboard_ids)]
 
 
-def _check_public(board: Problem, at: datetime) -> None:
-    """Refuse to give away what is nobody's to see yet. Errors: Refused."""
-    if board.visibility != "public":
-        what = f"{board.slug} is closed: export it with private=true"
-        raise Refused("private_only", what, "private")
-    if board.deadline_at is None or board.deadline_at > at:
-        what = f"{board.slug} still takes submissions in: export it with private=true"
-        raise Refused("private_only", what, "private")
+async def _released(parts: Parts, boards: Sequence[Problem]) -> Released:
+    """Of each leaderboard what is passed on to everybody. Errors: Refused; Failed."""
+    return {one.slug: await parts.ingest.boards.released(one.slug, parts.clock()) for one in boards}
 
 
-async def _rows(parts: Parts, boards: Sequence[Problem], reader: Reader) -> AsyncIterator[Row]:
-    """Every submission that a reader sees, newest first, leaderboard by leaderboard.
+async def _rows(
+    parts: Parts, boards: Sequence[Problem], released: Released | None
+) -> AsyncIterator[Row]:
+    """Every submission, newest first, leaderboard by leaderboard; of some what is released alone.
 
-    Where a problem asks for consent, nobody but staff sees those whose authors do not give it now.
+    What somebody sent in is passed on while they accept what its version asks for.
     """
+    reader = STAFF if released is None else Reader()
     for board in boards:
         batch: list[Listed] = []
-        agreed: dict[str, bool] = {}
+        texts: dict[str, frozenset[str]] = {}
         async with aclosing(parts.asking.every({"problem": board.slug}, reader)) as lines:
             async for line in lines:
-                if not (reader.is_staff or await _agrees(parts, line, agreed)):
+                if released is not None and not await _is_out(parts, line, released, texts):
                     continue
                 batch.append(line)
                 if len(batch) == AT_ONCE:
@@ -138,11 +137,16 @@ async def _rows(parts: Parts, boards: Sequence[Problem], reader: Reader) -> Asyn
             yield row
 
 
-async def _agrees(parts: Parts, one: Listed, known: dict[str, bool]) -> bool:
-    """Whether a submission's author accepts what its problem asks for; each is asked about once."""
-    if one.account not in known:
-        known[one.account] = await parts.ingest.consents.stands(one.account, one.problem)
-    return known[one.account]
+async def _is_out(
+    parts: Parts, one: Listed, released: Released, texts: dict[str, frozenset[str]]
+) -> bool:
+    """Whether a submission may be passed on to everybody; who sent it is asked about once."""
+    version = released[one.problem].get(one.problem_number)
+    if version is None:
+        return False
+    if one.account not in texts:
+        texts[one.account] = await parts.ingest.consents.accepted(one.account, one.problem)
+    return agrees(texts[one.account], version)
 
 
 async def _sourced(parts: Parts, batch: Sequence[Listed], reader: Reader) -> list[Row]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
-from ingest.domain import board_quotas, problems
+from ingest.domain import board_quotas, problems, releases
 from ingest.domain.callers import Caller
 from ingest.domain.quotas import EVERYBODY, SetLimit
 from ingest.service.decisions import By, Decisions, Made, Wish
@@ -83,6 +84,16 @@ class Boards:
         """A problem as it is now. Errors: Failed."""
         history = await self.decisions.log.history(subjects.problem(slug))
         return problems.problems.fold(one.fact for one in history)
+
+    async def released(self, slug: str, at: datetime) -> dict[int, ProblemPublished]:
+        """The versions of which everybody may have what was sent in.
+
+        Errors: Refused `private_only`; Failed.
+        """
+        history = await self.decisions.log.history(subjects.problem(slug))
+        facts = [one.fact for one in history]
+        state = problems.problems.fold(facts)
+        return releases.published(slug, state, releases.versions(facts), at)
 
     async def quotas(self, slug: str) -> list[str]:
         """The quotas that a leaderboard gives everybody. Errors: Failed."""

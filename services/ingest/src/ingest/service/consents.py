@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ingest.domain import consents, problems
+from ingest.domain import consents, problems, releases
 from ingest.domain.callers import Caller
 from ingest.service.decisions import By, Decisions, Made
 from ingest.service.gate import AccessFeed
@@ -42,10 +42,10 @@ class Consents:
         text = await self._text(digest)
         return Asked(published.number, published.consent, digest, text, given == digest)
 
-    async def stands(self, account: str, slug: str) -> bool:
-        """Whether a participant accepts what a problem asks for, if anything. Errors: Failed."""
-        digest = consents.text_of(await self._problem(slug))
-        return digest is None or await self._given(account, slug) == digest
+    async def accepted(self, account: str, slug: str) -> frozenset[str]:
+        """The texts of a problem that a participant accepts, by digest. Errors: Failed."""
+        history = await self.ports.log.history(subjects.account(account))
+        return releases.accepted((one.fact for one in history), slug)
 
     async def give(self, caller: Caller, slug: str, digest: str) -> Made:
         """Accept the text with this digest; again changes nothing. Errors: Refused; Failed."""
