@@ -22,6 +22,9 @@ from warpboard.domain.units import count_text, one_line, seconds_text
 
 SKIPPED = "skipped"
 DEVICE = "cpu"
+OWN_CODE = "the problem's own code"
+# As the supervisor says it of a call.
+ENDLESS = "did not end within"
 # Of a problem for other GPU types than this machine is, these say little.
 _OF_THIS_MACHINE = ("author_memory", "budget", "not_inspected")
 # How a start may end that solves nothing: it was loaded, ran, and gave no right answer in time.
@@ -100,9 +103,11 @@ def of_refusal(refused: Refused) -> Finding:
 def of_inspection(answer: Answer, gpus: Sequence[str]) -> list[Finding]:
     """What the harness found in the problem's own code, on a machine that has no GPU."""
     if code := answer["failure_code"]:
-        is_theirs = code == "problem_fault"
-        name = "author_fails" if is_theirs else "machine"
-        return [finding(name, "error", "the problem's own code", answer["reason"])]
+        is_theirs, reason = code == "problem_fault", answer["reason"]
+        if is_theirs and HERE not in gpus and ENDLESS in reason:
+            text = f"{reason} on this machine, which the problem is not for: look at it on one"
+            return [finding("not_inspected", "warning", OWN_CODE, text)]
+        return [finding("author_fails" if is_theirs else "machine", "error", OWN_CODE, reason)]
     found = [Finding(**one) for one in answer["findings"]]
     return [_softened(one) for one in found] if HERE not in gpus else found
 
@@ -115,8 +120,12 @@ def _softened(one: Finding) -> Finding:
 
 
 def is_broken(findings: Iterable[Finding]) -> bool:
-    """Whether the problem's own code fails, so that no solution need be run."""
-    return any(one.level == "error" and one.code in _BROKEN for one in findings)
+    """Whether the problem's own code fails or never ends here, so that no solution need be run."""
+    return any(
+        (one.code, one.where) == ("not_inspected", OWN_CODE)
+        or (one.level == "error" and one.code in _BROKEN)
+        for one in findings
+    )
 
 
 def of_trials(trials: Sequence[Trial]) -> list[Finding]:

@@ -88,7 +88,10 @@ async def examined(tools: Tools, folder: Path, problem: ProblemFiles) -> Checked
 
 
 def known(tools: Tools, folder: Path, problem: ProblemFiles) -> Checked | None:
-    """What an earlier check found in the same version, by the same harness and solutions."""
+    """What an earlier check found in the same version, by the same harness and solutions.
+
+    Where it found an error there is another look: a busy machine may be the reason.
+    """
     solutions = _solutions(tools.disk, folder, problem)
     text = tools.reports.found(_key(problem, solutions, tools.harness.code()))
     if text is None:
@@ -97,7 +100,8 @@ def known(tools: Tools, folder: Path, problem: ProblemFiles) -> Checked | None:
         made = read_report(text)
     except Refused:
         return None
-    return _checked(folder, problem, made) if made.digest == digest_of(problem) else None
+    is_it = made.is_clean and made.digest == digest_of(problem)
+    return _checked(folder, problem, made) if is_it else None
 
 
 async def _whole(tools: Tools, folder: Path, asked: Asked) -> Checked:
