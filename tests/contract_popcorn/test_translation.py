@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.popcorn import profiles, results
-from ingest.popcorn.public import About, Descriptions
 from ingest.popcorn.seen import Shown
 from ingest.popcorn.standing import job, runner_queue, standing
-from shared.memory import MemoryBlobs
 
 CHECKED = {"name": "size=1", "stage": "check", "verdict": "passed"}
 HIDDEN = {"name": "size=9 seed=77", "stage": "hidden_check", "verdict": "passed", "is_hidden": True}
@@ -299,16 +297,3 @@ def test_whatever_a_row_says_the_client_can_read_it(row: dict[str, Any]) -> None
     said = [told, runs, results.full_result(found), results.report(found)]
     assert json.dumps(said, allow_nan=False)
     assert told["error"] is None or 0 < len(told["error"]) <= 1500
-
-
-async def test_a_picker_is_told_in_which_language_a_problem_is() -> None:
-    blobs = MemoryBlobs()
-    descriptions = Descriptions(blobs)
-    for said, about in (
-        ({"lang": "cu", "description": " Adds. "}, About("Adds.", "cu")),
-        ({"lang": "py", "description": "x" * 500}, About("x" * 397 + "...", "py")),
-        ([], About("", "py")),
-    ):
-        manifest = await blobs.put(json.dumps(said).encode())
-        assert await descriptions.of(manifest.digest) == about
-    assert await descriptions.of("0" * 64) == About("", "py")
