@@ -68,9 +68,11 @@ class Counter:
 
 
 @asynccontextmanager
-async def counter(bounds: Bounds = USUAL, queue: Queue | None = None) -> AsyncIterator[Counter]:
+async def counter(
+    bounds: Bounds = USUAL, queue: Queue | None = None, log: MemoryLog | None = None
+) -> AsyncIterator[Counter]:
     """A way in, with the problem copy."""
-    log, blobs = MemoryLog(), MemoryBlobs()
+    log, blobs = log or MemoryLog(), MemoryBlobs()
     letters = MemoryDeadLetters(log, MemoryBus(log))
     inner = httpx.ASGITransport(reading(log, queue))
     async with httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind:
