@@ -1,5 +1,6 @@
 """A problem's own program runs in the sandbox, and is believed as far as it can be."""
 
+import shutil
 from typing import Any
 
 import pytest
@@ -103,8 +104,12 @@ def test_a_submission_has_no_quota_back_by_blaming_the_program(own: Host, where:
 
 def test_a_program_that_cannot_run_says_so(own: Host) -> None:
     assert "could not read the cases" in str(faulty(own, "import sys; sys.exit(113)"))
+
+
+def test_a_program_that_reports_no_profile_breaks_the_protocol(own: Host) -> None:
     report = own.run(RIGHT, "profile")
-    assert "has no profile here" in report.reason
+    assert report.failure_code == ""
+    assert (report.verdict, report.artefacts) == ("protocol", []), report.reason
 
 
 def test_more_than_a_pipe_holds_does_not_block(own: Host) -> None:
@@ -157,3 +162,72 @@ def test_the_example_of_the_protocol_reads_as_it_says() -> None:
     for code in (2, 111, 113):
         with pytest.raises(CaseFailed, match="tell the problem's author"):
             lines.reports("check", CASES, {}, code)
+
+
+PROGRAM = """
+#include "task.h"
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+int main(int, char **argv) {
+    FILE *said = fdopen(atoi(getenv("POPCORN_FD")), "w");
+    bool is_test = !strcmp(argv[1], "test"), is_right = true;
+    std::ifstream file(argv[2]);
+    std::string line;
+    for (int i = 0; std::getline(file, line); i++) {
+        int size = atoi(line.c_str() + strlen("size: ")), is_same = custom_kernel(size) == 2 * size;
+        is_right = is_right && is_same;
+        if (!strcmp(argv[1], "profile"))
+            fprintf(said, "benchmark.%d.report: Pz8*\\n", i);
+        else if (is_test)
+            fprintf(said, "test.%d.status: %s\\n", i, is_same ? "pass" : "fail");
+        else
+            fprintf(said, "benchmark.%d.runs: 9\\nbenchmark.%d.mean: 2500\\n", i, i);
+    }
+    fprintf(said, "check: %s\\n", is_right ? "pass" : "fail");
+    fclose(said);
+    return is_right ? 0 : 112;
+}
+"""
+TWICE = '#include "task.h"\nint custom_kernel(int n) { return 2 * n; }\n'
+
+
+@pytest.fixture
+def built(host: Host) -> Host:
+    """A host whose problem brings a program of its own in C++."""
+    if shutil.which("g++") is None:
+        pytest.skip("there is no g++")
+    host.files = {"eval.cu": PROGRAM, "task.h": "#pragma once\nint custom_kernel(int);\n"}
+    native = {"sources": ["eval.cu"]}
+    host.told_besides = {"main": "eval.cu", "lang": "cu", "submission": "submission.cu"}
+    host.told_besides["native"] = native
+    return host
+
+
+@pytest.mark.parametrize(
+    ("source", "mode", "verdict"),
+    [
+        (TWICE, "benchmark", "passed"),
+        (TWICE.replace("2 *", "3 *"), "test", "wrong_answer"),
+        (TWICE.replace("2 *", "3 *;"), "test", "compile_error"),
+        (TWICE.replace("return", "abort(); return").replace("int c", "#include <cstdlib>\nint c"),
+         "test", "crashed"),
+    ],
+)  # fmt: skip
+def test_a_program_in_cpp_is_built_with_the_submission_and_run(
+    built: Host, source: str, mode: str, verdict: str
+) -> None:
+    report = built.run(source, mode, suffix=".cu")
+    assert (report.verdict, report.failure_code) == (verdict, ""), report.reason + report.log_head
+    if mode == "benchmark":
+        assert [one.time_us for one in report.cases if one.stage == "time"] == [2.5, 2.5]
+
+
+def test_what_a_program_reports_of_a_profile_is_kept_in_the_standard_alphabet(built: Host) -> None:
+    report = built.run(TWICE, "profile", suffix=".cu")
+    assert report.verdict == "passed", report.reason + report.log_head
+    names = [one.name for one in report.artefacts]
+    assert names == ["profile-0-report.txt", "profile-1-report.txt"]
+    assert (built.out / names[0]).read_bytes() == b"???"

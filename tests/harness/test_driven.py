@@ -151,3 +151,77 @@ static void check_implementation(TestReporter &reporter, input_t data, output_t 
         report = native.run(LIES.replace("COUNT", count), suffix=".cu")
         assert (report.verdict, report.failure_code) == ("wrong_answer", ""), report.reason
         assert "the answer cannot be read" in report.reason
+
+
+VIEWED_TASK = """
+#pragma once
+#include <array>
+#include <string>
+#include <tuple>
+#include <vector>
+using input_t = std::tuple<std::vector<float>, float, std::array<std::vector<int>, 2>, std::string>;
+using output_t = std::pair<std::vector<float>, int64_t>;
+constexpr std::array<const char *, 2> ArgumentNames = {"size", "seed"};
+"""
+VIEWED_REFERENCE = """
+#include "more.h"
+#include "utils.h"
+static input_t generate_input(int size, int seed) {
+    std::vector<float> made(size);
+    for (int i = 0; i < size; i++) made[i] = float((seed + 7919ll * i) % 1000);
+    return {made, 1.5f, {std::vector<int>(2, seed % 1000), std::vector<int>(1, 4)}, "ab"};
+}
+static output_t ref_kernel(input_t data) {
+    auto &[values, by, numbers, word] = data;
+    for (float &one : values) one = scaled(one, by);
+    return {values, numbers[0][1] + numbers[1][0] + (int64_t)word.size()};
+}
+static void check_implementation(TestReporter &reporter, input_t data, output_t output) {
+    if (output == ref_kernel(data)) reporter.pass();
+    else reporter.fail() << "other values";
+}
+"""
+MORE = '#include "more.h"\nfloat scaled(float one, float by) { return one * by; }\n'
+VIEWS = """
+#include "task.h"
+#include "wb_device.h"
+#include <more.h>
+void custom_kernel(wb::device<input_t> data, wb::device<output_t> output) {
+    auto [values, by, numbers, word] = data;
+    for (int64_t i = 0; i < values.size; i++)
+        output.first.data[i] = scaled(values.data[i], *by.data);
+    *output.second.data = numbers[0].data[1] + numbers[1].data[0] + word.size;
+}
+"""
+
+
+@pytest.fixture
+def viewed(native: Host) -> Host:
+    """A problem in C++ whose arrays stay on the device, with a source of its own."""
+    more = "#pragma once\nfloat scaled(float one, float by);\n"
+    native.files = {"task.h": VIEWED_TASK, "reference.cuh": VIEWED_REFERENCE}
+    native.files |= {"more.h": more, "more.cpp": MORE}
+    cases = [{"name": "size=33", "args": {"size": 33, "seed": 5}}]
+    native.told_besides |= {
+        "tests": cases,
+        "benchmarks": cases,
+        "native": {"sources": ["more.cpp"], "arrays": "device"},
+    }
+    return native
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict", "words"),
+    [
+        ("", "", "passed", ""),
+        ("+ word.size", "", "wrong_answer", "other values"),
+        ("output.first.data[i] =", "float lost =", "wrong_answer", "never written"),
+        ('"task.h"', '"reference.cuh"', "compile_error", "No such file"),
+    ],
+)
+def test_arrays_may_stay_where_they_are(
+    viewed: Host, old: str, new: str, verdict: str, words: str
+) -> None:
+    report = viewed.run(VIEWS.replace(old, new), suffix=".cu")
+    assert (report.verdict, report.failure_code) == (verdict, ""), report.reason
+    assert words in report.reason

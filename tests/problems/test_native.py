@@ -70,6 +70,27 @@ def test_a_version_says_how_it_is_compiled() -> None:
     assert compiled().languages == ("cpp", "cuda")
 
 
+def test_sources_of_its_own_are_compiled_with_both() -> None:
+    more = "  - {name: more.cpp, source: src/more.cpp}\n"
+    task = TASK.replace("lang: cu", f"{more}lang: cu").replace("sources: [", "sources: [more.cpp, ")
+    task = task.replace("  defines", "  include_dirs: [., src]\n  defines")
+    found = compiled({"task.yml": task, "src/more.cpp": "", "warpboard.yml": "arrays: device\n"})
+    native = json.loads(found.manifest)["native"]
+    assert (native["sources"], native["arrays"]) == (["more.cpp"], "device")
+
+
+def test_a_program_of_its_own_in_cpp_runs_it_where_that_is_asked_for() -> None:
+    program = 'int main() { return !getenv("POPCORN_FD"); }'
+    changes = {"eval.cu": program, "warpboard.yml": "harness: popcorn\n"}
+    found = compiled(changes)
+    manifest = json.loads(found.manifest)
+    assert (manifest["main"], manifest["lang"]) == ("eval.cu", "cu")
+    assert manifest["native"]["sources"] == ["eval.cu"]
+    assert "tier G0" in found.warnings[-1]
+    with pytest.raises(Refused, match="none of these speaks it"):
+        compiled(changes | {"eval.cu": ""})
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "words"),
     [
@@ -82,8 +103,10 @@ def test_a_version_says_how_it_is_compiled() -> None:
             "STEP: 1",
             "line 9: 'config.defines.STEP' must be a valid string",
         ),
-        ("task.yml", "sources: [", "sources: [more.cu, ", "'more.cu' would be compiled by itself"),
-        ("task.yml", "defines", "include_dirs: [/opt]\n  defines", "no folders are included"),
+        ("task.yml", "sources: [", "sources: [more.cu, ", "'more.cu' is none of the files"),
+        ("task.yml", "sources: [", "sources: [task.h, ", "'task.h' is no source"),
+        ("task.yml", "defines", "include_dirs: [/opt]\n  defines", "'/opt' is no folder"),
+        ("task.yml", "defines", "include_dirs: [../x]\n  defines", "'../x' is no folder"),
         ("task.yml", "{size: 5,", "{sise: 5,", "line 12: this case has no 'size': ArgumentNames"),
         ("task.yml", "{size: 5,", "{size: [5],", "C++ takes a bool, int, float or str"),
         ("task.yml", "name: submission.cu", "name: submission.py", "end its name in .cu"),

@@ -75,10 +75,16 @@ class Case:
 
 @dataclass(frozen=True)
 class Native:
-    """What the author of a problem in C++ has compilers told."""
+    """What the author of a problem in C++ has compilers told.
+
+    `sources` are compiled besides the drivers. `arrays` are vectors of the host unless they are to
+    stay on the `device`, where submissions are given views of them.
+    """
 
     defines: dict[str, str] = field(default_factory=dict)
     flags: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    arrays: str = "host"
 
     def arguments(self) -> list[str]:
         """As a command line has them.

@@ -6,9 +6,10 @@ import os
 from harness.devices.device import DeviceFault
 from harness.supervisor.guests import Guests
 from harness.supervisor.verdict import CaseFailed
+from harness.toolchains import plan
 from harness.toolchains.cache import Cache, sealed, taken
 from harness.toolchains.command import BuildRefused
-from harness.toolchains.plan import Plan, ToolMissing, plan, plan_driven
+from harness.toolchains.plan import Plan, ToolMissing
 from harness.worker import protocol
 
 
@@ -36,14 +37,32 @@ def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
         cache.close()
 
 
+def program(guests: Guests, deadline: float) -> tuple[int, ...]:
+    """The descriptor of a problem's own program, built with the submission; `guests` closes it.
+
+    Errors: as `prepare`.
+    """
+    home, workshop = guests.home, guests.place.workshop
+    try:
+        order = plan.program(workshop, home.problem, guests.path(), guests.scratch())
+    except ToolMissing as missing:
+        raise DeviceFault(str(missing)) from missing
+    data = _built(guests, Plan("", order), deadline)
+    if not data:
+        raise CaseFailed("compile_error", "the builder handed nothing over")
+    guests.built = (sealed(data),)
+    return guests.built
+
+
 def _planned(guests: Guests) -> Plan:
     """Errors: BuildRefused; ToolMissing."""
     home, workshop = guests.home, guests.place.workshop
     source = (home.submission / home.problem.submission).read_bytes()
     if home.problem.lang == "py":
-        return plan(workshop, source, guests.path(), guests.scratch())
-    texts = (source, (home.submission / "task.h").read_bytes())
-    return plan_driven(workshop, home.problem, texts, guests.path(), guests.scratch())
+        return plan.plan(workshop, source, guests.path(), guests.scratch())
+    others = sorted(one for one in home.submission.iterdir() if one.name != home.problem.submission)
+    texts = (source, *(one.name.encode() + b"\0" + one.read_bytes() for one in others))
+    return plan.plan_driven(workshop, home.problem, texts, guests.path(), guests.scratch())
 
 
 def _found(guests: Guests, made: Plan, cache: Cache, deadline: float) -> bytes | None:

@@ -69,7 +69,8 @@ def _compiled(home: Home, arguments: Sequence[str], workshop: Workshop) -> bytes
     for path in (*brought, HEADER, *DRIVER.parent.iterdir()):
         shutil.copyfile(path, folder / path.name)
     output = folder / "reference.so"
-    command = [*arguments, str(folder / REFERENCE), "-o", str(output)]
+    sources = [str(folder / name) for name in (REFERENCE, *home.problem.native.sources)]
+    command = [*arguments, f"-I{folder}", *sources, "-o", str(output)]
     environment = {**workshop.environment, "LC_ALL": "C", "TMPDIR": str(folder)}
     try:
         ended = subprocess.run(

@@ -17,6 +17,8 @@ from harness.toolchains.command import DRIVER, HEADER, LANGUAGES
 # A run, and a worker, where the supervisor is root: accounts that own nothing else here.
 RUN_UID = 64000
 _HISTORY = "history.json"
+_REFERENCE = "reference.cuh"
+_HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
 _HISTORY_BYTES_MAX = 1024 * 1024
 
 
@@ -89,7 +91,7 @@ def _furnish(folder: Path, problem: Problem, request: Request) -> Home:
         shutil.copyfile(problem.folder / name, ours / name)
     if problem.lang == "cu":
         main = problem.submission
-        for path in (HEADER, ours / "task.h", *DRIVER.parent.iterdir()):
+        for path in _native(ours, problem):
             shutil.copyfile(path, shown / path.name)
     else:
         main = _python(ours, shown, problem, Path(source))
@@ -97,6 +99,16 @@ def _furnish(folder: Path, problem: Problem, request: Request) -> Home:
         shutil.copyfile(source, shown / main)
     out = os.open(place or records, os.O_RDONLY | os.O_DIRECTORY)
     return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out, Mark())
+
+
+def _native(ours: Path, problem: Problem) -> list[Path]:
+    """What a submission in C++ is compiled with: a program's files, or ours and no reference."""
+    if problem.main:
+        return [ours / name for name in problem.files]
+    headers = [one for one in problem.files if one.endswith(_HEADERS) and one != _REFERENCE]
+    brought = [ours / one for one in (*headers, *problem.native.sources)]
+    # Ours last, for they stand in for what the problem brings.
+    return [*brought, HEADER, *DRIVER.parent.iterdir()]
 
 
 def _python(ours: Path, shown: Path, problem: Problem, source: Path) -> str:

@@ -3,6 +3,7 @@ r"""What a problem's own program says of its cases by the POPCORN_FD protocol: l
 The program shares its process with the submission, so all of it may be the submission's word.
 """
 
+import base64
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -72,7 +73,7 @@ def reports(
         raise CaseFailed("crashed", "a call of CUDA failed")
     if status not in (0, EXIT_WRONG):
         raise of_status(status)
-    word = "benchmark" if stage == "time" else "test"
+    word = "benchmark" if stage in ("time", "profile") else "test"
     found = [_case(stage, case, word, index, said) for index, case in enumerate(cases)]
     if any(one.verdict == "wrong_answer" for one in found):
         return found
@@ -81,6 +82,25 @@ def reports(
     if said.get("check") == "fail" or status == EXIT_WRONG:
         raise CaseFailed("wrong_answer", "the problem's own check failed")
     raise CaseFailed("protocol", "it did not say how its check ended")
+
+
+def profiles(said: Mapping[str, str], count: int) -> dict[str, bytes]:
+    """What was reported of each profiled case, by the name of its file.
+
+    Errors: CaseFailed `protocol`, for a report that is no base64, in whose public alphabet a `*`
+    may stand for the `/`.
+
+    >>> profiles({"benchmark.0.report": "Pz8*"}, 1)
+    {'profile-0-report.txt': b'???'}
+    """
+    found = {}
+    for index in range(count):
+        text = said.get(f"benchmark.{index}.report", "").replace("*", "/")
+        try:
+            found[f"profile-{index}-report.txt"] = base64.b64decode(text, validate=True)
+        except ValueError:
+            raise CaseFailed("protocol", f"the profile of case {index} is no base64") from None
+    return found
 
 
 def _whole(found: list[CaseReport]) -> list[CaseReport]:
@@ -95,6 +115,9 @@ def _case(stage: str, case: Case, word: str, index: int, said: Mapping[str, str]
     if said.get(about + "status") == "fail":
         reason = said.get(about + "error", "the problem's own check failed")
         return report(case.name, stage, CaseFailed("wrong_answer", reason))
+    if stage == "profile":
+        ended = "passed" if about + "report" in said else "skipped"
+        return CaseReport(case.name, stage, ended)
     if word == "benchmark":
         return _timed(case, {key: said.get(about + key, "") for key in _FIGURES})
     if said.get(about + "status") == "pass":

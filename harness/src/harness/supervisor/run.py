@@ -47,6 +47,8 @@ from harness.toolchains.command import BUILD_S_MAX
 from harness.toolchains.plan import Workshop
 from harness.worker import protocol
 
+_OLDEST = "compute_75"
+
 Tell = Callable[[Started | Progress | StageFinished], None]
 
 
@@ -98,7 +100,9 @@ def _run(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> "_Run
     if not home.problem.main:
         return _Run(request, home, machine, tell)
     given = outfit(request.device, home.problem.ranks, request.gpus)
-    place = Place(machine.launcher, machine.walls, machine.workshop, _share_cores(), given)
+    # Nobody has asked the GPU what it is: what is built for the oldest is fitted when it is loaded.
+    workshop = fitted(machine.workshop, _OLDEST if request.device == "cuda" else "")
+    place = Place(machine.launcher, machine.walls, workshop, _share_cores(), given)
     return Compat(request, home, Guests(place, home, request.mode, 1), machine.level, tell)
 
 

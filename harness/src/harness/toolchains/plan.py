@@ -118,11 +118,13 @@ def plan_driven(
     Errors: BuildRefused; ToolMissing.
     """
     flags = directives(texts[0], "cuda" if workshop.gpu else "c++").flags
-    define = f'-DWB_SUBMISSION="{PurePath(path).name}"'
-    source = str(PurePath(path).with_name(DRIVER.name))
-    output = f"{scratch}/built/kernel"
-    arguments = driven(workshop, problem, (*flags, define))
-    made = Order((*arguments, source, "-o", output), source, output)
+    defines = [f'-DWB_SUBMISSION="{PurePath(path).name}"']
+    defines += ["-DWB_DEVICE_ARRAYS"] if problem.native.arrays == "device" else []
+    folder, output = PurePath(path).parent, f"{scratch}/built/kernel"
+    arguments = driven(workshop, problem, (*flags, *defines))
+    sources = [str(folder / name) for name in (DRIVER.name, *problem.native.sources)]
+    command = (*arguments, f"-I{folder}", *sources, "-o", output)
+    made = Order(command, sources[0], output)
     # Each by its digest: what one text ends with is not what the next begins with.
     whole = b"".join(hashlib.sha256(text).digest() for text in (*texts, drivers()))
     key = _key(workshop, whole, arguments)
@@ -140,6 +142,20 @@ def driven(workshop: Workshop, problem: Problem, flags: Sequence[str] = ()) -> t
     told = (one for one in problem.native.arguments() if workshop.gpu or not is_for_nvcc(one))
     own = (*told, *flags)
     return (*fixed(language, workshop.gpu), *own, *includes, "-x", _KINDS[language])
+
+
+def program(workshop: Workshop, problem: Problem, path: str, scratch: str) -> Order:
+    """How the own program of a problem in C++ is built with the submission, which is at `path`.
+
+    Where the architecture of the GPU is not known, nvcc's usual one is loaded by newer ones, too.
+    Errors: ToolMissing.
+    """
+    arguments = driven(workshop, problem)
+    folder, output = PurePath(path).parent, f"{scratch}/built/program"
+    sources = [str(folder / one) for one in (*problem.native.sources, PurePath(path).name)]
+    told = [one for one in arguments if one != "-shared"]
+    command = (*told, f"-I{folder}", *sources, "-o", output)
+    return Order(command, sources[0], output, environment=workshop.environment)
 
 
 def drivers() -> bytes:

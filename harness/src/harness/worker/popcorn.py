@@ -18,10 +18,11 @@ _LAST_CHARS = 1500
 def run(order: dict[str, Any], descriptors: list[int], folder: Path) -> None:
     """Carries out an order of harness.supervisor.compat in the folder of the problem's files.
 
-    The descriptors are of the pipe that the program reports to, and of the memory that its exit
-    status is written to, in decimal. Errors: Unusable, of kind import_error or exception.
+    The descriptors are of the pipe that the program reports to, of the memory that its exit status
+    is written to, in decimal, and of the program itself where it was built. Errors: Unusable, of
+    kind import_error or exception.
     """
-    reported, ended = descriptors
+    reported, ended, *programs = descriptors
     home = Path(order["scratch"])
     python = (sys.executable, "-s", "-B")
     if order.get("must_import"):
@@ -32,8 +33,9 @@ def run(order: dict[str, Any], descriptors: list[int], folder: Path) -> None:
     cases = home / "cases.txt"
     cases.write_text(order["cases"], encoding="utf-8")
     settings.add({"POPCORN_FD": str(reported), **order["environment"]})
-    command = (*python, order["main"], order["mode"], str(cases))
-    status = _status(command, folder, (reported,))
+    begun = [f"/proc/self/fd/{one}" for one in programs] or [*python, order["main"]]
+    command = (*begun, order["mode"], str(cases))
+    status = _status(command, folder, (reported, *programs))
     os.close(reported)
     os.write(ended, str(status).encode())
 

@@ -12,6 +12,7 @@ from shared.problems.consent import consented, of_consent
 from shared.problems.contract import check_native, check_reference
 from shared.problems.document import Document, bad_problem, read_document, shown
 from shared.problems.goals import Goals, goals
+from shared.problems.native import of_native
 from shared.problems.popcorn import WARNING, as_text, own_program, textual
 from shared.problems.release import AFTER_CLOSE, of_release
 from shared.problems.roofline import of_roofline, works
@@ -78,8 +79,8 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         | _of_machine(task, extras)
         | ({} if main else of_answers(document, task, extras, form, sources.files))
         | {"budgets_s": _budgets_s(task, extras), "gpus": _gpus(document, task, extras)}
-        | (_of_form(form) if single else _of_native(task))
-        | ({"main": main, "languages": ["python"]} if main else {})
+        | (_of_form(form) if single else of_native(document, task, extras, main))
+        | _of_program(task, main)
     )
     warnings = (*task_warnings(task), *warpboard_warnings(extras))
     warnings += (WARNING.format(main=main),) if main else ()
@@ -109,12 +110,10 @@ def _textual(document: Document, cases: list[Case], key: str, extras: WarpboardY
     return [Case(case.name, as_text(case.args)) for case in cases]
 
 
-def _of_native(task: TaskYml) -> dict[str, Any]:
-    """How a problem in C++ is compiled; nothing of any other."""
-    if not isinstance(task, NativeYml):
-        return {}
-    config = {"defines": task.config.defines, "flags": task.config.compile_flags}
-    return {"native": config, "languages": ["cpp", "cuda"]}
+def _of_program(task: TaskYml, main: str) -> dict[str, Any]:
+    """The program of its own that runs a problem; nothing of any other."""
+    languages = {} if isinstance(task, NativeYml) else {"languages": ["python"]}
+    return {"main": main} | languages if main else {}
 
 
 def _of_form(form: str) -> dict[str, Any]:

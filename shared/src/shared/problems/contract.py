@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from shared.problems.cases import Case
 from shared.problems.document import Document, bad_problem, shown
+from shared.problems.native import check_sources
 from shared.problems.python import Signature, read_module
 from shared.problems.sources import NATIVE, REFERENCE
 from shared.problems.task_yml import NativeYml
@@ -71,24 +72,10 @@ def check_native(
             for name, value in case.args.items():
                 if not isinstance(value, bool | int | float | str):
                     document.refuse((key, index, name), "C++ takes a bool, int, float or str here")
-    _check_sources(document, task)
+    check_sources(document, task, files)
 
 
 def _require(document: Document, files: Mapping[str, bytes], names: Sequence[str]) -> None:
     for name in names:
         if name not in files:
             document.refuse(("files",), f"no file {shown(name)}: add it, with its source")
-
-
-def _check_sources(document: Document, task: NativeYml) -> None:
-    """Ours is one translation unit: the driver, the reference or the submission, and headers."""
-    known = {"eval.cu", *(one.name for one in task.files if one.name.startswith("submission."))}
-    for index, name in enumerate(task.config.sources):
-        if name not in known:
-            what = f"{name!r} would be compiled by itself: include it from reference.cuh or task.h"
-            document.refuse(("config", "sources", index), what)
-    if task.config.include_dirs:
-        what = "no folders are included from: libraries that an agent has are found by themselves"
-        document.refuse(("config", "include_dirs"), what)
-    if task.multi_gpu:
-        document.refuse(("multi_gpu",), "a problem in C++ runs on one GPU: leave it out")

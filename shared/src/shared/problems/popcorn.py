@@ -7,6 +7,7 @@ from typing import Any
 from shared.problems.cases import Case
 from shared.problems.contract import FUNCTIONS
 from shared.problems.document import Document, shown
+from shared.problems.native import check_sources
 from shared.problems.python import read_module
 from shared.problems.sources import REFERENCE
 from shared.problems.task_yml import NativeYml, PythonConfig, TaskYml
@@ -31,15 +32,24 @@ def own_program(
     the program is there. Errors: Refused.
     """
     if isinstance(task, NativeYml) or not isinstance(task.config, PythonConfig):
-        if extras.harness == POPCORN:
-            document.refuse(("lang",), f"{NAME} asks for popcorn, which runs problems in py alone")
-        return ""
+        return _native_program(document, task, files) if extras.harness == POPCORN else ""
     main = task.config.main
     if extras.harness == POPCORN and main not in files:
         what = f"{shown(main)} is to run the problem, and is none of its files: list it there"
         document.refuse(("config", "main"), what)
     is_asked = extras.harness == POPCORN
     return main if is_asked or _must(extras, files, main) else ""
+
+
+def _native_program(document: Document, task: TaskYml, files: Mapping[str, bytes]) -> str:
+    """The source of a problem in C++ that speaks the protocol. Errors: Refused."""
+    assert isinstance(task, NativeYml)
+    check_sources(document, task, files)
+    speaking = [name for name in task.config.sources if _PROTOCOL in files.get(name, b"")]
+    if not speaking:
+        what = f"{NAME} asks for popcorn, and none of these speaks it: name the program, eval.cu"
+        document.refuse(("config", "sources"), what)
+    return speaking[0]
 
 
 def textual(document: Document, cases: Sequence[Case], key: str, extras: WarpboardYml) -> None:

@@ -82,6 +82,7 @@ class WarpboardYml(Strict):
     harness: Literal["warpboard", "popcorn"] | None = None
     bool_as: Literal["int"] | None = None
     answers: Literal["checked", "strict"] | None = None
+    arrays: Literal["host", "device"] | None = None
     baselines: list[BaselineYml] = Field(default_factory=list, max_length=BASELINES_MAX)
     milestones: list[MilestoneYml] = Field(default_factory=list, max_length=MILESTONES_MAX)
     roofline: RooflineYml | None = None

@@ -1,12 +1,45 @@
 // A submission to a `lang: cu` problem, behind the C interface that every native submission has.
 #include "task.h"
+#include "wb_device.h"
 #include "wb_values.h"
 
 #include WB_SUBMISSION
 
+#ifdef WB_DEVICE_ARRAYS
+namespace wb {
+template <class T> void view(span<T> &value, reader &in) {
+    const wb_tensor &one = in.next(code<T>());
+    value.data = static_cast<T *>(one.data);
+    value.size = wb_numel(&one);
+}
+
+template <class T, size_t N> void view(std::array<T, N> &value, reader &in) {
+    for (T &one : value) view(one, in);
+}
+
+template <class A, class B> void view(std::pair<A, B> &value, reader &in) {
+    view(value.first, in);
+    view(value.second, in);
+}
+
+template <class... T> void view(std::tuple<T...> &value, reader &in) {
+    std::apply([&](auto &...parts) { (view(parts, in), ...); }, value);
+}
+
+template <class T> device<T> viewed_from(const wb_tensor *tensors, int count) {
+    device<T> value{};
+    reader in{tensors, count};
+    view(value, in);
+    if (in.at != count) throw std::runtime_error("the data has more tensors than its type");
+    return value;
+}
+} // namespace wb
+#endif
+
 namespace {
 std::string wb_said;
 
+#ifndef WB_DEVICE_ARRAYS
 int wb_stored(const output_t &answer, wb_tensor *outputs, int count) {
     std::vector<wb::leaf> leaves;
     wb::flatten(answer, leaves);
@@ -26,6 +59,7 @@ int wb_stored(const output_t &answer, wb_tensor *outputs, int count) {
     }
     return 0;
 }
+#endif
 } // namespace
 
 extern "C" const char *wb_error(void) { return wb_said.c_str(); }
@@ -33,8 +67,14 @@ extern "C" const char *wb_error(void) { return wb_said.c_str(); }
 extern "C" int custom_kernel(const wb_tensor *inputs, int inputs_count, wb_tensor *outputs,
                              int outputs_count, const char *, void *) {
     try {
+#ifdef WB_DEVICE_ARRAYS
+        custom_kernel(wb::viewed_from<input_t>(inputs, inputs_count),
+                      wb::viewed_from<output_t>(outputs, outputs_count));
+        return 0;
+#else
         return wb_stored(custom_kernel(wb::rebuilt<input_t>(inputs, inputs_count)), outputs,
                          outputs_count);
+#endif
     } catch (const std::exception &error) {
         wb_said = error.what();
         return 2;
