@@ -6,7 +6,17 @@ from msgspec import structs
 
 from tests.cli.answers import RECEIVED_AT, WRONG
 from warpboard.domain import tables
-from warpboard.domain.answers import Agent, Case, Leaderboard, Run, Submission, Summary, read
+from warpboard.domain.answers import (
+    Agent,
+    Case,
+    Entry,
+    Leaderboard,
+    Run,
+    Submission,
+    Summary,
+    read,
+)
+from warpboard.domain.goals import Baseline
 from warpboard.domain.oversight import Waiting
 from warpboard.domain.problems import Problem
 
@@ -116,3 +126,30 @@ def test_problems_and_the_queue_have_a_row_each() -> None:
 def test_every_row_is_as_wide_as_its_columns() -> None:
     board = tables.leaderboard(read(BOARD, Leaderboard))
     assert {len(row) for row in board.rows} == {len(board.columns)}
+
+
+def test_a_baseline_stands_at_its_place_without_a_rank() -> None:
+    board = Leaderboard(
+        problem="m",
+        problem_version=1,
+        gpu="CPU",
+        items=[
+            Entry(rank=1, number=7, score_us=10.0, participant="ada", vs_baseline={"eager": 2.0}),
+            Entry(rank=2, number=8, score_us=30.0, participant="grace"),
+        ],
+        baselines=[
+            Baseline(name="best", score_us=5.0, vs_leader=0.5),
+            Baseline(name="eager", note="as it is", score_us=20.0, vs_leader=2.0),
+            Baseline(name="last", score_us=40.0),
+            Baseline(name="broken", state="failed"),
+        ],
+    )
+    table = tables.leaderboard(board, UTC)
+    assert [row[:2] for row in table.rows] == [
+        ("-", "[baseline best]"),
+        ("1", "ada"),
+        ("-", "[baseline eager]"),
+        ("2", "grace"),
+        ("-", "[baseline last]"),
+    ]
+    assert table.rows[1][table.columns.index("speed-up")] == "2x eager"

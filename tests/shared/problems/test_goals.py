@@ -1,0 +1,85 @@
+"""Baselines and milestones in a `warpboard.yml`: fit to be run and to be reached, or refused."""
+
+import json
+
+import pytest
+
+from shared.errors import Refused
+from shared.problems import ProblemVersion, compile_problem
+from tests.shared.problems.examples import FILES, compiled
+
+SOURCE = b"#!POPCORN gpus H100\ndef custom_kernel(data):\n    return data\n"
+ONE = "baselines: [{name: eager, file: baselines/eager.py, note: 'as it is'}]\n"
+TWICE = (
+    "milestones: [{id: twice, title: Twice, "
+    "when: {metric: vs_baseline.eager, op: '>=', value: 2, gpu: GPU}}]\n"
+)
+
+
+def with_goals(said: str, source: bytes = SOURCE, **files: bytes) -> ProblemVersion:
+    gpus = compiled().gpus
+    added = {"warpboard.yml": said.replace("GPU", gpus[0]).encode(), "baselines/eager.py": source}
+    return compile_problem("doubling", {**FILES, **added, **files})
+
+
+def test_a_baseline_is_named_by_the_version_and_among_none_of_its_files() -> None:
+    version = with_goals(ONE + TWICE)
+    (one,) = version.baselines
+    assert (one.name, one.note, one.data, one.gpus) == ("eager", "as it is", SOURCE, ("H100",))
+    (said,) = json.loads(version.manifest)["baselines"]
+    assert (said["name"], said["file"]) == ("eager", "baselines/eager.py")
+    assert version.files.keys() == compiled().files.keys()
+    assert version.digest != with_goals(ONE + TWICE, SOURCE + b"# quicker\n").digest
+    (twice,) = version.milestones
+    assert (twice.metric, twice.op, twice.value) == ("vs_baseline.eager", ">=", 2.0)
+
+
+def test_without_any_a_version_is_what_it_was() -> None:
+    assert with_goals("baselines: []\nmilestones: []\n").digest == compiled().digest
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "what"),
+    [
+        ("baselines/eager.py", "../eager.py", "leads out of the problem"),
+        ("baselines/eager.py", "/etc/passwd", "leads out of the problem"),
+        ("baselines/eager.py", "eager.py", "is no file of the problem"),
+        ("baselines/eager.py", "task.yml", "does not end in .py"),
+        ("name: eager", "name: Eager", "name"),
+        ("name: eager", "name: slow", "no baseline 'eager': there are slow"),
+        ("}]\nmile", "}, {name: eager, file: baselines/eager.py}]\nmile", "two baselines"),
+        ("vs_baseline.eager", "speed", "unknown metric 'speed'"),
+        ("vs_baseline.eager", "roofline", "needs a roofline"),
+        ("vs_baseline.eager, op: '>=', value: 2", "cases_passed, op: '>', value: 99", "nobody"),
+        ("op: '>='", "op: '=='", "op"),
+        ("value: 2", "value: -1", "value"),
+        ("gpu: GPU", "gpu: Z80", "'Z80' is none of"),
+    ],
+)
+def test_what_cannot_be_run_or_reached_is_refused(was: str, now: str, what: str) -> None:
+    said = (ONE + TWICE).replace(was, now)
+    assert said != ONE + TWICE
+    with pytest.raises(Refused, match=what) as refused:
+        with_goals(said)
+    assert "warpboard.yml, line" in refused.value.reason
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        (b"\xff", "not UTF-8"),
+        (b" \n", "is empty"),
+        (b"x\0", "NUL"),
+        (b"#!POPCORN what\n", "cannot be submitted"),
+        (b"#" * 1_000_001, "at most 1,000,000"),
+    ],
+)
+def test_a_baseline_is_what_a_submission_may_be(source: bytes, what: str) -> None:
+    with pytest.raises(Refused, match=what):
+        with_goals(ONE, source)
+
+
+def test_there_are_eight_baselines_at_most() -> None:
+    many = ", ".join(f"{{name: n{at}, file: baselines/eager.py}}" for at in range(9))
+    with pytest.raises(Refused, match="at most 8"):
+        with_goals(f"baselines: [{many}]\n")
