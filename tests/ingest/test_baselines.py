@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from ingest.domain.baselines import ACCOUNT, WAIT_S_MAX
+from ingest.domain.baselines import WAIT_S_MAX
 from shared import subjects
 from shared.errors import Failed, Refused
 from shared.event_log import New
 from shared.events import ProblemPublished, QuotaTaken, SubmissionFinished, SubmissionReceived
+from shared.ids import BASELINE_ACCOUNT
 from shared.memory import MemoryLog
 from shared.wire import Stamp, seal
 from tests.ingest.door import FILES, FINISHED, OPERATOR, opened, publication
@@ -56,7 +57,12 @@ async def test_a_new_version_is_measured_by_its_baselines_on_each_gpu_type() -> 
         found = runs(at.log)
         assert {(one.baseline, one.gpu) for one in found} == FOUR
         one = next(one for one in found if one.baseline == "cpp")
-        assert (one.account, one.mode, one.class_, one.bucket) == (ACCOUNT, "ranked", "rejudge", "")
+        assert (one.account, one.mode, one.class_, one.bucket) == (
+            BASELINE_ACCOUNT,
+            "ranked",
+            "rejudge",
+            "",
+        )
         assert one.requires.toolchains == ["g++"]
         assert (one.deadline_at - T0).total_seconds() > WAIT_S_MAX
         assert await at.blobs.get(one.source.digest) == OURS["baselines/fast.cpp"]

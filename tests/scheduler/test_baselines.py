@@ -1,26 +1,37 @@
 """Baselines: submissions of the platform's own, which wait behind everybody and still end."""
 
-from shared import events, subjects
-from tests.scheduler.histories import LATE, OFFER, History, received, world
+from datetime import timedelta
 
-PLATFORM = "platform:baseline"
+from scheduler.domain.lease import BASELINE_PAUSE_S
+from shared import events, subjects
+from shared.ids import BASELINE_ACCOUNT
+from tests.scheduler.histories import LATE, OFFER, T0, History, received, world
+
+PAUSE = timedelta(seconds=BASELINE_PAUSE_S)
 
 
 def given_baselines(count: int = 1) -> History:
     history = History()
     for number in range(1, count + 1):
-        baseline = received(PLATFORM, class_="rejudge", baseline="eager")
+        baseline = received(BASELINE_ACCOUNT, class_="rejudge", baseline="eager")
         history.say(subjects.submission(f"b{number}"), baseline)
     return history
 
 
 def test_a_baseline_waits_behind_a_participants_submission() -> None:
     history = given_baselines().say(subjects.submission("s1"), received())
-    history.settle(world(OFFER))
+    history.settle(world())
+    history.settle(world(OFFER, now=T0 + 2 * PAUSE))
     (_, order) = history.of_type("JobAssigned")[0]
     assert isinstance(order, events.JobAssigned)
     assert order.submission == "s1"
     assert history.board.pools["CPU"].is_waited_for
+
+
+def test_whoever_publishes_may_submit_before_their_baselines_run() -> None:
+    history = given_baselines()
+    assert history.settle(world(OFFER, now=T0)) == ["AgentRegistered", "JobQueued"]
+    assert "JobLeased" in history.settle(world(OFFER, now=T0 + PAUSE))
 
 
 def test_a_baseline_without_an_agent_ends_at_its_deadline() -> None:

@@ -2,6 +2,8 @@
 
 import hashlib
 
+# Whose submissions baselines are: no participant's, for those are UUIDs.
+BASELINE_ACCOUNT = "platform:baseline"
 NAMESPACE = bytes.fromhex("5b1d8f0a6c1f5f6e9d3a7c2b4e8f1a60")
 
 

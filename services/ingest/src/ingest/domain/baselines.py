@@ -8,10 +8,8 @@ from msgspec import structs
 
 from ingest.domain.submissions import QUEUE_WAIT_S_MAX, deadline, safe_name
 from shared.events import Baseline, ProblemPublished, SubmissionReceived
-from shared.ids import derived
+from shared.ids import BASELINE_ACCOUNT, derived
 
-# No participant's: theirs are UUIDs.
-ACCOUNT = "platform:baseline"
 # They wait behind everybody, and so for longer.
 CLASS = "rejudge"
 WAIT_S_MAX = 24 * 3600.0
@@ -54,7 +52,7 @@ def received(
     found = dict.fromkeys([*asked.toolchains, *baseline.toolchains])
     longer = timedelta(seconds=WAIT_S_MAX - QUEUE_WAIT_S_MAX)
     return SubmissionReceived(
-        account=ACCOUNT,
+        account=BASELINE_ACCOUNT,
         problem=place.slug,
         problem_number=place.number,
         problem_digest=place.digest,

@@ -6,11 +6,9 @@ import msgspec
 
 from shared import events
 from shared.events import Blob, RejudgeItem, Requires
-from shared.ids import derived
+from shared.ids import BASELINE_ACCOUNT, derived
 
 CANARY = "canary"
-# What the platform runs for itself, after everybody else.
-LAST_CLASS = "rejudge"
 
 
 class Submission(msgspec.Struct):
@@ -78,7 +76,7 @@ class Job(msgspec.Struct):
     @property
     def is_baseline(self) -> bool:
         """Whether it is the platform's own and nobody waits for it, for as long as it likes."""
-        return self.class_ == LAST_CLASS and not self.rejudge
+        return self.account == BASELINE_ACCOUNT
 
     @property
     def lane(self) -> str:

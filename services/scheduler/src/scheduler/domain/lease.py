@@ -13,6 +13,8 @@ from scheduler.domain.moves import Move, Say, World, about_job
 from shared import events, subjects
 
 START_S_MAX = 30.0
+# Whoever publishes a problem is about to submit to it: a fresh baseline lets them go first.
+BASELINE_PAUSE_S = 10.0
 # Who gave a lease is left so long to say its order, before others do.
 ORDER_S_MAX = 2.0
 
@@ -49,8 +51,10 @@ def _give_out(
 
 
 def _may_start(board: Board, job: Job, now: datetime) -> bool:
-    """Not what is about to end: it is cancelled, or its time is over."""
+    """Not what is about to end, for it is cancelled or its time is over; nor a fresh baseline."""
     if job.cancel or now >= job.deadline_at:
+        return False
+    if job.is_baseline and now < job.queued_at + timedelta(seconds=BASELINE_PAUSE_S):
         return False
     submission = board.submissions.get(job.submission)
     return job.is_side or (submission is not None and submission.cancel is None)

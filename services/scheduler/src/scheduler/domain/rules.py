@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from scheduler.domain import endings, sides
-from scheduler.domain.board import LAST_CLASS, Board, Job, Run, Submission, job_of
+from scheduler.domain.board import Board, Job, Run, Submission, job_of
 from scheduler.domain.fair import Policy
 from scheduler.domain.lease import assignments, mended
 from scheduler.domain.machines import GANG_BROKEN, REPEATED
 from scheduler.domain.match import candidates
 from scheduler.domain.moves import Move, Say, World, about_agent, about_job, about_run, give_up
 from shared import events, subjects
+from shared.ids import BASELINE_ACCOUNT
 from shared.states import STATES
 
 ATTEMPTS_MAX = 3
@@ -85,14 +86,14 @@ def _submission(
 def _too_many(board: Board) -> set[str]:
     """Of whoever has too much open, the newest submissions that are not queued yet."""
     crowded = {name for name, count in board.open_count.items() if count > OPEN_SUBMISSIONS_MAX}
+    # The platform's own, of which a catalogue has many at once.
+    crowded.discard(BASELINE_ACCOUNT)
     found: set[str] = set()
     seen = Counter[str]()
     for submission in board.submissions.values() if crowded else ():
-        if submission.class_ == LAST_CLASS:
-            # The platform's own, of which a catalogue has many at once.
-            continue
         seen[submission.account] += 1
-        if seen[submission.account] > OPEN_SUBMISSIONS_MAX and submission.job is None:
+        is_over = seen[submission.account] > OPEN_SUBMISSIONS_MAX
+        if is_over and submission.account in crowded and submission.job is None:
             found.add(submission.id)
     return found
 
