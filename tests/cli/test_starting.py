@@ -11,6 +11,7 @@ from click.testing import Result
 
 from ranker.http import starts
 from ranker.http.problems import _rules
+from shared.folders import problem_files
 from shared.problems import ProblemVersion, compile_problem, templates
 from shared.problems.directives import read_directives
 from tests.cli.asked import asked, warpboard
@@ -27,15 +28,13 @@ NEWER = SINGLE.replace(b"input()", b"input(seed: int)").replace(b"(got, want)", 
 
 def ours(slug: str) -> ProblemVersion:
     """A problem of this repository."""
-    folder = ROOT / "problems" / slug
-    return compile_problem(
-        slug, {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
-    )
+    return compile_problem(slug, problem_files(ROOT / "problems" / slug))
 
 
-def native() -> ProblemVersion:
+def native(extras: bytes = b"") -> ProblemVersion:
     """A problem in C++."""
-    return compile_problem("adding", {name: text.encode() for name, text in NATIVE.items()})
+    files = {name: text.encode() for name, text in NATIVE.items()}
+    return compile_problem("adding", files | {"warpboard.yml": extras})
 
 
 def serving(version: ProblemVersion) -> Say:
@@ -50,6 +49,8 @@ def serving(version: ProblemVersion) -> Say:
         "ranking_by": version.ranking_by,
         "budgets_s": dict(version.budgets_s),
         "deadline_at": None,
+        "source_visible": version.source_visible,
+        "publish": version.publish,
     }
     said = row | _rules(row, manifest) | {"statement": ""}
     said["files"] = [*said["files"], {"name": "../escape.py"}]
@@ -163,8 +164,12 @@ FORMS: Mapping[str, tuple[Callable[[], ProblemVersion], str]] = {
     "model": (lambda: compile_problem("p", {"9_Add.py": MODEL}), "kernel.py"),
     "program": (own, "kernel.py"),
     "native": (native, "kernel.cpp"),
+    "viewed": (lambda: native(b"arrays: device\nlimits: {memory_mib: 4096}\n"), "kernel.cpp"),
 }
-SAME = ("form", "calls", "native", "main", "lang", "submission", "ranking_by", "languages")
+SAME = (
+    *("form", "calls", "native", "main", "lang", "submission", "ranking_by", "languages"),
+    *("answers", "memory_mib", "multi_gpu", "budgets_s", "title"),
+)
 
 
 @pytest.mark.parametrize("form", FORMS)

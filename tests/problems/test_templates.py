@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from shared.errors import Refused
+from shared.folders import problem_files
 from shared.problems import ProblemVersion, compile_problem
 from shared.problems.directives import read_directives
 from shared.problems.templates import Head, served, sources, start, starts, text
@@ -92,8 +93,7 @@ def made(version: ProblemVersion, language: str, head: Head = HEAD) -> str:
 
 
 def repository(slug: str) -> dict[str, bytes]:
-    folder = ROOT / "problems" / slug
-    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    return problem_files(ROOT / "problems" / slug)
 
 
 def bare(slug: str) -> dict[str, bytes]:
@@ -181,8 +181,9 @@ def cases() -> dict[str, tuple[dict[str, bytes], str]]:
         "model": ({"one.py": MODEL}, "python"),
     }
     if shutil.which("g++"):
-        found |= {"bound": (bare("vectoradd"), "cpp"), "host": (native, "cpp")}
-        found |= {"host .cu": (native, "cuda")}
+        viewed = native | {"warpboard.yml": b"arrays: device\n"}
+        found |= {"bound": (bare("vectoradd"), "cpp"), "host": (native, "cuda")}
+        found |= {"viewed": (viewed, "cpp")}
     return found
 
 

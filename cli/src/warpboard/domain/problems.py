@@ -1,10 +1,16 @@
 """What the HTTP API answers about problems, as far as the command line reads it."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 import msgspec
 
 from warpboard.domain.answers import Answer, File
+
+# What is said of a problem beside its files, as fields of a form.
+Fields = Mapping[str, str | Sequence[str]]
+NO_FIELDS: Fields = MappingProxyType({})
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +33,15 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     consent: str = ""
     cases: dict[str, list[Answer]] = {}
     roofline: dict[str, str] = {}
+
+
+class Native(msgspec.Struct, frozen=True, kw_only=True):
+    """How a problem in C++ is compiled."""
+
+    defines: dict[str, str] = {}
+    flags: list[str] = []
+    sources: list[str] = []
+    arrays: str = ""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +78,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     form: str = "task"
     main: str = ""
     is_multi_gpu: bool = False
-    defines: dict[str, str] = {}
-    compile_flags: list[str] = []
+    native: Native = Native()
+    answers: str = ""
+    memory_mib: int = 0
     rules: Rules | None = None
 
 

@@ -57,7 +57,7 @@ def folder(found: Problem, given: Mapping[str, bytes], types: Sequence[str]) -> 
     kept = {name: data for name, data in given.items() if name not in found.templates.values()}
     if found.form in SINGLE:
         # The file is a problem by itself, but for where it is to run.
-        return kept | {EXTRAS: _document({"gpus": list(types)})}
+        return kept | {EXTRAS: _document(_extras(found) | {"gpus": list(types)})}
     return kept | {TASK: _document(_task(found, kept)), EXTRAS: _document(_extras(found))}
 
 
@@ -93,9 +93,9 @@ def _config(found: Problem) -> dict[str, object]:
     if found.form != "native":
         return {"main": found.main or "eval.py"}
     return {
-        "sources": [found.submission],
-        "defines": found.defines,
-        "compile_flags": found.compile_flags,
+        "sources": [found.submission, *found.native.sources],
+        "defines": found.native.defines,
+        "compile_flags": found.native.flags,
     }
 
 
@@ -103,8 +103,15 @@ def _extras(found: Problem) -> dict[str, object]:
     said: dict[str, object] = {"title": one_line(found.title, 100) or found.slug}
     if found.form == "task" and found.languages:
         said["languages"] = found.languages
-    if found.form == "program":
+    if found.main:
         said["harness"] = "popcorn"
+    if found.native.arrays:
+        said["arrays"] = found.native.arrays
+    if found.form == "task" or found.answers:
+        # Where nothing is said, files that are not given out would decide.
+        said["answers"] = found.answers or "strict"
+    if found.memory_mib:
+        said["limits"] = {"memory_mib": found.memory_mib}
     if "build" in found.budgets_s:
         said["budget_s"] = {"build": round(found.budgets_s["build"])}
     return said

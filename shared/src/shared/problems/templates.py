@@ -31,6 +31,17 @@ output_t custom_kernel(input_t data) {{
     throw std::runtime_error("{UNWRITTEN}");
 }}
 """
+_VIEWED = f"""\
+#include "task.h"
+#include "wb_device.h"
+
+#include <stdexcept>
+
+// Writes what ref_kernel(data) of reference.cuh gives into output: views of what is on the device.
+void custom_kernel(wb::device<input_t> data, wb::device<output_t> output) {{
+    throw std::runtime_error("{UNWRITTEN}");
+}}
+"""
 _BOUND = f"""\
 #include "warpboard.h"
 
@@ -120,10 +131,16 @@ def text(manifest: Mapping[str, Any], one: Start, files: Mapping[str, bytes]) ->
     if one.file:
         return files[one.file].decode("utf-8-sig", errors="replace")
     if one.suffix != ".py":
-        return _HOST if manifest.get("lang") == "cu" else _BOUND
+        return _native(manifest)
     if manifest.get("form") == KERNELBENCH:
         return begun(files.get(REFERENCE, b""))
     return _kernel(files)
+
+
+def _native(manifest: Mapping[str, Any]) -> str:
+    if manifest.get("lang") != "cu":
+        return _BOUND
+    return _VIEWED if manifest["native"].get("arrays") == "device" else _HOST
 
 
 def served(head: Head, end: str, body: str) -> str:

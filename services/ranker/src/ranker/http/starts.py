@@ -42,21 +42,21 @@ def starts(row: Row, manifest: Row) -> list[shapes.Start]:
 
 def form(manifest: Row) -> Row:
     """How a problem's own code is called, for who runs it elsewhere."""
-    native: Mapping[str, Any] = manifest.get("native", {})
     return {
         "form": _form(manifest),
         "main": manifest.get("main", ""),
         "is_multi_gpu": manifest.get("multi_gpu", False),
-        "defines": native.get("defines", {}),
-        "compile_flags": native.get("flags", []),
+        "native": manifest.get("native", {}),
+        "answers": manifest.get("answers", ""),
+        "memory_mib": manifest.get("memory_mib", 0),
     }
 
 
 def _form(manifest: Row) -> str:
-    if manifest.get("main"):
-        return "program"
     if manifest.get("lang") == "cu":
         return "native"
+    if manifest.get("main"):
+        return "program"
     if "calls" in manifest:
         return str(manifest.get("form") or "input_output")
     return "task"

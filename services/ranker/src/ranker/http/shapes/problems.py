@@ -125,6 +125,15 @@ class ProblemFile(TypedDict):
     url: str
 
 
+class Native(TypedDict, total=False):
+    """How a problem in C++ is compiled; nothing of any other."""
+
+    defines: dict[str, str]
+    flags: list[str]
+    sources: Annotated[list[str], Field(description="Beside the submission and our drivers.")]
+    arrays: Annotated[str, Field(description="`device`, where they stay there.")]
+
+
 class Start(TypedDict):
     """A language to begin in, and where the file to begin with is had."""
 
@@ -147,8 +156,9 @@ class ProblemWhole(Problem):
     form: Literal["task", "native", "program", "input_output", "outputs", "kernelbench"]
     main: Annotated[str, Field(description="The problem's own program, if it has one.")]
     is_multi_gpu: bool
-    defines: Annotated[dict[str, str], Field(description="Of a problem in C++.")]
-    compile_flags: Annotated[list[str], Field(description="Of a problem in C++.")]
+    native: Native
+    answers: Annotated[str, Field(description="`checked`, where its own check alone judges them.")]
+    memory_mib: Annotated[int, Field(description="What a submission may use at least, or 0.")]
     files: list[ProblemFile]
     starts: Annotated[list[Start], Field(description="The likeliest first.")]
     rules: Rules
