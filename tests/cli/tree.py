@@ -36,6 +36,21 @@ MILESTONE = {
 }
 BASELINE_RUNS = {"slug": "m", "items": [{"name": "eager", "gpu": "CPU", "is_new": True}]}
 BOARD: dict[str, Any] = {"problem": "m", "problem_version": 3, "gpu": "CPU", "items": []}
+SETTINGS = {
+    "slug": "m",
+    "title": "Matmul",
+    "number": 3,
+    "visibility": "closed",
+    "deadline_at": RECEIVED_AT,
+    "gpus": ["CPU"],
+    "gpus_closed": ["H100"],
+    "quotas": ["ranked=10/day"],
+    "ranking_by": "geom",
+    "source_visible": "after_close",
+    "publish": "never",
+    "licence": {"submissions": "MIT"},
+    "consent": "C.md",
+}
 RECORD = {"seq": 9, "number": 12, "score_us": 4.0, "previous_us": 5.0, "at": RECEIVED_AT}
 CASE = {"name": "n=1", "a_us": 4.0, "b_us": 2.0, "ratio": 0.5, "ci95": [0.4, 0.6]}
 HISTORY = {"participant": "ada", "problem": "m", "gpu": "CPU", "problem_version": 3, "items": []}
@@ -85,6 +100,7 @@ ANSWERS: dict[str, Any] = {
     "POST /v1/submissions/12/appeal": MADE,
     "DELETE /v1/me/identities/i1": MADE,
     "GET /v1/compare": {"diff": "-a\n+b\n", "cases": [CASE]},
+    "GET /v1/leaderboards/m": SETTINGS,
     "GET /v1/leaderboards/m/CPU": BOARD,
     "GET /v1/leaderboards/m/CPU/records": {"items": [RECORD]},
     "GET /v1/participants/ada/history": HISTORY,
@@ -140,6 +156,8 @@ ASKED: dict[str, tuple[str, ...]] = {
     "queue": (),
     "quota": (),
     "problem show": ("m",),
+    "problem settings": ("m",),
+    "problem set": ("m", "--visibility", "closed", *WHY),
     "problem publish": ("DIR", "--slug", "m", *UNCHECKED),
     "problem import-kernelbench": ("LEVELS", "--level", "1", "--gpu", "CPU", *UNCHECKED),
     "problem rejudge start": ("m", *WHY),

@@ -12,6 +12,7 @@ from httpx_sse import EventSource
 from shared.errors import Failed, Refused
 from shared.problems.languages import MEDIA, suffix
 from warpboard.domain.answers import Answer
+from warpboard.domain.problems import NO_FIELDS, Fields
 from warpboard.service.ports import Told, Unavailable, Voucher, Wish
 
 CONNECT_S = 3.0
@@ -111,7 +112,7 @@ class HttpApi:
         )
 
     async def publish(
-        self, slug: str, files: Mapping[str, bytes], voucher: Voucher, said: Mapping[str, str] = {}
+        self, slug: str, files: Mapping[str, bytes], voucher: Voucher, said: Fields = NO_FIELDS
     ) -> Answer:
         """The problem's newest version. Errors: as get."""
         fields = {"slug": slug, "report": voucher.report, "unchecked": voucher.unchecked, **said}

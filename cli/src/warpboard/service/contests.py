@@ -12,12 +12,12 @@ from warpboard.domain import contests
 from warpboard.domain.answers import read
 from warpboard.domain.contests import SKIPPED, Plan, Told, Wanted
 from warpboard.domain.outcome import FAILED, OK
-from warpboard.domain.problems import Problem
+from warpboard.domain.problems import Fields, Problem
 from warpboard.domain.progress import News
 from warpboard.domain.units import count_text
 from warpboard.service import publishing
 from warpboard.service.checking import Tools
-from warpboard.service.compiling import Asked, compiled, digest_of, manifest_of
+from warpboard.service.compiling import Asked, compiled, compiled_on, digest_of, manifest_of
 from warpboard.service.ports import Api, ProblemFiles, Reads, Voucher
 
 UNKNOWN = "unknown_problem"
@@ -92,8 +92,9 @@ def _compiled(
         if one and one.warning:
             tools.screen.note(f"{one.slug}: {one.warning}")
         try:
-            gpus = (one.gpus if one else ()) or asked.gpus
-            problem = compiled(tools.disk, folder, one.slug if one else None, gpus)
+            slug, own = (one.slug, one.gpus) if one else (None, ())
+            compile_it = compiled_on if own else compiled
+            problem = compile_it(tools.disk, folder, slug, own or asked.gpus, asked.settings)
             found.append(Item(folder, problem, one))
         except Refused as refused:
             tools.screen.note(f"error: {refused.reason}")
@@ -152,19 +153,19 @@ async def _published(
             live.show("publish", News(plan.slug, done, len(pairs)))
             if told.errors:
                 told.skip(plan.slug, f"{told.errors[0]['name']} was refused before it")
-            elif plan.head == SKIPPED:
+            elif plan.head == SKIPPED and not asked.fields:
                 told.tell(plan)
             else:
                 voucher = vouchers.get(plan.slug, UNTOUCHED)
-                await _publish(api, tools, (item, plan, voucher), how, told)
+                said = {**asked.fields, **item.fields(), **forced(how)}
+                await _publish(api, tools, (item, plan, voucher), said, told)
     return told
 
 
 async def _publish(
-    api: Api, tools: Tools, one: tuple[Item, Plan, Voucher], how: How, told: Told
+    api: Api, tools: Tools, one: tuple[Item, Plan, Voucher], said: Fields, told: Told
 ) -> None:
     item, plan, voucher = one
-    said = item.fields() | forced(how)
     try:
         await publishing.publish(api, tools.screen, item.problem, voucher, said)
         told.tell(plan)

@@ -11,6 +11,7 @@ from shared.problems.contest import Listed
 from warpboard.domain import charts
 from warpboard.domain.answers import Answer, Progress
 from warpboard.domain.demo import Solutions
+from warpboard.domain.problems import NO_FIELDS, Fields
 from warpboard.domain.progress import News
 from warpboard.domain.tables import Table
 
@@ -91,7 +92,7 @@ class Api(Reads, Protocol):
         ...
 
     async def publish(
-        self, slug: str, files: Mapping[str, bytes], voucher: Voucher, said: Mapping[str, str] = {}
+        self, slug: str, files: Mapping[str, bytes], voucher: Voucher, said: Fields = NO_FIELDS
     ) -> Answer:
         """The problem's newest version; `said` are further fields of the form. Errors: as get."""
         ...

@@ -1,6 +1,6 @@
 """Publishing problems, after they were checked here, or where an operator says why not."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from warpboard.domain.answers import Answer, read
 from warpboard.domain.checks import Checked
 from warpboard.domain.names import kernelbench_slug
 from warpboard.domain.outcome import OK
-from warpboard.domain.problems import Published
+from warpboard.domain.problems import NO_FIELDS, Fields, Published
 from warpboard.domain.progress import News
 from warpboard.domain.units import count_text
 from warpboard.service.checking import Tools, examined, known
@@ -22,12 +22,13 @@ REPEAT_S_MAX = 30.0
 Found = Sequence[tuple[Path, ProblemFiles]]
 
 
-async def add(api: Api, tools: Tools, asked: Asked, said: Mapping[str, str] = {}) -> int:
+async def add(api: Api, tools: Tools, asked: Asked, said: Fields = NO_FIELDS) -> int:
     """Publish each problem, after all of them were checked. Errors: Refused; Failed."""
     if asked.slug is not None and len(asked.folders) != 1:
         raise Refused("usage", "--slug names one problem, not several")
-    found = [(one, compiled(tools.disk, one, asked.slug, asked.gpus)) for one in asked.folders]
-    return await publish_all(api, tools, found, asked, said)
+    told = (asked.slug, asked.gpus, asked.settings)
+    found = [(one, compiled(tools.disk, one, *told)) for one in asked.folders]
+    return await publish_all(api, tools, found, asked, {**asked.fields, **said})
 
 
 async def add_kernelbench(api: Api, tools: Tools, level: int, asked: Asked) -> int:
@@ -39,7 +40,7 @@ async def add_kernelbench(api: Api, tools: Tools, level: int, asked: Asked) -> i
 
 
 async def publish_all(
-    api: Api, tools: Tools, found: Found, asked: Asked, said: Mapping[str, str] = {}
+    api: Api, tools: Tools, found: Found, asked: Asked, said: Fields = NO_FIELDS
 ) -> int:
     """Publish what compiles, all or nothing where a check finds errors. Errors: Refused; Failed."""
     screen = tools.screen
@@ -49,8 +50,12 @@ async def publish_all(
         for done, ((_, problem), voucher) in enumerate(zip(found, vouchers, strict=True)):
             live.show("publish", News(problem.slug, done, len(found)))
             answers.append(await publish(api, screen, problem, voucher, said))
-    for answer in () if asked.as_json else answers:
-        screen.say(added(read(answer, Published)))
+    for (_, problem), answer in () if asked.as_json else zip(found, answers, strict=True):
+        published = read(answer, Published)
+        # What is wrong with the files was said when they were checked.
+        for warning in [one for one in published.warnings if one not in problem.warnings]:
+            screen.note(f"{published.slug}: {warning}")
+        screen.say(added(published))
     if asked.as_json:
         screen.json({"problems": answers})
     return OK
@@ -92,7 +97,7 @@ async def publish(
     screen: Screen,
     problem: ProblemFiles,
     voucher: Voucher,
-    said: Mapping[str, str] = {},
+    said: Fields = NO_FIELDS,
 ) -> Answer:
     """What the platform says to one problem; asked again while it does not answer."""
     return await persist(

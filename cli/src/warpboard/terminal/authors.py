@@ -9,7 +9,7 @@ import click
 from warpboard.service import checking, contests, publishing, reading, running
 from warpboard.service.compiling import Asked
 from warpboard.service.ports import Api
-from warpboard.terminal import options
+from warpboard.terminal import boards, options
 from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place, run
 from warpboard.terminal.drafts import new
@@ -19,7 +19,7 @@ FOLDERS = click.argument(
     "folders", metavar="PATH...", nargs=-1, required=True, type=options.PROBLEM
 )
 GPUS = click.option(
-    "--gpu", "gpus", metavar="NAME", multiple=True, help="A GPU type, if the problem names none."
+    "--gpu", "gpus", metavar="NAME", multiple=True, help="A GPU type; else those the files name."
 )
 UNCHECKED = click.option(
     "--unchecked", metavar="REASON", default="", help="Publish without a check, as an operator."
@@ -89,6 +89,7 @@ def eval_code(desk: Desk, /, path: Path, *, as_json: bool) -> int:
 @FOLDERS
 @click.option("--slug", metavar="NAME", help="The problem's name; else the directory's.")
 @GPUS
+@boards.of_publishing
 @UNCHECKED
 @click.option("--dry-run", "is_dry", is_flag=True, help="Say what would be done, and do nothing.")
 @click.option("--force", "is_forced", is_flag=True, help="Drop GPU types that have entries.")
@@ -111,10 +112,15 @@ def publish(
     published so already is skipped. All of them are checked first, as by `problem check`, unless
     they were since they changed; where there is an error, none is published.
 
+    What is said beside the files is so from the first moment on; `problem set` changes deadline,
+    GPU types, quotas and who sees it later, the rest of it is another version.
+
     \b
     Example:
       warpboard problem publish problems/matmul problems/softmax
       warpboard problem publish contest.yaml --dry-run
+      warpboard problem publish problems/matmul --deadline "2026-12-24 18:00" --gpu H100 \\
+        --quota ranked=10/day --source-visible after_close --licence-submissions Apache-2.0
     """
     wanted, how = Asked(folders, **asked), contests.How(is_dry, is_forced)
     return _put(desk, place, wanted, lambda api: contests.add(api, desk.tools, wanted, how))
@@ -157,6 +163,7 @@ def _put(
 def problem() -> click.Group:
     """The group of problems."""
     group = options.Group("problem", dict(problems.commands), help=problems.help)
-    group.add_command(new)
+    for one in (new, boards.show_settings, boards.change_settings):
+        group.add_command(one)
     group.add_command(rejudges())
     return group

@@ -9,6 +9,7 @@ from warpboard.domain.accounts import ROLES, SCOPES, SCOPES_KNOWN
 from warpboard.service import identity
 from warpboard.service.deeds import Deed, act
 from warpboard.terminal import options
+from warpboard.terminal.boards import changing
 from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.deeds import Shape
 from warpboard.terminal.desk import Desk, Place
@@ -16,7 +17,6 @@ from warpboard.terminal.moderation import Decision
 from warpboard.terminal.options import Instant
 
 INVITES_MAX = 10_000
-NEVER = "none"
 PROVIDERS = ("discord", "github", "web")
 GROUPS = {
     "participant": "Let somebody in by name, look at what is known of them.",
@@ -111,16 +111,6 @@ SHAPES = (
 )
 
 
-class Deadline(Instant):
-    """An instant, or `none`, which lifts the deadline."""
-
-    name = "instant|none"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The instant as it is sent, or the word."""
-        return value if value == NEVER else super().convert(value, param, ctx)
-
-
 @click.command(name="show")
 @NAME
 @options.as_json
@@ -168,30 +158,21 @@ def create_token(desk: Desk, /, place: Place, *, as_json: bool, **said: Any) -> 
 
 
 @click.command(name="change")
-@SLUG
-@click.option("--visibility", type=click.Choice(["public", "closed"]), help="Who sees it.")
-@click.option("--deadline", type=Deadline(), help="Until when it takes submissions.")
-@options.reason
+@changing
 @options.as_json
 @options.office
 @click.pass_obj
-def change_leaderboard(desk: Desk, /, place: Place, slug: str, **asked: Any) -> int:
-    """Open or close a problem's leaderboards, or move their deadline; what is not said stays.
+def change_leaderboard(desk: Desk, /, place: Place, *, deed: Deed, as_json: bool) -> int:
+    """Change a problem's leaderboards: who sees them, deadline, GPU types, quotas.
+
+    What is not said stays. `problem settings` shows what they are set to.
 
     \b
     Example:
       warpboard admin leaderboard change matmul --visibility closed --reason "a class"
       warpboard admin leaderboard change matmul --deadline 2027-01-31T23:00:00Z --reason "longer"
     """
-    said: dict[str, Any] = {"reason": asked["reason"]}
-    if asked["visibility"] is not None:
-        said["visibility"] = asked["visibility"]
-    if asked["deadline"] is not None:
-        said["deadline_at"] = None if asked["deadline"] == NEVER else asked["deadline"]
-    if len(said) == 1:
-        raise click.UsageError("what is to change? --visibility or --deadline")
-    deed = Deed("PUT", ("admin", "leaderboards", slug), said)
-    return desk.operate(place, lambda api: act(api, desk.screen, deed, as_json=asked["as_json"]))
+    return desk.operate(place, lambda api: act(api, desk.screen, deed, as_json=as_json))
 
 
 @click.command(name="create")

@@ -95,6 +95,15 @@ def deadline(text: str) -> datetime | None:
     return None if at.tzinfo is None else at.astimezone(UTC)
 
 
+def is_zoneless(text: str) -> bool:
+    """Whether a deadline names no zone, and so is taken for UTC.
+
+    >>> is_zoneless("2026-01-02 9:30"), is_zoneless("2026-01-02T09:30:00Z")
+    (True, False)
+    """
+    return _DAY.match(text) is not None
+
+
 def with_gpus(files: Mapping[str, bytes], gpus: tuple[str, ...]) -> dict[str, bytes]:
     """A problem's files with the GPU types that its contest says, unless its own say some.
 

@@ -10,7 +10,7 @@ from ingest.domain.problems import Change
 from ingest.http.bodies import Text
 from ingest.service.authors import Check
 from shared.errors import Refused
-from shared.problems.contest import deadline
+from shared.problems.contest import deadline, is_zoneless
 from shared.problems.release import Published, Visible
 from shared.problems.settings import Settings
 
@@ -133,7 +133,6 @@ def read_deadline(text: str) -> tuple[datetime | None, list[str]]:
     if found is None:
         what = f"{text!r} is no deadline: write 2026-12-01T18:00:00Z, or 2026-12-01 18:00 in UTC"
         raise Refused("invalid_request", f"{what}; {NEVER} is no deadline at all", "deadline")
-    is_zoned = "T" in text or "t" in text
-    if is_zoned:
+    if not is_zoneless(text):
         return found, []
     return found, [f"the deadline {text} names no zone: it is {found.isoformat()}"]

@@ -1,0 +1,120 @@
+"""What authors say of a leaderboard, when it is made and later, and how it is shown."""
+
+import json
+import re
+from datetime import UTC, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.problems import compile_problem
+from shared.problems.settings import Settings, with_settings
+from tests.cli.asked import asked
+from tests.cli.standin import Heard
+from tests.cli.tree import SETTINGS
+from tests.ingest.door import FILES
+from warpboard.domain.answers import read
+from warpboard.domain.boards import BoardSettings, lines
+
+MADE = {"event": "LeaderboardChanged", "seq": 7}
+TOKENS = {"WARPBOARD_OPERATOR_TOKEN": "t", "WARPBOARD_TOKEN": "t"}
+WARNED = {"slug": "copy", "number": 1, "is_new": True, "warnings": ["mind the gap"]}
+ADMIN, AUTHOR = ("admin", "leaderboard", "change"), ("problem", "set")
+
+
+def fields(heard: Heard) -> dict[str, list[str]]:
+    """The fields of a form that are no files."""
+    found: dict[str, list[str]] = {}
+    pattern = rb'name="(\w+)"\r\n\r\n(.*?)\r\n--'
+    for name, value in re.findall(pattern, heard.body, re.DOTALL):
+        found.setdefault(name.decode(), []).append(value.decode())
+    return found
+
+
+@pytest.mark.parametrize("words", [ADMIN, AUTHOR])
+def test_a_leaderboard_is_changed_by_what_is_said_alone(words: tuple[str, ...]) -> None:
+    said = ("m", "--gpu", "H100", "--gpu", "B200", "--quota", "ranked=10/day", "--force")
+    result, (heard,) = asked(lambda _: (200, MADE), *words, *said, "--reason", "r", **TOKENS)
+    assert result.exit_code == 0, result.output
+    assert (heard.method, heard.path) == ("PUT", "/v1/admin/leaderboards/m")
+    assert json.loads(heard.body) == {
+        "gpus": ["H100", "B200"],
+        "quotas": ["ranked=10/day"],
+        "force": True,
+        "reason": "r",
+    }
+    result, heard_too = asked(lambda _: (200, MADE), *words, "m", "--reason", "r", **TOKENS)
+    assert (result.exit_code, heard_too) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("said", "sent", "aside"),
+    [
+        ("2026-12-01", "2026-12-01T00:00:00+00:00", "names no zone, so it is 2026-12-01 00:00 UTC"),
+        ("2026-12-01 9:30", "2026-12-01T09:30:00+00:00", "so it is 2026-12-01 09:30 UTC"),
+        (
+            "2026-12-01T09:30:00+02:00",
+            "2026-12-01T07:30:00+00:00",
+            "deadline: 2026-12-01 07:30 UTC",
+        ),
+        ("none", None, ""),
+    ],
+)
+def test_a_deadline_is_utc_and_printed(said: str, sent: str | None, aside: str) -> None:
+    words = (*AUTHOR, "m", "--deadline", said, "--reason", "r")
+    result, (heard,) = asked(lambda _: (200, MADE), *words, **TOKENS)
+    assert json.loads(heard.body)["deadline_at"] == sent
+    assert aside in result.stderr
+
+
+def test_what_is_no_deadline_is_refused_with_the_form() -> None:
+    words = (*AUTHOR, "m", "--deadline", "tomorrow", "--reason", "r")
+    result, heard = asked(lambda _: (200, MADE), *words, **TOKENS)
+    assert (result.exit_code, heard) == (2, [])
+    assert "2026-12-01 18:00 in UTC" in result.stderr
+
+
+def test_a_problem_is_published_with_all_its_settings(tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for name, data in FILES.items():
+        (folder / name).write_bytes(data)
+    consent = tmp_path / "terms.md"
+    consent.write_text("I agree.\n")
+    result, (heard,) = asked(
+        lambda _: (201, WARNED),
+        *("problem", "publish", folder, "--unchecked", "r", "--title", "Copy it"),
+        *("--deadline", "2026-12-01 18:00", "--visibility", "closed", "--gpu", "H100"),
+        *("--quota", "ranked=10/day", "--quota", "test=60/hour", "--ranking-by", "geom"),
+        *("--source-visible", "always", "--publish", "never", "--consent", consent),
+        *("--licence-submissions", "MIT"),
+        **TOKENS,
+    )
+    assert result.exit_code == 0, result.output
+    assert fields(heard) == {
+        "slug": ["copy"],
+        "unchecked": ["r"],
+        "deadline": ["2026-12-01T18:00:00+00:00"],
+        "visibility": ["closed"],
+        "gpu": ["H100"],
+        "quota": ["ranked=10/day", "test=60/hour"],
+    }
+    assert "copy: mind the gap" in result.stderr
+    # What is of a version is in its files, by the very function that the server has.
+    settings = Settings("Copy it", "geom", "always", "never", {"submissions": "MIT"}, b"I agree.\n")
+    (written,) = re.findall(
+        rb'filename="warpboard.yml".*?\r\n\r\n(.*?)\r\n--', heard.body, re.DOTALL
+    )
+    files = FILES | {"warpboard.yml": written, "CONSENT.md": b"I agree.\n"}
+    wanted = compile_problem("copy", with_settings(FILES, settings))
+    assert compile_problem("copy", files).digest == wanted.digest
+
+
+def test_settings_are_shown_with_the_deadline_here_too() -> None:
+    said: dict[str, Any] = SETTINGS | {"deadline_at": "2026-12-01T18:00:00Z"}
+    told = "\n".join(lines(read(said, BoardSettings), timezone(timedelta(hours=1), "CET")))
+    assert "until 2026-12-01 18:00 UTC (2026-12-01 19:00 CET here)" in told
+    assert "GPU types: CPU; H100 no more, whose entries stay" in told
+    assert "quotas of each participant: ranked=10/day" in told
+    assert "until 2026-12-01 18:00 UTC\n" in "\n".join(lines(read(said, BoardSettings), UTC))
