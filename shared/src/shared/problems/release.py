@@ -1,11 +1,14 @@
 """A problem's release policy: who reads the sources that are sent in, and when they go out."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from shared.problems.document import bad_problem
 from shared.problems.warpboard_yml import NAME, WarpboardYml
 
-OWNER, NEVER, AFTER_CLOSE, ALWAYS = "owner", "never", "after_close", "always"
+OWNER: Final = "owner"
+NEVER: Final = "never"
+AFTER_CLOSE: Final = "after_close"
+ALWAYS: Final = "always"
 # How open each word is; what is passed on is read by everybody, so it is never the more open one.
 _OPENNESS = {OWNER: 0, NEVER: 0, AFTER_CLOSE: 1, ALWAYS: 2}
 
