@@ -28,8 +28,8 @@ NOW, LATER = "2099-01-31T00:00:00Z", "2099-02-01T06:00:00Z"
 def contest(folder: Path, text: str = CONTEST) -> Path:
     """A contest of three problems, which differ by their description."""
     for name in ("one", "two", "three"):
-        for file, data in FILES.items():
-            target = folder / name / file
+        for one, data in FILES.items():
+            target = folder / name / one
             target.parent.mkdir(exist_ok=True)
             target.write_bytes(data.replace(b"Doubles", name.encode()))
     # One takes its GPU types from the contest.

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -52,7 +53,7 @@ def serving(version: ProblemVersion) -> Say:
         "source_visible": version.source_visible,
         "publish": version.publish,
     }
-    said = row | _rules(row, manifest) | {"statement": ""}
+    said: dict[str, Any] = row | _rules(row, manifest) | {"statement": ""}
     said["files"] = [*said["files"], {"name": "../escape.py"}]
 
     def say(heard: Heard) -> tuple[int, object]:

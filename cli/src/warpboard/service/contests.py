@@ -82,11 +82,9 @@ def _compiled(
     tools: Tools, entries: Sequence[tuple[Path, Sequence[Listed]]], asked: Asked
 ) -> list[Item]:
     """All of them; what is wrong with one is said, and then keeps all others back."""
-    wanted = [
-        (Path(one.directory), one) if one else (path, None)
-        for path, listed in entries
-        for one in (listed or [None])
-    ]
+    wanted: list[tuple[Path, Listed | None]] = []
+    for path, listed in entries:
+        wanted += [(Path(one.directory), one) for one in listed] or [(path, None)]
     found, bad = [], []
     for folder, one in wanted:
         if one and one.warning:

@@ -9,8 +9,11 @@ from collections.abc import Sequence
 
 from shared.problems.python import CODE_BYTES_MAX
 
-MODEL = "Model"
+MODEL, FORWARD = "Model", "forward"
 UNWRITTEN = "forward is still to be written"
+
+# The lines from one to before another, and what takes their place.
+Edit = tuple[tuple[int, int], list[str]]
 
 _ASIDE = ("get_inputs", "get_init_inputs")
 _RENAMED = re.compile(r"\b(class |super\()Model\b")
@@ -48,12 +51,13 @@ def begun(reference: bytes) -> str:
     """
     tree = parsed(reference)
     models = [one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == MODEL]
-    forwards = [one for one in (models[-1].body if models else ()) if _is_forward(one)]
+    inner = models[-1].body if models else []
+    forwards = [one for one in inner if isinstance(one, ast.FunctionDef) and one.name == FORWARD]
     if not forwards:
         return _PLAIN
     lines = _lines(reference)
-    aside = [one for one in tree.body if _is_aside(one)]
-    replaced = [(_span(one), []) for one in aside] + [_unwritten(lines, forwards[-1])]
+    replaced: list[Edit] = [(_span(one), []) for one in tree.body if _is_aside(one)]
+    replaced.append(_unwritten(lines, forwards[-1]))
     for (first, last), instead in sorted(replaced, reverse=True):
         lines[first:last] = instead
     return _RENAMED.sub(
@@ -66,7 +70,7 @@ def _lines(reference: bytes) -> list[str]:
     return re.split(r"\r\n|\r|\n", reference.decode("utf-8-sig", errors="replace"))
 
 
-def _unwritten(lines: Sequence[str], forward: ast.FunctionDef) -> tuple[tuple[int, int], list[str]]:
+def _unwritten(lines: Sequence[str], forward: ast.FunctionDef) -> Edit:
     """Where the body of a forward is, and what takes its place: itself, as a comment."""
     first, last = forward.body[0].lineno - 1, forward.end_lineno or forward.lineno
     column = forward.body[0].col_offset
@@ -81,10 +85,6 @@ def _unwritten(lines: Sequence[str], forward: ast.FunctionDef) -> tuple[tuple[in
     said = [f"{indent}# {line}".rstrip() for line in body]
     raised = f'{indent}raise NotImplementedError("{UNWRITTEN}")'
     return (first, last), [*head, *said, raised]
-
-
-def _is_forward(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == "forward"
 
 
 def _is_aside(node: ast.stmt) -> bool:
