@@ -59,8 +59,8 @@ class Caller:
     """Who asks; `kind` is anonymous, token, local or operator.
 
     `boards` are the closed leaderboards that they see, `owned` the problems they are the author of,
-    `problems` those that their token is limited to; none is no limit. `wait_s` is for how long a ban
-    still lasts, None if for ever.
+    `problems` those that their token is limited to; none is no limit. `wait_s` is for how long a
+    ban still lasts, None if for ever.
     """
 
     account: str | None = None

@@ -422,7 +422,8 @@ limit 1000;
 -- name: own_milestones
 -- What a participant reached, newest first, on leaderboards that exist for who asks.
 select milestone.problem, milestone.gpu, milestone.milestone as id, milestone.title,
-       milestone.problem_number, milestone.value, submission.number, milestone.at
+       milestone.problem_number as problem_version, milestone.value, submission.number,
+       milestone.at
 from milestone
 join submission on submission.id = milestone.submission
 left join leaderboard on leaderboard.slug = milestone.problem
