@@ -7,6 +7,7 @@ import httpx
 import pytest
 from hypothesis import given as every
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ingest.domain import board_quotas, problems
 from ingest.domain.quotas import Limit, SetLimit
@@ -63,7 +64,7 @@ def test_no_gpu_type_with_entries_is_dropped_unless_forced(
 
 def test_a_version_that_drops_a_gpu_type_with_entries_is_told_twice() -> None:
     second = example(ProblemPublished)
-    moved = problems.structs.replace(second, digest="other", gpus=["B200"])
+    moved = replace(second, digest="other", gpus=["B200"])
     for change, is_refused in (
         (problems.Change(R, used=frozenset([OWN])), True),
         (problems.Change(R, used=frozenset([OWN]), is_forced=True), False),
@@ -73,7 +74,7 @@ def test_a_version_that_drops_a_gpu_type_with_entries_is_told_twice() -> None:
         if is_refused:
             test.then_refused("gpu_has_entries")
         else:
-            test.then(problems.structs.replace(moved, number=FIRST.number + 1))
+            test.then(replace(moved, number=FIRST.number + 1))
 
 
 @pytest.mark.parametrize(
