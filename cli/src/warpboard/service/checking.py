@@ -18,7 +18,7 @@ from warpboard.domain.demo import Sample, Solutions, needed_gpus
 from warpboard.domain.outcome import FAILED, OK
 from warpboard.domain.progress import News
 from warpboard.domain.trials import Trial
-from warpboard.service.compiling import Asked, compiled, digest_of, folders_of, manifest_of
+from warpboard.service.compiling import Asked, digest_of, folders_of, manifest_of
 from warpboard.service.ports import (
     Disk,
     Harness,
@@ -106,7 +106,7 @@ def known(tools: Tools, folder: Path, problem: ProblemFiles) -> Checked | None:
 
 async def _whole(tools: Tools, folder: Path, asked: Asked) -> Checked:
     try:
-        problem = compiled(tools.disk, folder, None, asked.gpus)
+        problem = tools.disk.problem(folder, None, asked.gpus)
     except Refused as refused:
         return Checked(folder.name, str(folder), (checks.of_refusal(refused),))
     return await examined(tools, folder, problem)

@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 END_S_MAX = 10.0
@@ -18,6 +18,20 @@ def end_descendants(within_s: float = END_S_MAX) -> bool:
         if time.monotonic() > until:
             return False
         kill(descendants(os.getpid()))
+        time.sleep(_PAUSE_S)
+    return True
+
+
+def end_others(known: Collection[int], within_s: float = END_S_MAX) -> bool:
+    """Kills and reaps what descends from this process, a reaper, and was not known before."""
+    until = time.monotonic() + within_s
+    while others := set(descendants(os.getpid())) - set(known):
+        if time.monotonic() > until:
+            return False
+        kill(others)
+        for pid in others:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
         time.sleep(_PAUSE_S)
     return True
 

@@ -81,7 +81,7 @@ class Host:
         self._run(request, self.home)
         if not isinstance(request, RunRequest):
             # What an author's code left behind has no box that would end it.
-            processes.kill(set(processes.descendants(os.getpid())) - before)
+            processes.end_others(before)
 
     def _run(self, request: Request, home: Home) -> None:
         heard, said = os.pipe()

@@ -8,7 +8,7 @@ from typing import Any
 from harness.problem import ProblemFault
 from harness.supervisor import inspect_lazy
 from harness.supervisor.compare import is_nan
-from harness.supervisor.inspect_case import Looked, Subject
+from harness.supervisor.inspect_case import NATIVE, Looked, Subject
 from harness.supervisor.inspect_data import is_same, same_bits, twin
 from harness.supervisor.inspect_notes import ERROR, WARNING
 from harness.supervisor.structure import Flat, flatten
@@ -119,8 +119,8 @@ def _look_at_lazy(subject: Subject, looked: Looked, found: Answers) -> None:
                 subject.soft(code, text)
         except ProblemFault as fault:
             subject.soft("check_raises", f"{text.replace(' taken', ' shown')}: {fault}")
-    if subject.form == "kernelbench" or subject.is_timed:
-        # The one is our own check, and of the other the small cases say as much.
+    if subject.form in ("kernelbench", NATIVE) or subject.is_timed:
+        # A model's check is ours, C++ would read beyond the end, and small cases say as much.
         return
     for code, text, answer in inspect_lazy.of_other_forms(right):
         level = ERROR if code == "check_takes_shape" else WARNING

@@ -23,6 +23,8 @@ from harness.supervisor.inspect_data import (
 from harness.supervisor.inspect_notes import ERROR, WARNING, Notes
 from harness.supervisor.structure import Flat
 
+# The form of what is written in C++, whose functions trust the sizes that they are given.
+NATIVE = "native"
 # So many draws of one of a few inputs hold two that are equal.
 _DRAWS = 6
 _DRAW_S_MAX = 0.05

@@ -19,6 +19,7 @@ from harness.supervisor.author import Author
 from harness.supervisor.home import Home
 from harness.supervisor.inputs import KEY_BYTES, probe
 from harness.supervisor.inspect_case import (
+    NATIVE,
     Forked,
     Greedy,
     Subject,
@@ -127,7 +128,7 @@ class _Inspection:
     def _look(self, author: Watched, key: str, case: Case, until: float) -> None:
         shape = probe(author, case, bytes(KEY_BYTES))
         place, is_timed = where(key, case), key == "benchmarks"
-        form = self._problem.form
+        form = NATIVE if self._problem.lang == "cu" else self._problem.form
         subject = Subject(author, case, form, shape, self.notes, place, is_timed, until)
         self._look_at_memory(subject, size_of(shape.inputs) + size_of(shape.outputs))
         found = looked(subject)
