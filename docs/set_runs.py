@@ -5,7 +5,7 @@ import json
 import os
 import re
 import resource
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -71,26 +71,19 @@ def samples(path: Path, problem: ProblemFiles) -> Iterator[Sample]:
     yield Sample("wrong", "nothing", NOTHING)
 
 
-def tried(problem: ProblemFiles, given: Sequence[Sample], limit_s: float) -> Tried:
-    """What becomes of submissions, each within so many seconds.
+async def tried(
+    harness: LocalHarness, problem: ProblemFiles, given: Sequence[Sample], limit_s: float
+) -> Tried:
+    """What becomes of submissions, each within so many seconds, up to the first that takes longer.
 
-    Where the whole problem takes longer, one call of its first case alone is tried instead; of a
+    Where that is one to the whole problem, one call of its first case alone is tried instead; of a
     single file, whose one case is called five times, no more than that is.
     """
-    return asyncio.run(_tried(problem, given, limit_s))
-
-
-async def _tried(problem: ProblemFiles, given: Sequence[Sample], limit_s: float) -> Tried:
-    async with LocalHarness().warm() as harness:
-        if "form" not in json.loads(problem.manifest):
-            whole: list[Run] = []
-            async for run in _runs(harness, problem, given, limit_s):
-                whole.append(run)
-                if run[-1].startswith(LATE):
-                    break
-            else:
-                return Tried("", whole)
-        return Tried(CUT, [run async for run in _runs(harness, _cut(problem), given, limit_s)])
+    if "form" not in json.loads(problem.manifest):
+        found = await _runs(harness, problem, given, limit_s)
+        if not any(said.startswith(LATE) for _, _, said in found):
+            return Tried("", found)
+    return Tried(CUT, await _runs(harness, _cut(problem), given, limit_s))
 
 
 def _cut(problem: ProblemFiles) -> ProblemFiles:
@@ -101,13 +94,17 @@ def _cut(problem: ProblemFiles) -> ProblemFiles:
 
 async def _runs(
     harness: LocalHarness, problem: ProblemFiles, given: Sequence[Sample], limit_s: float
-) -> AsyncIterator[Run]:
+) -> list[Run]:
+    found: list[Run] = []
     for sample in given:
         said = await _ended(harness, problem, sample, ("test", limit_s))
         if sample.kind == "wrong" and said.startswith("passed"):
             # It may be wrong in timed cases alone.
             said = await _ended(harness, problem, sample, ("benchmark", limit_s))
-        yield sample.kind, sample.name, said
+        found.append((sample.kind, sample.name, said))
+        if said.startswith(LATE):
+            break
+    return found
 
 
 async def _ended(

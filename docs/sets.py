@@ -9,6 +9,7 @@ each problem, and told again until it is run anew: the same command goes on wher
 """
 
 import argparse
+import asyncio
 import json
 import os
 import sys
@@ -18,11 +19,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from docs.set_runs import Tried, bound_memory, samples, tried
+from docs.set_runs import bound_memory, samples, tried
 
 from shared.errors import Refused
 from shared.folders import task_folders
-from warpboard.local_run import LocalDisk
+from warpboard.local_run import LocalDisk, LocalHarness
 
 PAGE = Path(__file__).parent / "public-sets.md"
 SEEN = Path(__file__).parent / "public-sets.json"
@@ -33,9 +34,12 @@ kept here. A problem *loads* when it compiles to a version, else the reason is t
 what became of submissions on the cpu device: of the set's own `solutions/`; of a model itself, or
 of a problem's own `ref_kernel` with `cpu` for `cuda` in its text, either of which is right; and of
 one that does nothing, which is wrong. All meet mode test, and a wrong one that passes it mode
-benchmark as well. A run has a bound of time, and a process a third of the machine's memory; where the
-whole takes longer, *one call of the first case* is tried instead, and of a model, whose one case
-is called five times, always. `python -m docs.sets --run` goes on with what was not tried yet.
+benchmark as well. A run has a bound of time, after which what is left of the problem is not run,
+and a process has a third of the machine's memory. Where the whole takes longer, *one call of the
+first case* is tried instead; of a model, whose one case is called five times, always. No verdict
+means that a bound was met, or that the problem's own code cannot run here, as it says.
+
+`python -m docs.sets --run` goes on with what was not tried yet, as long as `--minutes` says.
 """
 TABLE = "| problem | loads | runs |\n|---|---|---|\n"
 
@@ -72,17 +76,22 @@ def main(arguments: list[str]) -> None:
     if wanted.part is not None:
         bound_memory()
     seen = json.loads(SEEN.read_text()) if SEEN.exists() else {}
-    for title, variable, paths in SETS:
-        if folder := os.environ.get(variable):
-            found = paths(Path(folder))
-            names = {path.relative_to(folder).as_posix() for path in found}
-            seen[title] = {name: row for name, row in seen.get(title, {}).items() if name in names}
-            for path in found:
-                name = path.relative_to(folder).as_posix()
-                seen[title][name] = asdict(_looked(path, name, seen[title].get(name, {}), wanted))
-                # What took so long is kept, should the rest not end.
-                _write(SEEN, json.dumps(seen, indent=1) + "\n")
+    asyncio.run(_look(wanted, seen))
     _write(PAGE, "".join(_page(seen)))
+
+
+async def _look(wanted: Wanted, seen: dict[str, dict[str, Any]]) -> None:
+    async with LocalHarness().warm() as harness:
+        for title, variable, paths in SETS:
+            if folder := os.environ.get(variable):
+                rows = {path.relative_to(folder).as_posix(): path for path in paths(Path(folder))}
+                before = seen.get(title, {})
+                seen[title] = {name: before[name] for name in rows if name in before}
+                for name, path in rows.items():
+                    told = await _looked(harness, path, (name, before.get(name, {})), wanted)
+                    seen[title][name] = asdict(told)
+                    # What took so long is kept, should the rest not end.
+                    _write(SEEN, json.dumps(seen, indent=1) + "\n")
 
 
 def _wanted(arguments: list[str]) -> Wanted:
@@ -95,14 +104,17 @@ def _wanted(arguments: list[str]) -> Wanted:
     return Wanted(told.run, told.anew, told.seconds, time.monotonic() + 60 * told.minutes)
 
 
-def _looked(path: Path, name: str, before: dict[str, Any], wanted: Wanted) -> Told:
+async def _looked(
+    harness: LocalHarness, path: Path, known: tuple[str, dict[str, Any]], wanted: Wanted
+) -> Told:
+    name, before = known
     try:
         problem = LocalDisk().problem(path, None, ("CPU",))
     except Refused as refused:
         return Told(refused.reason)
     if not wanted.runs(name, before):
         return Told("", before.get("how", ""), before.get("runs", []))
-    found: Tried = tried(problem, list(samples(path, problem)), wanted.limit_s)
+    found = await tried(harness, problem, list(samples(path, problem)), wanted.limit_s)
     for run in found.runs:
         sys.stderr.write(f"{name}: {' '.join(run)}\n")
     return Told("", found.how, found.runs)

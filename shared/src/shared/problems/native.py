@@ -5,8 +5,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from shared.problems.document import Document, shown
-from shared.problems.sources import SUBMISSION, UP, normal
-from shared.problems.task_yml import NativeYml, TaskYml
+from shared.problems.sources import UP, normal
+from shared.problems.task_yml import SUBMISSION, NativeYml, TaskYml
 from shared.problems.warpboard_yml import NAME, WarpboardYml
 
 SUFFIXES = (".cu", ".cpp", ".cc", ".cxx")
