@@ -12,7 +12,7 @@ from harness.supervisor import declared
 from harness.supervisor.inputs import Shape
 from harness.supervisor.structure import Leaf, lay_out
 from harness.supervisor.verdict import CaseFailed
-from harness.worker.answers import is_alike
+from harness.worker.protocol import is_alike
 
 from .host import Host
 

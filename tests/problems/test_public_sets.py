@@ -60,5 +60,5 @@ def test_every_contest_of_the_set_names_problems_that_load() -> None:
     files = contest_files(root / "problems")
     assert files
     for file in files:
-        for folder in LocalDisk().contest(file):
-            assert LocalDisk().problem(folder, None).slug
+        for one in LocalDisk().contest(file):
+            assert LocalDisk().problem(Path(one.directory), None).slug

@@ -15,7 +15,7 @@ from typing import Any
 from harness.supervisor.inputs import Shape
 from harness.supervisor.structure import Leaf, usual_stride
 from harness.supervisor.verdict import CaseFailed
-from harness.worker.answers import is_alike
+from harness.worker.protocol import is_alike
 
 
 def leaves(shape: Shape, said: bytes) -> tuple[Leaf, ...]:

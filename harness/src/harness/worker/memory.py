@@ -7,7 +7,7 @@ import os
 from types import SimpleNamespace
 from typing import Any
 
-from harness.worker.answers import is_alike
+from harness.worker.protocol import is_alike
 
 Node = list[Any]
 Place = tuple[Any, tuple[int, ...], tuple[int, ...]]

@@ -1,7 +1,6 @@
 """How a problem in C++ is compiled: its own sources beside our drivers, or a program of its own."""
 
 from collections.abc import Collection
-from pathlib import PurePosixPath
 from typing import Any
 
 from shared.problems.document import Document, shown
@@ -21,7 +20,7 @@ def check_sources(document: Document, task: NativeYml, names: Collection[str]) -
         where = ("config", "sources", index)
         if name != submission and name not in names and name not in _DRIVERS:
             document.refuse(where, f"{shown(name)} is none of the files: list it there")
-        if PurePosixPath(name).suffix not in SUFFIXES:
+        if not name.endswith(SUFFIXES):
             what = f"{shown(name)} is no source: a header is included, not compiled"
             document.refuse(where, f"{what}; sources end in {', '.join(SUFFIXES)}")
     for index, folder in enumerate(task.config.include_dirs):
