@@ -183,8 +183,10 @@ class RunReport:
 
 Request = RunRequest | InspectRequest
 Message = Started | Progress | StageFinished | RunReport | InspectReport
-_KINDS = {kind.__name__: kind for kind in get_args(Message)}
-_REQUESTS = {kind.__name__: kind for kind in get_args(Request)}
+_KINDS = {
+    kind.__name__: kind for kind in (Started, Progress, StageFinished, RunReport, InspectReport)
+}
+_REQUESTS = {kind.__name__: kind for kind in (RunRequest, InspectRequest)}
 
 
 def failed(code: str, reason: str, took_s: float = 0.0) -> RunReport:
