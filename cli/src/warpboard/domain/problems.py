@@ -58,6 +58,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     title: str
     gpus: list[str]
+    gpus_closed: list[str] = []
     digest: str = ""
     cases_count: dict[str, int] = {}
     ranking_by: str = ""

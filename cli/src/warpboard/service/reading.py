@@ -133,9 +133,11 @@ class Which:
 
 async def gpus(api: Api, which: Which) -> list[str]:
     """The GPU types that are meant."""
-    return (
-        [which.gpu] if which.gpu else read(await api.get("problems", which.problem), Problem).gpus
-    )
+    if which.gpu:
+        return [which.gpu]
+    found = read(await api.get("problems", which.problem), Problem)
+    # What takes nothing in any more has its rows still.
+    return [*found.gpus, *found.gpus_closed]
 
 
 async def leaderboards(api: Api, screen: Screen, which: Which, *, as_json: bool) -> int:

@@ -104,7 +104,10 @@ def decide(command: ProblemCommand, state: Problem) -> Sequence[Fact]:
                 raise Refused("wrong_state", what, "slug")
             versions = _version(command, state)
             after = reduce(evolve, versions, state)
-            return (*versions, *_change(command.change, after, state.open_gpus))
+            changes = _change(command.change, after, state.open_gpus)
+            # At first it is set, and then there: nobody hears of it sooner than they may.
+            is_there = state.published is not None
+            return (*versions, *changes) if is_there else (*changes, *versions)
         case Change():
             return _change(command, state, state.open_gpus)
     return () if state.is_archived else (LeaderboardArchived(reason=command.reason),)
@@ -157,7 +160,7 @@ def _check_dropped(command: Change, before: Sequence[str], after: Sequence[str])
     dropped = [gpu for gpu in before if gpu not in after and gpu in command.used]
     if dropped and not command.is_forced:
         what = f"{', '.join(dropped)} would take no more submissions in, and has entries"
-        raise Refused("gpu_has_entries", f"{what}: they stay to be read; say force=true", "gpus")
+        raise Refused("gpu_has_entries", f"{what}: they stay to be read; say force to do it", "gpus")
 
 
 def _is_sooner(after: datetime | None, before: datetime | None) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ingest.domain import problems
@@ -16,7 +16,7 @@ from ingest.service.gate import AccessFeed
 from ingest.service.ports import Ports
 from shared import subjects
 from shared.errors import Refused
-from shared.events import Blob, ProblemPublished, Requires
+from shared.events import Blob, Fact, ProblemPublished, Requires
 from shared.problems import ProblemVersion, compile_problem
 from shared.problems.report import read_report, require_clean
 from shared.problems.settings import UNSAID, Settings, with_settings
@@ -113,7 +113,7 @@ class Authors:
         if version.baselines:
             # Whoever publishes the same again makes up for one that died here.
             await self.baselines.first(slug)
-        return await self._published(wanted, version, made.fact)
+        return await self._published(wanted, version, made.facts)
 
     async def _command(
         self, wanted: Publication, version: ProblemVersion, actor: str
@@ -127,7 +127,7 @@ class Authors:
         return problems.Publish(named, change, is_first=is_first, objection=objection)
 
     async def _published(
-        self, wanted: Publication, version: ProblemVersion, fact: object
+        self, wanted: Publication, version: ProblemVersion, facts: Sequence[Fact]
     ) -> Published:
         slug, warnings, own = wanted.slug, version.warnings, set(version.gpus)
         state = await self.boards.problem(slug)
@@ -136,7 +136,7 @@ class Authors:
             said = ", ".join(newest.gpus)
             what = f"the leaderboard takes {said}, as it was told: not the gpus of the files"
             warnings = (*warnings, what)
-        is_new = isinstance(fact, ProblemPublished)
+        is_new = any(isinstance(one, ProblemPublished) for one in facts)
         return Published(slug, newest.number, newest.digest, is_new, warnings)
 
     def _is_first(self, slug: str, actor: str) -> bool:

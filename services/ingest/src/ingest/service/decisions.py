@@ -31,11 +31,12 @@ class By(NamedTuple):
 class Made(NamedTuple):
     """A decision in the log; None if there was nothing to say, for it was so already.
 
-    Of several events it is the first one's fact, and the last one's sequence.
+    Of several events it is the first one's fact, and the last one's sequence; `facts` are all.
     """
 
     fact: Fact | None
     seq: int | None
+    facts: Sequence[Fact] = ()
 
 
 class Wish(NamedTuple):
@@ -75,7 +76,7 @@ class Decisions:
             if not facts:
                 return Made(None, None)
             try:
-                return Made(facts[0], await self._append(found, by))
+                return Made(facts[0], await self._append(found, by), facts)
             except Conflict:
                 await pause(attempt)
         names = " and ".join(wish.agg for wish in wishes)

@@ -17,6 +17,9 @@ select distinct on (problem.slug) problem.slug, problem.number, problem.digest, 
                select unnest(leaderboard.gpus_said)
            ) as known
            where known.gpu <> all(coalesce(leaderboard.gpus, problem.gpus))
+             and exists (
+                 select 1 from entry where entry.problem = problem.slug and entry.gpu = known.gpu
+             )
            order by known.gpu
        ) as gpus_closed, problem.cases_count, problem.ranking_by, problem.budgets_s,
        problem.source_bytes_max, problem.languages, problem.manifest, problem.published_at,
