@@ -100,8 +100,11 @@ def _baseline(
     """A baseline as it is shown: why it failed, to its author alone."""
     is_measured = run is not NOTHING and baselines.is_measured(run)
     score_us = run["score_us"] if is_measured else None
-    low_us, high_us = (run["low_us"], run["high_us"]) if is_measured else (None, None)
-    is_bounded = low_us is not None
+    low_us = run["low_us"] if is_measured else None
+    high_us = run["high_us"] if is_measured else None
+    ci95 = None
+    if low_us is not None and high_us is not None:
+        ci95 = [low_us * milestones.US, high_us * milestones.US]
     return {
         "name": asked["name"],
         "note": asked["note"],
@@ -110,7 +113,7 @@ def _baseline(
         "score": seconds(score_us),
         "low_us": low_us,
         "high_us": high_us,
-        "ci95": [low_us * milestones.US, high_us * milestones.US] if is_bounded else None,
+        "ci95": ci95,
         "vs_leader": baselines.speedup(score_us, leader_us),
         "grade": (run.get("grade") or "") if is_measured else "",
         "tier": run.get("tier"),
