@@ -45,7 +45,8 @@ async def quota(api: Api, screen: Screen, which: Which | None, *, as_json: bool)
 
 async def _quota(api: Api, which: Which) -> Answer:
     answers = [
-        await api.get("quota", problem=which.problem, gpu=gpu) for gpu in await gpus(api, which)
+        await api.get("quota", problem=which.problem, gpu=gpu)
+        for gpu in await gpus(api, which, are_open=True)
     ]
     return {"items": [item for answer in answers for item in answer["items"]]}
 

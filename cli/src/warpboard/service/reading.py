@@ -131,13 +131,15 @@ class Which:
     as_of: str | None = None
 
 
-async def gpus(api: Api, which: Which) -> list[str]:
-    """The GPU types that are meant."""
+async def gpus(api: Api, which: Which, *, are_open: bool = False) -> list[str]:
+    """The GPU types that are meant; those that take submissions in alone, if they are to be open.
+
+    The others have their rows still.
+    """
     if which.gpu:
         return [which.gpu]
     found = read(await api.get("problems", which.problem), Problem)
-    # What takes nothing in any more has its rows still.
-    return [*found.gpus, *found.gpus_closed]
+    return found.gpus if are_open else [*found.gpus, *found.gpus_closed]
 
 
 async def leaderboards(api: Api, screen: Screen, which: Which, *, as_json: bool) -> int:

@@ -160,7 +160,7 @@ def _check_dropped(command: Change, before: Sequence[str], after: Sequence[str])
     dropped = [gpu for gpu in before if gpu not in after and gpu in command.used]
     if dropped and not command.is_forced:
         what = f"{', '.join(dropped)} would take no more submissions in, and has entries"
-        raise Refused("gpu_has_entries", f"{what}: they stay to be read; say force to do it", "gpus")
+        raise Refused("gpu_has_entries", f"{what}, which stay to be read: say force", "gpus")
 
 
 def _is_sooner(after: datetime | None, before: datetime | None) -> bool:
