@@ -2,9 +2,12 @@
 SHELL := /bin/bash -euo pipefail
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PYTHON ?= python3
+# Discord's own documents, which its simulator's tests hold every request to; no part of the tree.
+export WARPBOARD_DISCORD_OPENAPI ?= $(abspath $(wildcard ../shared/data/discord-openapi.json))
+export WARPBOARD_DISCORD_GATEWAY_SCHEMA ?= $(abspath $(wildcard ../shared/data/discord-gateway.schema.json))
 PARTS := shared harness[torch] services/ingest services/scheduler services/gpu-agent \
-         services/ranker cli[mcp,plots,up]
-PACKAGES := shared harness ingest scheduler gpu_agent ranker warpboard
+         services/ranker cli[mcp,plots,up] discord-sim[zstd]
+PACKAGES := shared harness ingest scheduler gpu_agent ranker warpboard discord_sim
 
 .PHONY: help install format check docs problems test-fast test test-long up demo bench chaos contract ci clean
 help: ## Show this list

@@ -17,7 +17,7 @@ FILE_LINES_MAX = 300
 FUNCTION_LINES_MAX = 50
 SOURCES = sorted(
     path
-    for pattern in ("shared/src", "harness/src", "services/*/src", "cli/src")
+    for pattern in ("shared/src", "harness/src", "services/*/src", "cli/src", "discord-sim/src")
     for folder in ROOT.glob(pattern)
     for path in folder.rglob("*.py")
 )

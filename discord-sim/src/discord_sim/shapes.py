@@ -1,0 +1,200 @@
+"""Discord's objects as JSON, with each field that its document requires."""
+
+from typing import Any, NamedTuple
+
+Json = dict[str, Any]
+
+TEXT, DM, CATEGORY, FORUM = 0, 1, 4, 15
+PUBLIC_THREAD, PRIVATE_THREAD = 11, 12
+THREADS = (10, PUBLIC_THREAD, PRIVATE_THREAD)
+
+SUPPRESS, HAS_THREAD, EPHEMERAL, LOADING = 1 << 2, 1 << 5, 1 << 6, 1 << 7
+SUPPRESS_NOTIFICATIONS, COMPONENTS_V2 = 1 << 12, 1 << 15
+
+FILE_BYTES_MAX = 10 * 1024 * 1024
+
+
+def user(identity: str, name: str, *, is_bot: bool = False) -> Json:
+    """Somebody, in any server."""
+    return {
+        "id": identity,
+        "username": name,
+        "avatar": None,
+        "discriminator": "0",
+        "public_flags": 0,
+        "flags": 0,
+        "global_name": name.title(),
+        "primary_guild": None,
+        "bot": is_bot,
+        "system": False,
+    }
+
+
+def member(one: Json, roles: list[str], joined_at: str) -> Json:
+    """Somebody in the server."""
+    return {
+        "avatar": None,
+        "banner": None,
+        "communication_disabled_until": None,
+        "flags": 0,
+        "joined_at": joined_at,
+        "nick": None,
+        "pending": False,
+        "premium_since": None,
+        "roles": roles,
+        "user": one,
+        "mute": False,
+        "deaf": False,
+    }
+
+
+def role(identity: str, name: str, permissions: int, position: int) -> Json:
+    """A role; the one of @everyone has the server's id."""
+    return {
+        "id": identity,
+        "name": name,
+        "permissions": str(permissions),
+        "position": position,
+        "color": 0,
+        "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
+        "hoist": False,
+        "managed": False,
+        "mentionable": False,
+        "icon": None,
+        "unicode_emoji": None,
+        "flags": 0,
+    }
+
+
+def channel(identity: str, guild_id: str, kind: int, name: str, position: int) -> Json:
+    """A channel of the server that is no thread."""
+    found = {
+        "id": identity,
+        "type": kind,
+        "flags": 0,
+        "guild_id": guild_id,
+        "name": name,
+        "position": position,
+        "parent_id": None,
+        "permission_overwrites": [],
+        "nsfw": False,
+    }
+    if kind in (TEXT, FORUM):
+        found |= {"topic": None, "rate_limit_per_user": 0, "last_message_id": None}
+    if kind == FORUM:
+        found |= {
+            "available_tags": [],
+            "default_reaction_emoji": None,
+            "default_sort_order": None,
+            "default_forum_layout": 0,
+        }
+    return found
+
+
+class Begun(NamedTuple):
+    """Who began a thread, of which kind, and when."""
+
+    kind: int
+    owner_id: str
+    at: str
+
+
+def thread(identity: str, parent: Json, body: Json, begun: Begun) -> Json:
+    """A thread that is new."""
+    kind, owner_id, at = begun
+    found: Json = {
+        "id": identity,
+        "type": kind,
+        "flags": 0,
+        "guild_id": parent["guild_id"],
+        "name": body["name"],
+        "owner_id": owner_id,
+        "parent_id": parent["id"],
+        "last_message_id": None,
+        "rate_limit_per_user": body.get("rate_limit_per_user") or 0,
+        "message_count": 0,
+        "member_count": 1,
+        "total_message_sent": 0,
+        "thread_metadata": {
+            "archived": False,
+            "archive_timestamp": at,
+            "auto_archive_duration": body.get("auto_archive_duration") or 4320,
+            "locked": False,
+            "create_timestamp": at,
+        },
+    }
+    if kind == PRIVATE_THREAD:
+        is_open = body.get("invitable")
+        found["thread_metadata"]["invitable"] = True if is_open is None else is_open
+    if parent["type"] == FORUM:
+        found["applied_tags"] = [str(one) for one in body.get("applied_tags") or []]
+    return found
+
+
+def thread_member(thread_id: str, user_id: str, at: str) -> Json:
+    """That somebody is in a thread."""
+    return {"id": thread_id, "user_id": user_id, "join_timestamp": at, "flags": 0}
+
+
+def private(identity: str, recipient: Json) -> Json:
+    """Direct messages with somebody."""
+    return {
+        "id": identity,
+        "type": DM,
+        "flags": 0,
+        "last_message_id": None,
+        "recipients": [recipient],
+    }
+
+
+def message(identity: str, channel_id: str, author: Json, at: str) -> Json:
+    """A message in which nothing is yet."""
+    return {
+        "id": identity,
+        "channel_id": channel_id,
+        "author": author,
+        "type": 0,
+        "content": "",
+        "mentions": [],
+        "mention_roles": [],
+        "attachments": [],
+        "embeds": [],
+        "components": [],
+        "timestamp": at,
+        "edited_timestamp": None,
+        "flags": 0,
+        "pinned": False,
+        "mention_everyone": False,
+        "tts": False,
+    }
+
+
+def command(identity: str, body: Json) -> Json:
+    """A command as it is kept, from what a bot says of it; who keeps it adds where."""
+    permissions = body.get("default_member_permissions")
+    return {
+        "id": identity,
+        "type": body.get("type") or 1,
+        "name": body["name"],
+        "description": body.get("description") or "",
+        "options": without_none(body.get("options") or []),
+        "default_member_permissions": None if permissions is None else str(permissions),
+        "dm_permission": body.get("dm_permission", True),
+        "nsfw": bool(body.get("nsfw")),
+        "contexts": body.get("contexts"),
+        "integration_types": body.get("integration_types") or [0],
+        "name_localizations": body.get("name_localizations"),
+        "description_localizations": body.get("description_localizations"),
+    }
+
+
+def without_none(options: list[Json]) -> list[Json]:
+    """Options of a command, without the fields that are null."""
+    return [
+        {
+            key: without_none(value) if key == "options" else value
+            for key, value in option.items()
+            if value is not None
+        }
+        for option in options
+    ]

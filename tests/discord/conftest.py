@@ -1,0 +1,51 @@
+"""One simulator with one bot for all tests that ask; what either did wrong fails the test."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from discord_sim.judges import Judges
+from discord_sim.simulator import Simulator
+from tests.discord.running import BotProcess, judges, missing
+
+
+@pytest.fixture(scope="session")
+def discords_judges() -> Judges:
+    """Discord's documents, as far as the environment names them."""
+    return judges()
+
+
+@pytest.fixture
+def documents(discords_judges: Judges) -> Judges:
+    """Discord's documents, both; a test that is nothing without them skips loudly."""
+    if lost := missing():
+        pytest.skip(f"{' and '.join(lost)} must name Discord's documents: nothing is held to them")
+    return discords_judges
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def world(
+    discords_judges: Judges, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[BotProcess]:
+    """A simulator with the bot connected to it."""
+    log = tmp_path_factory.mktemp("bot") / "log.txt"
+    async with Simulator(discords_judges) as sim:
+        sim.gateway.heartbeat_s = 1.0
+        bot = BotProcess(sim, log)
+        try:
+            await bot.ready()
+            yield bot
+        finally:
+            await bot.stop()
+
+
+@pytest.fixture
+def sim(world: BotProcess) -> Iterator[Simulator]:
+    """The simulator; nobody broke a rule in a test that did not take the violations itself."""
+    yield world.sim
+    record = world.sim.record
+    faults, record.own_faults[:] = list(record.own_faults), []
+    violations = record.take_violations()
+    assert not faults, "\n".join(faults)
+    assert not violations, "\n".join(violations)

@@ -1,0 +1,86 @@
+"""The simulator as a process of its own, and people who act over HTTP."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from discord_sim.settings import LISTEN, BadSettings, load
+from tests.discord.running import ROOT
+
+START_S = 30
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[str]]:
+    """`python -m discord_sim`."""
+    arguments = [sys.executable, "-m", "discord_sim"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.terminate()
+        assert process.wait(START_S) == 0
+
+
+@pytest.fixture
+def bot(process: subprocess.Popen[str], tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """What the process told of itself, once the small bot is started against it."""
+    assert process.stdout is not None
+    told: dict[str, Any] = json.loads(process.stdout.readline())
+    environment = {
+        "BOT_API": told["url"],
+        "BOT_GUILD": told["guild"],
+        "BOT_TOKEN": "simulated.bot.token",
+    }
+    with (tmp_path / "log.txt").open("w") as log:
+        arguments = [sys.executable, "-m", "tests.discord.bot"]
+        env = os.environ | environment
+        with subprocess.Popen(arguments, cwd=ROOT, env=env, stdout=log, stderr=log) as bot:
+            yield told
+            bot.terminate()
+
+
+def _until_ready(http: httpx.Client) -> dict[str, Any]:
+    """What there is, once the bot has said its commands."""
+    changes = -1
+    for _ in range(100):
+        state: dict[str, Any] = http.get("/state").json()
+        if state["commands"] and state["is_connected"]:
+            return state
+        changes = http.get("/changes", params={"after": changes}).json()["changes"]
+    raise AssertionError("no bot came")
+
+
+def test_people_act_over_http(bot: dict[str, Any]) -> None:
+    with httpx.Client(base_url=bot["control"], timeout=START_S) as http:
+        _until_ready(http)
+        ada = f"/people/{http.post('/people', json={'name': 'ada'}).json()['id']}"
+        seen = {one["name"]: one["id"] for one in http.get(f"{ada}/channels").json()}
+        where = {"channel": seen["submissions"], "command": "leaderboard submit ranked"}
+        typed = {"option": "leaderboard_name", "typed": "mat"}
+        assert http.post(f"{ada}/autocomplete", json=where | typed).json()["choices"]
+        script = {"name": "k.py", "base64": base64.b64encode(b"x = 1").decode()}
+        options = {"script": script, "leaderboard_name": "sort_v2"}
+        done = http.post(f"{ada}/slash", json=where | {"options": options}).json()
+        assert not done["is_failed"]
+        assert done["message"]
+        refused = http.post(f"{ada}/slash", json=where)
+        assert refused.status_code == 409
+        assert "asks for" in refused.json()["detail"]
+        assert http.post(f"{ada}/fly", json={}).status_code == 404
+        messages = http.get(f"{ada}/channels/{seen['submissions']}").json()
+        assert [one["id"] for one in messages] == [done["message"]]
+        assert not http.get("/state").json()["violations"]
+
+
+def test_a_wrong_setting_is_named() -> None:
+    with pytest.raises(BadSettings, match=rf"{LISTEN} is 'here'"):
+        load({LISTEN: "here"})
+    with pytest.raises(BadSettings, match="a file that is there"):
+        load({"WARPBOARD_DISCORD_OPENAPI": "/nowhere.json"})
