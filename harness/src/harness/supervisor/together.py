@@ -6,6 +6,7 @@ distributed code. A submission's ranks are processes in a box with a loopback, a
 """
 
 import importlib
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from harness.problem import Problem
 
 T = TypeVar("T")
 
+_SPEAKS = re.compile(rb"torch\.distributed|from torch import .*\bdistributed\b")
 _GROUPS = "torch.testing._internal.distributed.multi_threaded_pg"
 
 
@@ -22,7 +24,7 @@ def speaks(problem: Problem) -> bool:
     """Whether the author's code may speak to its other ranks; all other code runs rank by rank."""
     names = [name for name in problem.files if name.endswith(".py")]
     found = (Path(problem.folder, name).read_bytes() for name in names if name != "eval.py")
-    return any(b"torch.distributed" in text for text in found)
+    return any(_SPEAKS.search(text) for text in found)
 
 
 def each(ranks: int, work: Callable[[int], T]) -> list[T]:
