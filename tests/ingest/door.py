@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import httpx
@@ -159,17 +160,19 @@ class Queue:
         self.asked = 0
 
 
+def taken_in(log: MemoryLog) -> Sequence[tuple[int, str, SubmissionReceived]]:
+    """The number, the id and the event of every submission."""
+    return [
+        (one.seq, subjects.last_token(one.envelope.agg), one.fact)
+        for one in log.since(0)
+        if isinstance(one.fact, SubmissionReceived)
+    ]
+
+
 def reading(log: MemoryLog, queue: Queue | None = None) -> FastAPI:
     """As much of the read side as ingest asks, read from the log at once."""
     app = FastAPI()
-    waiting = queue or Queue()
-
-    def received() -> Sequence[tuple[int, str, SubmissionReceived]]:
-        return [
-            (one.seq, subjects.last_token(one.envelope.agg), one.fact)
-            for one in log.since(0)
-            if isinstance(one.fact, SubmissionReceived)
-        ]
+    waiting, received = queue or Queue(), partial(taken_in, log)
 
     @app.get("/internal/submissions/{number}")
     async def submission(number: int) -> JSONResponse:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click import Choice
 
 from shared.problems.contest import deadline, is_zoneless
 from shared.problems.settings import Settings
@@ -18,9 +19,7 @@ from warpboard.terminal.desk import Desk, Place
 
 NEVER = "none"
 SLUG = click.argument("slug", type=PROBLEM, metavar="PROBLEM")
-VISIBILITY = click.option(
-    "--visibility", type=click.Choice(["public", "closed"]), help="Who sees it."
-)
+VISIBILITY = click.option("--visibility", type=Choice(["public", "closed"]), help="Who sees it.")
 QUOTA = click.option(
     *("--quota", "quotas"),
     metavar="QUOTA",
@@ -86,16 +85,16 @@ _OPTIONS = (
     VISIBILITY,
     QUOTA,
     click.option(
-        "--ranking-by", type=click.Choice(["last", "mean", "geom"]), help="How times make a score."
+        "--ranking-by", type=Choice(["last", "mean", "geom"]), help="How times make a score."
     ),
     click.option(
         "--source-visible",
-        type=click.Choice(["owner", "after_close", "always"]),
+        type=Choice(["owner", "after_close", "always"]),
         help="Who reads sources: when the deadline is over all do, if not said.",
     ),
     click.option(
         "--publish",
-        type=click.Choice(["never", "after_close", "always"]),
+        type=Choice(["never", "after_close", "always"]),
         help="When submissions are passed on as a data set.",
     ),
     click.option("--licence-problem", metavar="SPDX", help="Such as MIT."),

@@ -4,6 +4,7 @@ One is `ranked=10/day`, or `H100.ranked=2/hour` for one GPU type alone; each is 
 of that problem.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ QUOTAS_MAX = 32
 NONE = "none"
 WINDOWS_S = {"minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
 # What a limit that lifts all others gives in a second.
-BOUNDLESS = float("inf")
+BOUNDLESS = math.inf
 
 _QUOTA = re.compile(
     r"(?:(?P<gpu>[A-Za-z0-9][A-Za-z0-9_-]{0,39})\.)?(?P<category>test|ranked)"
