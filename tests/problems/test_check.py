@@ -44,6 +44,11 @@ SPOILT = {
         "torch.randint(0, 3, (size, size), generator=generator).float()",
         {"entropy_low", "input_support"},
     ),
+    "noisy buffer": (
+        "torch.zeros_like(x)",
+        "x.clone().uniform_(generator=torch.Generator().manual_seed(time.time_ns()))",
+        set(),
+    ),
     "noise": (ANSWER, "    output.copy_(wanted(x) + 1e-6 * torch.rand(1))\n", {"reference_random"}),
     "writes": (ANSWER, ANSWER + "    x.add_(1)\n", {"reference_writes"}),
     "nan": (

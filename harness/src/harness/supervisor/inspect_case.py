@@ -15,8 +15,8 @@ from harness.supervisor.inspect_data import (
     entropy_bits,
     few_values,
     inputs_of,
-    is_same,
     named,
+    same_bits,
     same_forms,
     taken,
 )
@@ -102,13 +102,16 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Looked:
-    """The data of two seeds; `is_fixed` if they are one. Units: seconds of one generation."""
+    """The data of two seeds; `is_fixed` if they are one. Units: seconds of one generation.
+
+    `unsteady` are the tensors that were others when the first seed was asked again.
+    """
 
     first: Drawn
     second: Drawn
     generate_s: float
     is_fixed: bool
-    is_random: bool
+    unsteady: tuple[int, ...]
 
     @property
     def one(self) -> Flat:
@@ -163,15 +166,26 @@ def looked(subject: Subject) -> Looked | None:
     if not all(same_forms(one.whole, drawn.whole) for drawn in (other, again)):
         subject.add("generator_shapes", ERROR, "two seeds give data of two forms")
         return None
-    is_random = not is_same(one.whole, again.whole)
-    if is_random:
-        subject.add("generator_random", ERROR, "one seed, asked again after another, gives others")
-    is_fixed = is_same(one.part, other.part)
+    is_fixed = _is_one(one, other)
     if is_fixed:
         takes = "seed" in subject.case.args
         text = "two seeds give one input, bit for bit" if takes else "it takes no seed"
         subject.soft("generator_fixed", text)
-    return Looked(one, other, generate_s, is_fixed, is_random)
+    return Looked(one, other, generate_s, is_fixed, _unsteady(one, again))
+
+
+def _is_one(some: Drawn, other: Drawn) -> bool:
+    """Whether two seeds drew the same inputs; what buffers hold is noise."""
+    is_like = some.part.scalars == other.part.scalars
+    pairs = [(some.part.tensors[index], other.part.tensors[index]) for index in some.shown]
+    return is_like and all(same_bits(*pair) for pair in pairs)
+
+
+def _unsteady(one: Drawn, again: Drawn) -> tuple[int, ...]:
+    if one.whole.scalars != again.whole.scalars:
+        return (-1,)
+    tensors = enumerate(zip(one.whole.tensors, again.whole.tensors, strict=True))
+    return tuple(index for index, pair in tensors if not same_bits(*pair))
 
 
 def _drawn(subject: Subject, call: int) -> Drawn:
@@ -186,12 +200,21 @@ def _drawn(subject: Subject, call: int) -> Drawn:
 
 
 def look_at_entropy(subject: Subject, looked: Looked, outputs: Collection[int]) -> None:
-    """How hard the data is to guess; `outputs` are its tensors that the answer lies in.
+    """Whether a seed gives data once for all, and how hard it is to guess.
+
+    `outputs` are the tensors that the answer lies in: what they hold before may be anything.
 
     Errors: ProblemFault.
     """
-    if looked.is_fixed or looked.is_random:
-        return
+    steady = {*outputs, *set(range(len(looked.one.tensors))).difference(subject.shape.shown)}
+    if not steady.issuperset(looked.unsteady):
+        text = "one seed, asked again after another, gives others"
+        subject.add("generator_random", ERROR, text)
+    elif not looked.is_fixed:
+        _look_at_chance(subject, looked, outputs)
+
+
+def _look_at_chance(subject: Subject, looked: Looked, outputs: Collection[int]) -> None:
     _look_at_parts(subject, looked.first, looked.second, outputs)
     if looked.generate_s <= _DRAW_S_MAX:
         _look_for_twins(subject, looked)
@@ -217,10 +240,10 @@ def _look_at_parts(subject: Subject, one: Drawn, other: Drawn, outputs: Collecti
 
 def _look_for_twins(subject: Subject, looked: Looked) -> None:
     """Seeds of which two have one input are too few to keep answers from being kept."""
-    seen = [looked.first.part, looked.second.part]
+    seen = [looked.first, looked.second]
     for call in range(2, _DRAWS):
-        fresh = _drawn(subject, call).part
-        if any(is_same(fresh, old) for old in seen):
+        fresh = _drawn(subject, call)
+        if any(_is_one(fresh, old) for old in seen):
             subject.soft("entropy_low", f"of {call + 1} seeds two give one input, bit for bit")
             return
         seen.append(fresh)
