@@ -129,7 +129,8 @@ class _Inspection:
         shape = probe(author, case, bytes(KEY_BYTES))
         place, is_timed = where(key, case), key == "benchmarks"
         form = NATIVE if self._problem.lang == "cu" else self._problem.form
-        subject = Subject(author, case, form, shape, self.notes, place, is_timed, until)
+        clock = time.process_time if self._device.name == "cpu" else time.monotonic
+        subject = Subject(author, case, form, shape, self.notes, place, is_timed, until, clock)
         self._look_at_memory(subject, size_of(shape.inputs) + size_of(shape.outputs))
         found = looked(subject)
         if found is None:
