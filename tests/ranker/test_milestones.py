@@ -40,7 +40,7 @@ def test_however_often_it_is_looked_nobody_reaches_one_twice(
     looks: Sequence[tuple[Milestone, Sequence[Candidate]]],
 ) -> None:
     said: list[tuple[str, str]] = []
-    for one, found in looks * 2:
+    for one, found in [*looks, *looks]:
         known = {account for milestone, account in said if milestone == one.id}
         said += [(fact.milestone, fact.account) for fact in reached(1, one, found, SCALE, known)]
     assert len(said) == len(set(said))
