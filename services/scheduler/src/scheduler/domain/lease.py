@@ -14,7 +14,7 @@ from shared import events, subjects
 
 START_S_MAX = 30.0
 # Whoever publishes a problem is about to submit to it: a fresh baseline lets them go first.
-BASELINE_PAUSE_S = 10.0
+BASELINE_PAUSE_S = 30.0
 # Who gave a lease is left so long to say its order, before others do.
 ORDER_S_MAX = 2.0
 
