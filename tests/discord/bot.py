@@ -5,6 +5,7 @@ URLs are set, way A) or BOT_CONNECT_TO (its host names are resolved to one addre
 """
 
 import asyncio
+import io
 import os
 import socket
 
@@ -59,6 +60,37 @@ def connector() -> aiohttp.BaseConnector | None:
 Here = discord.Interaction["Bot"]
 
 
+async def tour(guild: discord.Guild, role: discord.Role, member: discord.Member) -> list[str]:
+    """What a bot does to set a server up and to look after it, by discord.py's own words."""
+    hidden: dict[discord.Role | discord.Member | discord.Object, discord.PermissionOverwrite]
+    hidden = {guild.default_role: discord.PermissionOverwrite(view_channel=False)}
+    category = await guild.create_category("Leaderboards", overwrites=hidden)
+    text = await category.create_text_channel("news", topic="what is new")
+    await text.edit(topic="what was new")
+    tags = [discord.ForumTag(name="open"), discord.ForumTag(name="closed")]
+    forum = await guild.create_forum("problems", category=category, available_tags=tags)
+    post = await forum.create_thread(
+        name="matmul_v1", content="about", applied_tags=[forum.available_tags[0]]
+    )
+    await post.thread.edit(applied_tags=[forum.available_tags[1]], archived=True, locked=True)
+    await member.add_roles(role)
+    message = await text.send("first", file=discord.File(io.BytesIO(b"log"), "log.txt"))
+    thread = await message.create_thread(name="about the first")
+    await thread.send(embed=discord.Embed(title="t", colour=discord.Colour.green()))
+    await thread.edit(archived=True)
+    found = await text.fetch_message(message.id)
+    await found.reply("second", mention_author=False)
+    history = [one.content async for one in text.history(limit=5)]
+    archived = [one.name async for one in text.archived_threads()]
+    archived += [one.name async for one in forum.archived_threads()]
+    again = await guild.fetch_channel(forum.id)
+    active = [one.name for one in await guild.active_threads()]
+    await found.delete()
+    await text.delete()
+    await role.delete()
+    return [*history, *archived, again.name, f"{len(active) >= 0}"]
+
+
 class Leaderboard(app_commands.Group):
     """The commands."""
 
@@ -107,6 +139,14 @@ class Leaderboard(app_commands.Group):
             await here.client.http.request(route, json=message)
         await told.thread.edit(archived=True)
         await here.followup.send(f"{told.thread.mention} is there")
+
+    @app_commands.command(description="Set a server up")
+    async def tour(self, here: Here) -> None:
+        await here.response.defer()
+        assert here.guild is not None
+        assert isinstance(here.user, discord.Member)
+        role = await here.guild.create_role(name="Leaderboard Participant", colour=0xE91E63)
+        await here.followup.send(" | ".join(await tour(here.guild, role, here.user)))
 
     @app_commands.command(description="Tell somebody")
     async def tell(self, here: Here, user: discord.Member, loudly: bool = False) -> None:

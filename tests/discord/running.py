@@ -49,10 +49,10 @@ class BotProcess:
             )
 
     async def ready(self, **settings: str) -> None:
-        """Start it, and wait until it is connected and has said its commands."""
-        self.sim.commands.clear()
+        """Start it, and wait until it is connected; its end is told with its last words."""
+        before = self.sim.gateway.identified
         await self.start(**settings)
-        ready = asyncio.create_task(self.sim.ready(60))
+        ready = asyncio.create_task(self.sim.ready(identified=before))
         ended = asyncio.create_task(self.ended())
         await asyncio.wait({ready, ended}, return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()

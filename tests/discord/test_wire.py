@@ -127,6 +127,19 @@ async def test_a_forum_post_is_made_and_a_nonce_holds(sim: Simulator) -> None:
     assert not second["mention_everyone"]
 
 
+async def test_a_server_is_set_up_and_looked_after(sim: Simulator) -> None:
+    owner, channel = sim.owner(), await sim.add_channel("general")
+    doing = await owner.slash(channel, "leaderboard tour")
+    said = (await doing.answered())["content"]
+    expected = "second | first | about the first | matmul_v1 | problems | True"
+    assert said == expected
+    [forum] = [one for one in sim.guild.channels.values() if one.get("name") == "problems"]
+    assert [one["name"] for one in forum["available_tags"]] == ["open", "closed"]
+    assert sim.guild.channels[forum["parent_id"]]["name"] == "Leaderboards"
+    # The post is seen by those who see its category's forum, which inherits nothing by itself.
+    assert sim.person("ada").threads(forum["id"])
+
+
 async def test_a_letter_may_be_refused(sim: Simulator) -> None:
     ada, channel = sim.person("ada"), await sim.add_channel("general")
     told = await ada.slash(channel, "leaderboard tell", user=ada.id, loudly=True)

@@ -142,11 +142,13 @@ class Simulator(Parts):
             thread = shapes.thread(self.ids.next(), parent, {"name": f"thread {n}"}, begun)
             self.guild.channels[thread["id"]] = thread
 
-    async def ready(self, within_s: float = 30.0) -> None:
-        """Wait for a bot that is connected and has said its commands."""
-        look = self.gateway
+    async def ready(self, within_s: float = 60.0, identified: int = 0) -> None:
+        """Wait for a bot that has commands and came in after so many others had."""
+        gateway = self.gateway
         await self.record.until(
-            lambda: look.is_connected and self.commands, "a bot that is ready", within_s
+            lambda: gateway.is_connected and gateway.identified > identified and self.commands,
+            "a bot that is ready",
+            within_s,
         )
 
     async def outage(self) -> None:

@@ -17,6 +17,12 @@ JSON = "application/json"
 METHODS = ("get", "post", "put", "patch", "delete")
 SCHEMAS = "#/components/schemas/"
 
+# What discord.py itself sends and the document does not have: commands' nsfw, embeds' flags, tts
+# where no message is new, a post's type, partial emojis' animated, whole attachments on edits.
+SENT_BY_LIBRARY = frozenset(
+    {"nsfw", "flags", "tts", "type", "animated", "size", "url", "proxy_url", "content_type"}
+)
+
 # Where the document errs, by Discord's other words or by what every bot sends.
 CORRECTIONS: Json = {
     # Ids are accepted as integers too: discord.py numbers its new attachments 0, 1, 2.
@@ -120,16 +126,20 @@ class Document:
         if asked.body is None:
             is_needed = operation.said["requestBody"].get("required", False)
             return [*found, *([Problem((), "a body is required", "required")] if is_needed else [])]
-        return found + self.check(_branch(schema, asked), asked.body)
+        return found + self.check(_branch(schema, asked), asked.body, takes_text=True)
 
     def lint_request(self, asked: Asked) -> set[str]:
-        """Fields of a body that the document does not know, each as `operation: what`."""
+        """Fields of a body that the document does not know, each as `operation: field`.
+
+        Those that discord.py itself sends are left out.
+        """
         schema = self.operations[asked.operation].body()
         if schema is None or asked.body is None:
             return set()
         found = self._strict.check(_branch(schema, asked), asked.body)
-        names = {one.message for one in found if one.rule.startswith("additionalProperties")}
-        return {f"{asked.operation}: {one}" for one in names}
+        unknown = [one for one in found if one.rule.startswith("additionalProperties")]
+        names = {name for one in unknown for name in re.findall(r"'(\w+)'", one.message)}
+        return {f"{asked.operation}: {name}" for name in names - SENT_BY_LIBRARY}
 
     def check_answer(self, operation: str, status: int, body: Any) -> list[Problem]:
         """What is wrong with an answer."""
@@ -154,14 +164,14 @@ class Document:
             return [Problem((where, name), "is required", "required")]
         return []
 
-    def check(self, schema: Json, value: Any) -> list[Problem]:
+    def check(self, schema: Json, value: Any, *, takes_text: bool = False) -> list[Problem]:
         """What is wrong with a value of a schema, which may refer to the document's."""
         key = json.dumps(schema, sort_keys=True)
         if key not in self._validators:
             whole = {**schema, "components": self._components}
             made = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
             self._validators[key] = made
-        return problems(self._validators[key].iter_errors(value))
+        return problems(self._validators[key].iter_errors(value), takes_text=takes_text)
 
 
 def _operations(said: Json) -> list[Described]:

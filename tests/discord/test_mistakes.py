@@ -1,0 +1,38 @@
+"""Mistakes that a bot ends of, said by the unmodified discord.py in its own words."""
+
+import asyncio
+from pathlib import Path
+
+from discord_sim.judges import Judges
+from discord_sim.simulator import Simulator
+from tests.discord.running import BotProcess
+
+SAID = {
+    "token": "LoginFailure: Improper token has been passed.",
+    "intents": "PrivilegedIntentsRequired",
+    "command": "In command 'long'",
+}
+
+
+async def test_a_mistake_is_told_as_discord_tells_it(
+    tmp_path: Path, discords_judges: Judges, documents: Judges
+) -> None:
+    assert documents.document is not None
+    async with Simulator(discords_judges) as sim:
+
+        async def last_words(how: str) -> tuple[str, int, str]:
+            log = tmp_path / how
+            bot = BotProcess(sim, log, "tests.discord.wrong_bot")
+            await bot.start(WRONG=how)
+            try:
+                code = await asyncio.wait_for(bot.ended(), 60)
+            finally:
+                await bot.stop()
+            return how, code, log.read_text()
+
+        for how, code, log in await asyncio.gather(*map(last_words, SAID)):
+            assert code == 1
+            assert SAID[how] in log, log[-1000:]
+        [violation] = sim.record.violations
+        assert "description" in violation
+        assert "longer than 100" in violation
