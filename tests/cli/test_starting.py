@@ -84,6 +84,8 @@ def test_a_folder_has_a_starter_the_problem_and_a_page_for_programs(tmp_path: Pa
     assert written == sorted(["AGENTS.md", "kernel.py", *(f"problem/{one}" for one in read)])
     said = read_directives((folder / "kernel.py").read_text())
     assert (said.leaderboard, said.gpus) == ("identity", ("CPU",))
+    mine = compile_problem("identity", problem_files(folder / "problem"))
+    assert [one.bytes for one in mine.works] == [33_554_432.0]
 
 
 def test_the_page_for_programs_says_every_command_and_code(tmp_path: Path) -> None:

@@ -112,6 +112,8 @@ def _extras(found: Problem) -> dict[str, object]:
         said["answers"] = found.answers or "strict"
     if found.memory_mib:
         said["limits"] = {"memory_mib": found.memory_mib}
+    if found.rules is not None and found.rules.roofline:
+        said["roofline"] = found.rules.roofline
     if "build" in found.budgets_s:
         said["budget_s"] = {"build": round(found.budgets_s["build"])}
     return said

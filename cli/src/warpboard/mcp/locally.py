@@ -11,6 +11,7 @@ from warpboard.domain.answers import Progress, Run, read
 from warpboard.domain.outcome import local_lines
 from warpboard.domain.problems import Problem
 from warpboard.domain.progress import step
+from warpboard.domain.rooflines import with_roofline
 from warpboard.mcp import asks, bounds, tells
 from warpboard.mcp.hands import Hands, kernel
 from warpboard.mcp.results import failing, timed
@@ -19,6 +20,7 @@ from warpboard.service.ports import Api, ProblemFiles, Terms, Wish
 
 REFERENCES = ("reference.py", "reference.cuh")
 FILES_MAX = 64
+HERE = "CPU"
 
 
 async def run_locally(hands: Hands, asked: asks.RunLocally) -> tells.Ran:
@@ -38,6 +40,7 @@ async def run_locally(hands: Hands, asked: asks.RunLocally) -> tells.Ran:
     except TimeoutError as late:
         what = f"not over after {asked.within_s:g} s: allow more by within_s, or submit it"
         raise Refused("too_slow", what, "within_s") from late
+    answer = with_roofline(answer, files.manifest, HERE)
     return _told(files, wish, read(answer, Run))
 
 
