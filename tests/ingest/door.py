@@ -13,8 +13,10 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from ingest.http import application, last
+from ingest.http.edge import Edge
 from ingest.http.webhooks import webhooks
 from ingest.http.who import Gate, Keys
+from ingest.login.wiring import vouching
 from ingest.postgres import PostgresPeople, PostgresRepeats, PostgresWebhooks
 from ingest.ranker_http import Ranker
 from ingest.service import Ingest, ingest
@@ -236,6 +238,7 @@ async def opened(
     *,
     are_names_believed: bool = True,
     autolink: str = "",
+    edge_token: str = "",
     blobs: MemoryBlobs | None = None,
     clock: Callable[[], datetime] = now,
 ) -> AsyncIterator[Door]:
@@ -260,7 +263,8 @@ async def opened(
 
         commands = ingest(ports, feed)
         linking = Linking(commands.people, commands.tokens, autolink)
-        keys = Keys(token, are_names_believed)
+        edge = Edge(edge_token, feed, vouching(people, commands.people))
+        keys = Keys(token, are_names_believed, edge)
         gate = Gate(feed, commands.people, commands.tokens, linking, keys)
         app = application(commands, gate, is_well, PostgresRepeats(people))
         told, decisions = PostgresWebhooks(people), commands.boards.decisions

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from fastapi import FastAPI
 
 from ingest import http, ranker_http
+from ingest.http.edge import Edge
 from ingest.http.hosts import OwnHosts
 from ingest.http.limits import Rates
 from ingest.http.webhooks import webhooks
@@ -87,7 +88,8 @@ async def _run(settings: Settings, life: Life) -> None:
 
         waits = wiring.waiting(connections)
         linking = Linking(commands.people, commands.tokens, settings.autolink, waits)
-        keys = Keys(settings.operator_token, settings.names_believed)
+        edge = Edge(settings.edge_token, feed, wiring.vouching(connections, commands.people))
+        keys = Keys(settings.operator_token, settings.names_believed, edge)
         gate = Gate(feed, commands.people, commands.tokens, linking, keys)
         rates = Rates(settings.rate_per_token, settings.rate_per_address)
         repeats = PostgresRepeats(connections)

@@ -32,6 +32,8 @@ class Settings:
     ops_listen: Listen
     ranker_url: str
     operator_token: str = field(default="", repr=False)
+    # By which the Discord edge acts for its users: docs/login.md.
+    edge_token: str = field(default="", repr=False)
     replicas: int = 1
     names_believed: bool = False
     autolink: str = ""
@@ -73,18 +75,26 @@ def load() -> Settings:
     _check_believed(settings)
     _check_rates(settings)
     _check_bounds(settings)
-    token = settings.operator_token
-    is_sendable = token.isascii() and token.isprintable() and " " not in token
-    if token and not (is_sendable and len(token) >= TOKEN_LENGTH_MIN):
-        raise Refused(
-            "bad_settings",
-            f"WARPBOARD_INGEST_OPERATOR_TOKEN is no token: expected at least {TOKEN_LENGTH_MIN} "
-            "visible ASCII characters, or none at all",
-            "operator_token",
-        )
+    _check_tokens(settings)
     _check_logins(settings)
     _check_folders(settings)
     return settings
+
+
+def _check_tokens(settings: Settings) -> None:
+    """Errors: Refused, for secrets that nobody can send, or that are easily guessed."""
+    for name in ("operator_token", "edge_token"):
+        token = getattr(settings, name)
+        is_sendable = token.isascii() and token.isprintable() and " " not in token
+        if token and not (is_sendable and len(token) >= TOKEN_LENGTH_MIN):
+            what = (
+                f"{PREFIX}_{name.upper()} is no token: expected at least {TOKEN_LENGTH_MIN} "
+                "visible ASCII characters, or none at all"
+            )
+            raise Refused("bad_settings", what, name)
+    if settings.edge_token and settings.edge_token == settings.operator_token:
+        what = f"{PREFIX}_EDGE_TOKEN is the operators' own: make another, which may do less"
+        raise Refused("bad_settings", what, "edge_token")
 
 
 def _check_believed(settings: Settings) -> None:

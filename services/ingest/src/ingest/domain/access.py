@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ingest.domain.accounts import Account, until
 from ingest.domain.callers import (
     BANNED_SCOPES,
+    NOT_VOUCHED,
     STAFF_SCOPES,
     Caller,
     allowed,
@@ -122,6 +123,13 @@ class Access:
         scopes, roles = allowed([CREATOR]), frozenset({CREATOR})
         found = Caller(account=account, name=name, scopes=scopes, roles=roles, kind="local")
         return found if account is None else self._seen(found, account, at)
+
+    def vouched(self, account: str, provider: str, at: datetime) -> Caller:
+        """Who acts through another service that vouches for them: never an operator."""
+        roles = frozenset(self.roles.get(account, ()))
+        scopes = allowed(roles) - NOT_VOUCHED
+        found = Caller(account=account, scopes=scopes, roles=roles, kind=provider)
+        return self._seen(found, account, at)
 
     def _seen(self, caller: Caller, account: str, at: datetime) -> Caller:
         """The caller with the leaderboards they see; who is banned is left with very little."""

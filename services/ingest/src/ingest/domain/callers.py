@@ -17,6 +17,8 @@ PARTICIPANT_SCOPES = frozenset(
 CREATOR_SCOPES = PARTICIPANT_SCOPES | {"author"}
 MODERATOR_SCOPES = CREATOR_SCOPES | {"admin:submissions", "admin:participants"}
 STAFF_SCOPES = frozenset(SCOPES) - CREATOR_SCOPES
+# What who is vouched for may not: be an operator, or make what outlives their visit.
+NOT_VOUCHED = STAFF_SCOPES | {"account", "webhooks"}
 ALLOWED: Mapping[str, frozenset[str]] = {
     "participant": PARTICIPANT_SCOPES,
     "creator": CREATOR_SCOPES,
@@ -56,7 +58,7 @@ def effective(scopes: Iterable[str], roles: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks; `kind` is anonymous, token, local or operator.
+    """Who asks; `kind` is anonymous, token, local, discord or operator.
 
     `boards` are the closed leaderboards that they see, `owned` the problems they are the author of,
     `problems` those that their token is limited to; none is no limit. `wait_s` is for how long a

@@ -120,7 +120,7 @@ def _submit(app: FastAPI, ingest: Ingest, gate: Gate) -> None:
             gpus=wish.gpus,
             name=file.filename or "submission.py",
             source=await file.read(),
-            via="http",
+            via="discord" if caller.kind == "discord" else "http",
             idempotency_key=idempotency_key(request),
             note=wish.note,
         )

@@ -4,12 +4,14 @@ import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address, ip_address
-from typing import NamedTuple
 
 from fastapi import Request
 
 from ingest.domain.accounts import NAME
 from ingest.domain.callers import ANONYMOUS, STAFF_SCOPES, Caller, check_problem, check_scope
+from ingest.http.credentials import Shown, bearer, only
+from ingest.http.credentials import shown as as_shown
+from ingest.http.edge import SAFE, Edge
 from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
 from ingest.service.people import People
@@ -17,15 +19,11 @@ from ingest.service.tokens import Tokens, csrf
 from shared.clock import now
 from shared.errors import Failed, Refused
 
-SCHEME = "bearer"
 COOKIE = "warpboard_session"
 CSRF = "X-CSRF-Token"
 NAMED = "Warpboard-Participant"
 OPERATOR = "Warpboard-Operator"
 CLI_IDS = ("X-Popcorn-Cli-Id", "X-Web-Auth-Id")
-SAFE = ("GET", "HEAD", "OPTIONS")
-# What a client sends that has nothing to send.
-NOTHING = ("", "None")
 UNKNOWN = ("invalid_credential", "cli_id_not_linked")
 HOW = (
     "send the header Authorization: Bearer <token>; `warpboard login` makes one, and so does the "
@@ -33,22 +31,16 @@ HOW = (
 )
 
 
-class Shown(NamedTuple):
-    """A credential as it came; `header` is where."""
-
-    header: str
-    secret: str
-
-
 @dataclass(frozen=True)
 class Keys:
     """Who is let in without a token in the log: an operator by a secret, anybody by a name.
 
-    An empty operator token lets nobody in.
+    An empty operator token lets nobody in. `edge` knows whom the Discord edge vouches for.
     """
 
     operator_token: str = field(default="", repr=False)
     are_names_believed: bool = False
+    edge: Edge = field(default_factory=Edge)
 
 
 class Gate:
@@ -62,6 +54,7 @@ class Gate:
         self._tokens = tokens
         self._linking = linking
         self._operator_token = keys.operator_token.encode()
+        self._edge = keys.edge
         self.are_names_believed = keys.are_names_believed
 
     async def caller(self, request: Request) -> Caller:
@@ -164,13 +157,15 @@ class Gate:
         An unknown token pays for nobody, so its address does.
         """
         try:
-            shown = _bearer(request)
-            headers = [_shown(header, _only(request, header.lower())) for header in CLI_IDS]
+            shown = bearer(request)
+            if self._edge.is_shown(shown):
+                return self._edge.payer(request)
+            headers = [as_shown(header, only(request, header.lower())) for header in CLI_IDS]
         except Refused:  # Who shows two of a kind is refused later, and pays by their address.
             shown, headers = None, []
         if shown is not None and self._is_operators(shown):
             return None
-        cookie = _shown(COOKIE, request.cookies.get(COOKIE, ""))
+        cookie = as_shown(COOKIE, request.cookies.get(COOKIE, ""))
         for one in (shown, *headers, cookie):
             token = None if one is None or self._feed.ill() else self._tokens.known(one.secret)
             if token is not None:
@@ -183,7 +178,7 @@ class Gate:
 
     def _operator(self, request: Request) -> Caller | None:
         """Who shows the operators' own token; None for others. Errors: Refused for a bad name."""
-        shown = _bearer(request)
+        shown = bearer(request)
         if shown is None or not self._is_operators(shown):
             return None
         name = checked_name(request.headers.get(OPERATOR, "admin"), "operator")
@@ -196,9 +191,11 @@ class Gate:
 
     async def _participant(self, request: Request) -> Caller | None:
         """Errors: Refused for a credential that is nobody's, and for those of two people."""
+        if self._edge.is_shown(bearer(request)):
+            return await self._edge.caller(request)
         found = self._by_token(request)
         for header in CLI_IDS:
-            shown = _shown(header, _only(request, header.lower()))
+            shown = as_shown(header, only(request, header.lower()))
             if shown is None:
                 continue
             other = await self._by_cli_id(shown)
@@ -212,10 +209,10 @@ class Gate:
 
     def _by_token(self, request: Request) -> Caller | None:
         """Who asks by a token or, without one, by the cookie of a login. Errors: Refused."""
-        shown = _bearer(request)
+        shown = bearer(request)
         if shown is not None and not self._is_operators(shown):
             return self._known(shown)
-        session = _shown(COOKIE, request.cookies.get(COOKIE, ""))
+        session = as_shown(COOKIE, request.cookies.get(COOKIE, ""))
         if shown is not None or session is None:
             return None
         caller = self._known(session)
@@ -279,21 +276,3 @@ def checked_name(name: str, field: str) -> str:
         what = f"{name!r} is no name: 1 to 32 of a-z 0-9 _ and -, a letter or digit first"
         raise Refused("invalid_credential", what, field)
     return name
-
-
-def _bearer(request: Request) -> Shown | None:
-    scheme, _, given = _only(request, "authorization").partition(" ")
-    return _shown("Authorization", given) if scheme.lower() == SCHEME else None
-
-
-def _only(request: Request, header: str) -> str:
-    """A header that says who asks, "" if it is not there. Errors: Refused if it comes twice."""
-    given = set(request.headers.getlist(header))
-    if len(given) > 1:
-        raise Refused("conflicting_credentials", f"{header} came twice: send one", header)
-    return given.pop() if given else ""
-
-
-def _shown(header: str, text: str) -> Shown | None:
-    secret = text.strip()
-    return None if secret in NOTHING else Shown(header, secret)

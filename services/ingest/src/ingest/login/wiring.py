@@ -10,6 +10,7 @@ import httpx
 from psycopg_pool import AsyncConnectionPool
 
 from ingest.login import oauth_http
+from ingest.login.argon import Hasher
 from ingest.login.oauth_http import OAuthProvider
 from ingest.login.ports import Hashes
 from ingest.login.postgres import (
@@ -65,12 +66,7 @@ def waiting(pool: AsyncConnectionPool, clock: Callable[[], datetime] = now) -> W
 def logins(settings: Settings, behind: Behind) -> Logins:
     """All ways in that the settings allow."""
     pool, people, tokens, clock = behind.pool, behind.people, behind.tokens, behind.clock
-    tries = "tries to log in"
-    limits = Limits(
-        per_address=Tries(TRIES_PER_ADDRESS, tries),
-        per_name=Tries(TRIES_PER_NAME, tries),
-        signups=Tries(SIGNUPS, "new accounts from your network"),
-    )
+    limits = _limits()
     store = PostgresPasswords(pool)
     arrivals = Arrivals(people, store, behind.hashes, limits, clock, settings.web_signup)
     devices = PostgresDeviceLogins(pool)
@@ -92,6 +88,22 @@ def logins(settings: Settings, behind: Behind) -> Logins:
         people=people,
         asked=Tries(CLI_IDS, "CLI ids asked for"),
         begun=Tries(BEGUN, "logins begun"),
+    )
+
+
+def vouching(
+    pool: AsyncConnectionPool, people: People, clock: Callable[[], datetime] = now
+) -> Callable[[str, str, str | None], Awaitable[str | None]]:
+    """Who comes in because another service of ours vouches for them."""
+    return Arrivals(people, PostgresPasswords(pool), Hasher(), _limits(), clock).vouched
+
+
+def _limits() -> Limits:
+    tries = "tries to log in"
+    return Limits(
+        per_address=Tries(TRIES_PER_ADDRESS, tries),
+        per_name=Tries(TRIES_PER_NAME, tries),
+        signups=Tries(SIGNUPS, "new accounts from your network"),
     )
 
 

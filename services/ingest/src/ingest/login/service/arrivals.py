@@ -88,6 +88,16 @@ class Arrivals:
             account = await self._opened(provider, stranger)
         return await self._settled(account, provider, subject)
 
+    async def vouched(self, provider: str, subject: str, name: str | None) -> str | None:
+        """The account of who another service vouches for; new under a name, None without one.
+
+        Errors: Refused; Failed.
+        """
+        known = await self.people.account_of_identity(provider, subject)
+        if known is not None or name is None:
+            return known
+        return await self.by_stranger(provider, Stranger(subject, name))
+
     async def link(self, account: str, provider: str, stranger: Stranger) -> None:
         """Let who is vouched for be this participant too. Errors: Refused `identity_taken`."""
         await self.people.link(account, provider, stranger.subject, f"account:{account}")

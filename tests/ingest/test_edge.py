@@ -1,0 +1,108 @@
+"""The Discord edge acts for who uses the bot, as them and never as staff."""
+
+from collections.abc import AsyncIterator, Mapping
+
+import pytest
+
+from ingest.settings import load
+from shared.errors import Refused
+from shared.events import SubmissionReceived
+from shared.memory import MemoryLog
+from tests.ingest.door import FILES, OPERATOR, Door, opened, report_of, taken_in
+from tests.ingest.holders import code
+
+pytestmark = pytest.mark.server
+
+EDGE_TOKEN = "a-token-of-the-edge"
+EDGE = {"Authorization": f"Bearer {EDGE_TOKEN}"}
+
+
+@pytest.fixture
+async def door(postgres_dsn: str) -> AsyncIterator[Door]:
+    async with opened(
+        postgres_dsn, MemoryLog(), are_names_believed=False, edge_token=EDGE_TOKEN
+    ) as found:
+        said = {"slug": "copy", "report": report_of(FILES)}
+        parts = [("files", (name, text)) for name, text in FILES.items()]
+        answer = await found.http.post("/v1/problems", data=said, files=parts, headers=OPERATOR)
+        assert answer.status_code == 201, answer.text
+        yield found
+
+
+def user(number: int, name: str = "Ada%20L", **more: str) -> Mapping[str, str]:
+    """What the edge shows for somebody."""
+    named = {"Warpboard-Discord-User": str(number), "Warpboard-Discord-Name": name}
+    return EDGE | named | more
+
+
+async def test_somebody_on_discord_is_one_participant(door: Door) -> None:
+    again = {"Idempotency-Key": "77"}
+    answers = [await door.submit(headers=user(7, **again)) for _ in range(2)]
+    assert [one.status_code for one in answers] == [202, 202]
+    assert answers[0].json()["submissions"][0]["id"] == answers[1].json()["submissions"][0]["id"]
+    other = await door.submit(headers=user(8))
+    assert other.status_code == 202
+    [first, second] = [one for _, _, one in taken_in(door.log)]
+    assert isinstance(first, SubmissionReceived)
+    assert first.via == "discord"
+    assert first.account != second.account
+    me = (await door.http.get("/v1/me", headers=user(7))).json()
+    assert (me["participant_id"], me["name"]) == (first.account, "ada-l")
+    assert [one["provider"] for one in me["identities"]] == ["discord"]
+    assert (await door.http.get("/v1/me", headers=user(8))).json()["name"] == "ada-l-2"
+
+
+async def test_who_was_known_before_is_the_same_participant(door: Door) -> None:
+    await door.admin("POST", "participants", name="grace", reason="known")
+    linked = await door.admin(
+        "POST", "participants/grace/identities", provider="discord", subject="9", reason="known"
+    )
+    assert linked.is_success, linked.text
+    assert (await door.http.get("/v1/me", headers=user(9))).json()["name"] == "grace"
+
+
+async def test_the_edge_makes_nobody_an_operator_and_no_token(door: Door) -> None:
+    assert (await door.submit(headers=user(7))).status_code == 202
+    given = await door.admin("POST", "participants/ada-l/roles", role="admin", reason="r")
+    assert given.is_success, given.text
+    refused = await door.http.post("/v1/admin/intake/pause", json={"reason": "r"}, headers=user(7))
+    assert refused.status_code == 401
+    asked = {"name": "t", "scopes": ["submit"]}
+    refused = await door.http.post("/v1/tokens", json=asked, headers=user(7))
+    assert code(refused) == (403, "scope_missing")
+    me = (await door.http.get("/v1/me", headers=user(7))).json()
+    assert "author" in me["scopes"]
+    assert not [one for one in me["scopes"] if one.startswith("admin")]
+
+
+async def test_who_is_banned_is_told_so_on_discord(door: Door) -> None:
+    assert (await door.submit(headers=user(7))).status_code == 202
+    banned = await door.admin("POST", "participants/ada-l/ban", reason="a test")
+    assert banned.is_success, banned.text
+    refused = await door.submit(headers=user(7))
+    assert code(refused) == (403, "user_banned")
+    assert "a test" in refused.json()["detail"]
+
+
+async def test_without_a_user_the_edge_is_nobody(door: Door) -> None:
+    assert code(await door.submit(headers=EDGE)) == (401, "missing_credential")
+    assert (await door.http.get("/v1/me", headers=user(5))).status_code == 401
+    wrong = await door.submit(headers=EDGE | {"Warpboard-Discord-User": "ada"})
+    assert code(wrong) == (401, "invalid_credential")
+    believed = await door.submit(headers={"Warpboard-Discord-User": "7"})
+    assert code(believed) == (401, "missing_credential")
+    assert not taken_in(door.log)
+
+
+def test_a_weak_secret_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NATS_URL", "POSTGRES_DSN", "RANKER_URL"):
+        monkeypatch.setenv(f"WARPBOARD_INGEST_{name}", "somewhere")
+    for name in ("LISTEN", "OPS_LISTEN"):
+        monkeypatch.setenv(f"WARPBOARD_INGEST_{name}", "127.0.0.1:1")
+    monkeypatch.setenv("WARPBOARD_INGEST_EDGE_TOKEN", "short")
+    with pytest.raises(Refused, match="EDGE_TOKEN is no token"):
+        load()
+    for name in ("EDGE_TOKEN", "OPERATOR_TOKEN"):
+        monkeypatch.setenv(f"WARPBOARD_INGEST_{name}", "the-same-for-both")
+    with pytest.raises(Refused, match="operators' own"):
+        load()
