@@ -1,19 +1,20 @@
 """Baselines: submissions of the platform's own, which wait behind everybody and still end."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
-from scheduler.domain.lease import BASELINE_PAUSE_S
+from scheduler.domain.lease import BASELINE_PAUSE_S, BASELINE_TURN_S
 from shared import events, subjects
 from shared.ids import BASELINE_ACCOUNT
-from tests.scheduler.histories import LATE, OFFER, T0, History, received, world
+from tests.scheduler.histories import LATE, OFFER, T0, History, completed, received, world
 
 PAUSE = timedelta(seconds=BASELINE_PAUSE_S)
 
 
-def given_baselines(count: int = 1) -> History:
+def given_baselines(count: int = 1, **other: Any) -> History:
     history = History()
     for number in range(1, count + 1):
-        baseline = received(BASELINE_ACCOUNT, class_="rejudge", baseline="eager")
+        baseline = received(BASELINE_ACCOUNT, class_="rejudge", baseline="eager", **other)
         history.say(subjects.submission(f"b{number}"), baseline)
     return history
 
@@ -32,6 +33,36 @@ def test_whoever_publishes_may_submit_before_their_baselines_run() -> None:
     history = given_baselines()
     assert history.settle(world(OFFER, now=T0)) == ["AgentRegistered", "JobQueued"]
     assert "JobLeased" in history.settle(world(OFFER, now=T0 + PAUSE))
+
+
+def given_baseline_among(count: int) -> History:
+    """A baseline that waits with so many participants, behind one of whom each agent comes free."""
+    history = given_baselines(deadline_at=LATE + PAUSE)
+    for number in range(count):
+        theirs = received(f"p{number}", deadline_at=LATE + PAUSE)
+        history.say(subjects.submission(f"s{number}"), theirs)
+    history.settle(world())
+    return history
+
+
+def served(history: History, count: int, now: datetime) -> list[str]:
+    """Which submissions an agent is given, one after the other."""
+    for _ in range(count):
+        history.settle(world(OFFER, now=now))
+        history.say(history.run_agg(), completed())
+        history.settle(world(now=now))
+    orders = [fact for _, fact in history.of_type("JobAssigned")]
+    return [one.submission for one in orders if isinstance(one, events.JobAssigned)]
+
+
+def test_while_anybody_waits_no_baseline_begins_for_an_hour() -> None:
+    history = given_baseline_among(12)
+    assert "b1" not in served(history, 11, T0 + 2 * PAUSE)
+
+
+def test_a_baseline_that_waited_for_an_hour_takes_its_turns() -> None:
+    history = given_baseline_among(12)
+    assert "b1" in served(history, 11, T0 + timedelta(seconds=BASELINE_TURN_S))
 
 
 def test_a_baseline_without_an_agent_ends_at_its_deadline() -> None:

@@ -11,10 +11,13 @@ from scheduler.domain.fair import Policy
 from scheduler.domain.match import Candidate, Hands, gpus_of, need_of
 from scheduler.domain.moves import Move, Say, World, about_job
 from shared import events, subjects
+from shared.ids import BASELINE_ACCOUNT
 
 START_S_MAX = 30.0
-# Whoever publishes a problem is about to submit to it: a fresh baseline lets them go first.
+# Whoever publishes a problem is about to submit to it: a fresh baseline lets them go first. So does
+# an older one while anybody else waits, until it has waited so long that it takes its turns.
 BASELINE_PAUSE_S = 30.0
+BASELINE_TURN_S = 3600.0
 # Who gave a lease is left so long to say its order, before others do.
 ORDER_S_MAX = 2.0
 
@@ -35,9 +38,12 @@ def _give_out(
     due = set(fair.gangs_due(pool, policy))
     if not hands.free_count:
         return
+    is_quiet = _is_quiet(pool)
     for id_ in fair.order(pool, policy, taken, lambda id_: fair.cost_s(pool, board.jobs[id_])):
         job = board.jobs[id_]
         if not _may_start(board, job, now):
+            continue
+        if job.is_baseline and not _is_due(job, now, is_quiet=is_quiet):
             continue
         need = need_of(job)
         team = hands.take(need, job.avoid)
@@ -51,13 +57,22 @@ def _give_out(
 
 
 def _may_start(board: Board, job: Job, now: datetime) -> bool:
-    """Not what is about to end, for it is cancelled or its time is over; nor a fresh baseline."""
+    """Not what is about to end: it is cancelled, or its time is over."""
     if job.cancel or now >= job.deadline_at:
-        return False
-    if job.is_baseline and now < job.queued_at + timedelta(seconds=BASELINE_PAUSE_S):
         return False
     submission = board.submissions.get(job.submission)
     return job.is_side or (submission is not None and submission.cancel is None)
+
+
+def _is_quiet(pool: Pool) -> bool:
+    """Whether nobody but baselines waits for a pool."""
+    return all(lane.waiting.keys() <= {BASELINE_ACCOUNT} for lane in pool.lanes.values())
+
+
+def _is_due(baseline: Job, now: datetime, *, is_quiet: bool) -> bool:
+    """Whether a baseline keeps nobody waiting, or has waited long enough itself."""
+    waited_s = (now - baseline.queued_at).total_seconds()
+    return waited_s >= (BASELINE_PAUSE_S if is_quiet else BASELINE_TURN_S)
 
 
 def _lease(job: Job, team: Sequence[Candidate], now: datetime) -> Move:
