@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from harness import entry
+from harness import entry, supervised
 from harness.entry import Progress, StageFinished, Started, environment, evaluate
 from harness.sandbox.processes import descendants, parent_of
 
@@ -197,9 +197,9 @@ def test_a_supervisor_that_is_gone_said_nothing_on_any_loop(
     async def asked() -> None:
         gone = await asyncio.create_subprocess_exec("true", stdin=PIPE, stdout=PIPE)
         await gone.wait()
-        await entry._listen(gone, host.request(HONEST), host.told)
+        await supervised.listen(gone, host.request(HONEST), host.told)
 
-    with asyncio.Runner(loop_factory=new_loop) as runner, pytest.raises(entry._Silent):
+    with asyncio.Runner(loop_factory=new_loop) as runner, pytest.raises(supervised.Silent):
         runner.run(asked())
 
 
