@@ -113,8 +113,21 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path) -> N
         "skipped": [{"name": "third", "reason": "no changes"}],
         "errors": [],
     }
-    told, _ = publish(platform(known), file, "--dry-run")
-    assert "updated  second: version 3 in the place of 2\n" in told.stdout
+    told, _ = publish(platform(known), file, "--dry-run", "--quota", "ranked=1/day")
+    assert "updated  second: version 3 in the place of 2, quota as asked\n" in told.stdout
+    assert "updated  third: quota as asked\n" in told.stdout
+
+
+def test_a_deadline_on_the_command_line_is_that_of_what_the_file_gives_none(
+    tmp_path: Path,
+) -> None:
+    file = contest(tmp_path, CONTEST.replace('deadline: "2099-01-31"\n', ""))
+    words = (file, "--deadline", "2098-05-05 10:00", *UNCHECKED)
+    result, sent = publish(platform({}), *words)
+    assert result.exit_code == 0, result.output
+    other = "2098-05-05T10:00:00Z"
+    assert sent == [("first", other), ("second", LATER), ("third", other)]
+    assert "created  first: new, on CPU, until 2098-05-05 10:00 UTC" in result.stdout
 
 
 def test_what_is_wrong_with_some_keeps_all_back_and_is_said_of_each(tmp_path: Path) -> None:

@@ -54,12 +54,16 @@ class Told:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A problem as it is to be; no `deadline_at` leaves the deadline as it is."""
+    """A problem as it is to be; no `deadline_at` leaves the deadline as it is.
+
+    `others` are settings that are said besides, by their names.
+    """
 
     slug: str
     digest: str
     gpus: Sequence[str]
     deadline_at: datetime | None = None
+    others: Sequence[str] = ()
 
 
 def plan(wanted: Wanted, there: Problem | None, at: datetime) -> Plan:
@@ -74,12 +78,15 @@ def plan(wanted: Wanted, there: Problem | None, at: datetime) -> Plan:
         what = f"new, on {', '.join(wanted.gpus)}, {until or 'without a deadline'}"
         return Plan(wanted.slug, CREATED, what, is_new_version=True)
     said = []
-    if there.digest != wanted.digest:
+    is_new = there.digest != wanted.digest
+    if is_new:
         said.append(f"version {there.number + 1} in the place of {there.number}")
+    if is_new and sorted(wanted.gpus) != sorted(there.gpus):
+        said.append(f"on {', '.join(wanted.gpus)}; it was on {', '.join(there.gpus)}")
     if wanted.deadline_at is not None and wanted.deadline_at != there.deadline_at:
         before = deadline_text(there.deadline_at, at) or "without a deadline"
         said.append(f"{until}; it was {before}")
-    is_new = there.digest != wanted.digest
+    said += [f"{', '.join(wanted.others)} as asked"] if wanted.others else []
     head = UPDATED if said else SKIPPED
     return Plan(wanted.slug, head, ", ".join(said) or SAME, is_new_version=is_new)
 

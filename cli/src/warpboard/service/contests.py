@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shared.clock import now
 from shared.errors import Refused
-from shared.problems.contest import Listed
+from shared.problems.contest import Listed, deadline
 from warpboard.domain import contests
 from warpboard.domain.answers import read
 from warpboard.domain.contests import SKIPPED, Plan, Told, Wanted
@@ -21,6 +21,7 @@ from warpboard.service.compiling import Asked, compiled, compiled_on, digest_of,
 from warpboard.service.ports import Api, ProblemFiles, Reads, Voucher
 
 UNKNOWN = "unknown_problem"
+DEADLINE = "deadline"
 UNTOUCHED = Voucher()
 
 
@@ -34,23 +35,28 @@ class How:
 
 @dataclass(frozen=True)
 class Item:
-    """A problem to publish, and what its contest says of it, if it is in one."""
+    """A problem to publish; what its contest says of it, if it is in one, and what was asked."""
 
     folder: Path
     problem: ProblemFiles
     listed: Listed | None
+    asked: Fields
 
     @property
     def wanted(self) -> Wanted:
         """How the problem is to be."""
-        gpus = manifest_of(self.problem)["gpus"]
-        until = self.listed.deadline_at if self.listed else None
-        return Wanted(self.problem.slug, digest_of(self.problem), gpus, until)
+        gpus = self.asked.get("gpu") or manifest_of(self.problem)["gpus"]
+        asked = str(self.asked.get(DEADLINE, ""))
+        until = (self.listed.deadline_at if self.listed else None) or deadline(asked)
+        lifted = [DEADLINE] if asked and not until else []
+        others = [*lifted, *sorted(self.asked.keys() - {DEADLINE})]
+        return Wanted(self.problem.slug, digest_of(self.problem), gpus, until, others)
 
-    def fields(self) -> dict[str, str]:
-        """What is said of it beside its files."""
+    def fields(self) -> Fields:
+        """What is said of it beside its files; the contest goes before what was asked for all."""
         until = self.wanted.deadline_at
-        return {"deadline": f"{until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"} if until else {}
+        dated = {DEADLINE: f"{until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"} if until else {}
+        return {**self.asked, **dated}
 
 
 async def add(api: Api, tools: Tools, asked: Asked, how: How) -> int:
@@ -93,7 +99,7 @@ def _compiled(
             slug, own = (one.slug, one.gpus) if one else (None, ())
             compile_it = compiled_on if own else compiled
             problem = compile_it(tools.disk, folder, slug, own or asked.gpus, asked.settings)
-            found.append(Item(folder, problem, one))
+            found.append(Item(folder, problem, one, asked.fields))
         except Refused as refused:
             tools.screen.note(f"error: {refused.reason}")
             bad.append(one.slug if one else folder.name)
@@ -151,11 +157,11 @@ async def _published(
             live.show("publish", News(plan.slug, done, len(pairs)))
             if told.errors:
                 told.skip(plan.slug, f"{told.errors[0]['name']} was refused before it")
-            elif plan.head == SKIPPED and not asked.fields:
+            elif plan.head == SKIPPED:
                 told.tell(plan)
             else:
                 voucher = vouchers.get(plan.slug, UNTOUCHED)
-                said = {**asked.fields, **item.fields(), **forced(how)}
+                said = {**item.fields(), **forced(how)}
                 await _publish(api, tools, (item, plan, voucher), said, told)
     return told
 
