@@ -1,5 +1,6 @@
 """What boxes are given of a device, and what a run sees of it."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any, cast
@@ -8,11 +9,12 @@ import pytest
 
 from harness.devices.cuda.nodes import needs
 from harness.devices.device import DeviceFault
-from harness.problem import ProblemFault
+from harness.problem import ProblemFault, load
 from harness.sandbox.box import Launcher
 from harness.sandbox.spec import WALLS, Limits
 from harness.supervisor.guests import Guests, Place
-from harness.supervisor.home import prepare
+from harness.supervisor.home import Home, prepare
+from harness.supervisor.mark import Mark
 from harness.supervisor.outfit import (
     GPU_LIMITS,
     NO_GPU,
@@ -154,3 +156,18 @@ def test_a_builder_has_no_gpu_and_a_profiler_has_the_limits_of_both(
     assert worker.environment["CUDA_VISIBLE_DEVICES"] == "GPU-a"
     assert builder.environment["CUDA_VISIBLE_DEVICES"] == ""
     assert profiler.limits.memory_bytes == builder.limits.memory_bytes > worker.limits.memory_bytes
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(0, 1024**3), (1200, 1200 * 1024**2), (2**30, 0)])
+def test_a_box_has_the_memory_that_its_problem_asks_for(
+    tmp_path: Path, asked: int, expected: int
+) -> None:
+    manifest: dict[str, Any] = {"slug": "s", "files": {}, "submission": "s.py", "tests": []}
+    manifest |= {"benchmarks": [], "ranking_by": "geom", "memory_mib": asked}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    home = Home(tmp_path, load(tmp_path), tmp_path, tmp_path, -1, Mark())
+    launcher: Any = None
+    place = Place(launcher, ("namespaces",), Workshop({}, {}, (), "", "x86_64"), [])
+    found = Guests(place, home, "test", 1).worker().limits.memory_bytes
+    third = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 3
+    assert found == (min(expected, max(third, 1024**3)) if expected else max(third, 1024**3))
