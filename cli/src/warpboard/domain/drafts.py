@@ -14,19 +14,19 @@ _TASK = ("task.yml", "warpboard.yml", "statement.md")
 FILES: Mapping[str, Sequence[str]] = {
     "python": (
         *_TASK,
-        *("task.py", "reference.py", "template.py", "baselines/torch_silu.py"),
-        *("solutions/correct/torch_silu.py", "solutions/correct/torch_in_place.py"),
+        *("task.py", "reference.py", "template.py", "baselines/plain.py"),
+        *("solutions/correct/plain.py", "solutions/correct/in_place.py"),
         *("solutions/wrong/float16.py", "solutions/wrong/nan.py", "solutions/wrong/no_tail.py"),
     ),
     "cpp": (
         *_TASK,
         *("task.h", "reference.cuh", "template.cu"),
-        *("solutions/correct/loop.cpp", "solutions/correct/tanh.cpp"),
+        *("solutions/correct/plain.cpp", "solutions/correct/by_tanh.cpp"),
         *("solutions/wrong/nan.cpp", "solutions/wrong/no_tail.cpp", "solutions/wrong/rounded.cpp"),
     ),
     "single": (
         *("reference.py", "warpboard.yml", "statement.md"),
-        *("solutions/correct/torch_silu.py", "solutions/correct/torch_in_place.py"),
+        *("solutions/correct/plain.py", "solutions/correct/in_place.py"),
         *("solutions/wrong/float16.py", "solutions/wrong/nan.py"),
     ),
 }
