@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.domain import accounts, appeals
+from shared.blobs import Missing, named
 from shared.errors import Refused
 from shared.events import AccountUnbanned, BanAppealDecided, Blob, Fact
 from tests.ingest.door import ADA, Door
@@ -66,7 +67,10 @@ async def test_who_is_banned_may_appeal_and_nothing_else(door: Door) -> None:
     assert "two accounts" in refused.json()["detail"]
     assert URL in refused.json()["detail"]
     assert (await door.http.post(URL, json=plea, headers=ADA)).json()["event"] == "BanAppealFiled"
-    assert (await door.http.post(URL, json=plea, headers=ADA)).status_code == 409
+    second = {"text": "it was nobody"}
+    assert (await door.http.post(URL, json=second, headers=ADA)).status_code == 409
+    with pytest.raises(Missing):
+        await door.commands.bans.ports.blobs.get(named(b"it was nobody").digest)
     assert "waits for an answer" in (await door.http.get("/v1/me", headers=ADA)).json()["ban"]
     seen = (await door.admin("GET", "participants/ada")).json()["ban_appeal"]
     assert (seen["text"], seen["is_accepted"]) == (plea["text"], None)

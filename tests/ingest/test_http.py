@@ -128,7 +128,7 @@ async def test_a_repeat_with_its_key_is_the_same_submission(door: Door) -> None:
     headers = ADA | {"Idempotency-Key": "k1"}
     first, second = [await door.submit(headers=headers) for _ in range(2)]
     assert first.json()["submissions"] == second.json()["submissions"]
-    assert (first.json()["is_replay"], second.json()["is_replay"]) == (False, True)
+    assert (first.json()["replayed"], second.json()["replayed"]) == (False, True)
     assert "idempotent-replayed" not in first.headers
     assert second.headers["idempotent-replayed"] == "true"
     assert len(door.log.since(0)) == 2
@@ -266,3 +266,13 @@ async def test_a_wrong_method_is_told_which_there_are(door: Door) -> None:
     answer = await door.http.put("/v1/tokens")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET, POST"
+
+
+async def test_who_submits_is_told_what_is_in_front(door: Door) -> None:
+    answer = await door.submit()
+    (receipt,) = answer.json()["submissions"]
+    assert (receipt["queue"]["gpu"], receipt["queue"]["ahead"], receipt["queue"]["position"]) == (
+        "CPU",
+        0,
+        1,
+    )

@@ -38,7 +38,7 @@ async def test_a_repeat_keeps_what_was_said_since(door: Door, postgres_dsn: str)
     answer = await door.http.put(path, json={"note": "two", "tag": "v2"}, headers=ADA)
     assert answer.json()["note"] == "two"
     again = await door.submit(headers=KEYED, note="one")
-    assert again.json()["is_replay"] is True
+    assert again.json()["replayed"] is True
     assert await notes(postgres_dsn) == [("two", "v2")]
 
 

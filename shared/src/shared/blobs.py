@@ -1,5 +1,6 @@
 """The port to large things: bytes kept once, by digest."""
 
+import hashlib
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -12,6 +13,11 @@ COLLECTED_S = 48 * 3600
 # A put of what is there makes it young again from half of that on: the writer has the other half
 # to append the event that names it.
 TOUCH_S = COLLECTED_S // 2
+
+
+def named(data: bytes, media: str = "application/octet-stream") -> Blob:
+    """The name that bytes have once they are kept."""
+    return Blob(digest=hashlib.sha256(data).hexdigest(), bytes=len(data), media=media)
 
 
 class Missing(Exception):  # noqa: N818

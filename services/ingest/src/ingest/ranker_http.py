@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from ingest.service.ports import Answer, Stream, Wanted
+from ingest.service.ports import Answer, QueueSeen, Stream, Wanted
 from shared.errors import Failed, Refused
 from shared.events import RejudgeItem
 from shared.reader import HEADER, Reader, encode
@@ -39,10 +39,6 @@ class _Submission(msgspec.Struct):
 
 class _Items(msgspec.Struct):
     items: list[RejudgeItem]
-
-
-class _Queue(msgspec.Struct):
-    ahead: int
 
 
 class _Board(msgspec.Struct):
@@ -100,12 +96,12 @@ class Ranker:
         query = {key: value for key, value in asked.items() if value is not None}
         return _read(await self._get("/internal/rejudge-items", query=query), _Items).items
 
-    async def waiting(self, gpu: str) -> int:
-        """How many submissions wait for a GPU type; 0 for one it has not met. Errors: Failed."""
+    async def queue(self, gpu: str) -> QueueSeen:
+        """What waits for a GPU type; nothing for one it has not met. Errors: Failed."""
         answer = await self._get(f"/v1/queue/{quote(gpu, safe='')}")
         if answer.status_code == httpx.codes.NOT_FOUND:
-            return 0
-        return _read(answer, _Queue).ahead
+            return QueueSeen(gpu=gpu)
+        return _read(answer, QueueSeen)
 
     async def is_used(self, problem: str) -> bool:
         """Whether anybody ever submitted to a problem. Errors: Failed."""

@@ -10,7 +10,7 @@ from ingest.domain import board_quotas
 from ingest.domain import problems as rules
 from ingest.domain.callers import Caller
 from ingest.domain.quotas import SetLimit
-from ingest.http import shapes
+from ingest.http import board_shapes, shapes
 from ingest.http.bodies import Body, Slug, SlugInPath, Text, Why, shown
 from ingest.http.who import Gate, whence
 from ingest.service import Ingest
@@ -96,7 +96,7 @@ def _leaderboards(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     manager = gate.manager()
 
     @router.get("/leaderboards/{slug}")
-    async def settings(slug: SlugInPath, request: Request) -> shapes.Settings:
+    async def settings(slug: SlugInPath, request: Request) -> board_shapes.Settings:
         """What a leaderboard is set to: who sees it, what it takes in, until when, what it shows.
 
         A number of a quota counts for everybody who has none of their own.
@@ -126,7 +126,9 @@ def _invites(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     runs = gate.runs()
 
     @router.post("/admin/invites", status_code=201)
-    async def issue(body: InviteWish, caller: Annotated[Caller, Depends(runs)]) -> shapes.Codes:
+    async def issue(
+        body: InviteWish, caller: Annotated[Caller, Depends(runs)]
+    ) -> board_shapes.Codes:
         """Make codes, each of which makes one participant a member of closed leaderboards."""
         slugs = list(dict.fromkeys(slug.lower() for slug in body.leaderboards))
         for slug in slugs:
@@ -137,14 +139,14 @@ def _invites(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         return {"leaderboards": slugs, "codes": codes}
 
     @router.get("/admin/leaderboards/{slug}/invites", dependencies=[Depends(gate.manager())])
-    async def listed(slug: SlugInPath) -> shapes.Invites:
+    async def listed(slug: SlugInPath) -> board_shapes.Invites:
         """The invites to a leaderboard that are not revoked, and who used each."""
         return {"items": [_shown(one) for one in await ingest.invites.listed(slug.lower())]}
 
     @router.delete("/admin/invites/{code}")
     async def revoke(
         code: CodeInPath, body: Why, caller: Annotated[Caller, Depends(runs)]
-    ) -> shapes.Uninvited:
+    ) -> board_shapes.Uninvited:
         """Let a code make nobody a member; who was one by it is one no longer."""
         for slug in ingest.invites.by_code(code).problems:
             gate.check_manages(caller, slug)
@@ -156,13 +158,13 @@ def _join(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     @router.post("/user/join")
     async def join(
         body: Join, request: Request, caller: Annotated[Caller, Depends(gate.participant("join"))]
-    ) -> shapes.Joined:
+    ) -> board_shapes.Joined:
         """Become a member of closed leaderboards by an invite; again is as well."""
         slugs = await ingest.invites.join(caller.id, body.code, whence(request))
         return {"status": "ok", "leaderboards": list(slugs)}
 
 
-def _set(found: Settings) -> shapes.Settings:
+def _set(found: Settings) -> board_shapes.Settings:
     state, published = found.state, found.published
     deadline_at = state.deadline_at
     closed = sorted(state.gpus_ever.difference(state.open_gpus))
@@ -184,7 +186,7 @@ def _set(found: Settings) -> shapes.Settings:
     }
 
 
-def _shown(invited: Invited) -> shapes.Invite:
+def _shown(invited: Invited) -> board_shapes.Invite:
     claimed_at, ends_at = invited.claimed_at, invited.expires_at
     return {
         "code": invited.code,

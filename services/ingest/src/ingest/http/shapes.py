@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.answers import AtText, Digest, Number, Seconds, Seq, Visibility
+from shared.answers import AtText, Digest, Number, Seconds, Seq
 
 Event = Annotated[str | None, Field(description="The event that was written; null if it was so.")]
 
@@ -114,44 +114,6 @@ class Participant(TypedDict):
     tokens: list[Token]
 
 
-class Codes(TypedDict):
-    """Invites that were just made, and to what."""
-
-    leaderboards: list[str]
-    codes: list[str]
-
-
-class Invite(TypedDict):
-    """An invite, and who used it."""
-
-    code: str
-    participant_id: str | None
-    name: str | None
-    claimed_at: AtText | None
-    created_at: AtText
-    expires_at: AtText | None
-
-
-class Invites(TypedDict):
-    """The invites to a leaderboard that are not revoked."""
-
-    items: list[Invite]
-
-
-class Uninvited(TypedDict):
-    """An invite that makes nobody a member any more."""
-
-    code: str
-    was_claimed: bool
-
-
-class Joined(TypedDict):
-    """Of which leaderboards one is a member now."""
-
-    status: Literal["ok"]
-    leaderboards: list[str]
-
-
 class DeadLetter(TypedDict):
     """An event that a consumer gave up."""
 
@@ -178,25 +140,6 @@ class Published(TypedDict):
     digest: Digest
     is_new: bool
     warnings: list[str]
-
-
-class Settings(TypedDict):
-    """What a leaderboard is set to; the last six are facts of its newest version."""
-
-    slug: str
-    title: str
-    number: Annotated[int, Field(description="The newest version.")]
-    visibility: Visibility
-    deadline_at: AtText | None
-    is_archived: bool
-    gpus: Annotated[list[str], Field(description="On which submissions are taken in.")]
-    gpus_closed: Annotated[list[str], Field(description="On which they were; entries stay.")]
-    quotas: Annotated[list[str], Field(description="What everybody may send, as ranked=10/day.")]
-    ranking_by: str
-    source_visible: Annotated[str, Field(description="owner, after_close or always.")]
-    publish: Annotated[str, Field(description="never, after_close or always.")]
-    licence: Annotated[dict[str, str], Field(description="Of problem and submissions, as SPDX.")]
-    consent: Annotated[str, Field(description="The file one accepts before one submits, or none.")]
 
 
 class Requested(TypedDict):
@@ -249,6 +192,28 @@ class Links(TypedDict):
     cancel: str
 
 
+class Span(TypedDict):
+    """How long something takes, half of the time and nine times in ten."""
+
+    p50: Seconds | None
+    p90: Seconds | None
+
+
+class InFront(TypedDict):
+    """What was in front of a request when it came, up to a second before."""
+
+    gpu: str
+    state: str
+    position: Annotated[int, Field(description="1 is next.")]
+    ahead: int
+    wait_s: Span | None
+    run_s: Span | None
+    agents_online: int
+    agents_busy: int
+    reason: Annotated[str | None, Field(description="Why it has to wait for an agent, if so.")]
+    as_of: AtText | None
+
+
 class Receipt(TypedDict):
     """A submission that is in the log; it has ended by `deadline_at`."""
 
@@ -257,6 +222,7 @@ class Receipt(TypedDict):
     gpu: str
     state: Literal["received"]
     deadline_at: AtText
+    queue: Annotated[InFront | None, Field(description="Null if nobody could say.")]
     quota: Balance | None
     links: Links
 
@@ -266,7 +232,7 @@ class Received(TypedDict):
 
     submissions: list[Receipt]
     problem_version: int
-    is_replay: Annotated[bool, Field(description="Whether this was answered before.")]
+    replayed: Annotated[bool, Field(description="Whether this was answered before.")]
 
 
 class Intake(TypedDict):

@@ -25,7 +25,7 @@ from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.batches import Receipt, Upload
 from ingest.service.participants import Participants
-from ingest.service.ports import Note
+from ingest.service.ports import Note, QueueSeen, Span
 from shared.clock import now
 from shared.errors import Refused
 from shared.http import SAID
@@ -129,7 +129,7 @@ def _submit(app: FastAPI, ingest: Ingest, gate: Gate) -> None:
         return {
             "submissions": [_receipt(receipt) for receipt in receipts],
             "problem_version": receipts[0].problem_number,
-            "is_replay": all(receipt.is_replay for receipt in receipts),
+            "replayed": all(receipt.is_replay for receipt in receipts),
         }
 
     @app.get("/v1/intake")
@@ -223,9 +223,29 @@ def _receipt(receipt: Receipt) -> shapes.Receipt:
         "gpu": receipt.gpu,
         "state": "received",
         "deadline_at": receipt.deadline_at.isoformat(),
+        "queue": _queue(receipt.queue) if receipt.queue else None,
         "quota": _balance(receipt.quota) if receipt.quota else None,
         "links": {"self": path, "events": f"{path}/events", "cancel": f"{path}/cancel"},
     }
+
+
+def _queue(seen: QueueSeen) -> shapes.InFront:
+    return {
+        "gpu": seen.gpu,
+        "state": seen.state,
+        "position": seen.ahead + 1,
+        "ahead": seen.ahead,
+        "wait_s": _span(seen.wait_s),
+        "run_s": _span(seen.run_s),
+        "agents_online": seen.agents_online,
+        "agents_busy": seen.agents_busy,
+        "reason": seen.reason,
+        "as_of": seen.as_of,
+    }
+
+
+def _span(found: Span | None) -> shapes.Span | None:
+    return None if found is None else {"p50": found.p50, "p90": found.p90}
 
 
 def _balance(left: Balance) -> shapes.Balance:

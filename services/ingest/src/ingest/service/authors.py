@@ -1,7 +1,6 @@
 """What authors ask for: a problem's files made its newest version, with all its settings."""
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,14 +14,15 @@ from ingest.service.decisions import By, Decisions, Wish
 from ingest.service.gate import AccessFeed
 from ingest.service.ports import Ports
 from shared import subjects
+from shared.blobs import named
 from shared.errors import Refused
-from shared.events import Blob, Fact, ProblemPublished, Requires
+from shared.events import Fact, ProblemPublished, Requires
 from shared.problems import ProblemVersion, compile_problem
 from shared.problems.report import read_report, require_clean
 from shared.problems.settings import UNSAID, Settings, with_settings
 
 SLUG_LENGTH_MAX = 64
-JSON, BYTES = "application/json", "application/octet-stream"
+JSON = "application/json"
 
 
 @dataclass(frozen=True)
@@ -177,8 +177,8 @@ def _named(version: ProblemVersion, check: Check) -> ProblemPublished:
         number=0,
         digest=version.digest,
         title=version.title,
-        manifest=_blob(version.manifest, JSON),
-        files={name: _blob(data) for name, data in version.files.items()},
+        manifest=named(version.manifest, JSON),
+        files={name: named(data) for name, data in version.files.items()},
         gpus=list(version.gpus),
         cases_count=dict(version.cases_count),
         ranking_by=version.ranking_by,
@@ -191,13 +191,9 @@ def _named(version: ProblemVersion, check: Check) -> ProblemPublished:
         ),
         source_visible=version.source_visible,
         publish=version.publish,
-        report=None if check.report is None else _blob(check.report, JSON),
+        report=None if check.report is None else named(check.report, JSON),
         unchecked=check.unchecked,
         baselines=[event_of(one) for one in version.baselines],
         milestones=[milestone_of(one) for one in version.milestones],
         roofs=roofs(version.works),
     )
-
-
-def _blob(data: bytes, media: str = BYTES) -> Blob:
-    return Blob(digest=hashlib.sha256(data).hexdigest(), bytes=len(data), media=media)

@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 from ingest.domain import accounts, appeals
 from ingest.domain.callers import Caller
-from ingest.service.decisions import By, Decisions, Made
+from ingest.service.decisions import By, Decisions, Made, Wish
 from ingest.service.gate import AccessFeed
 from ingest.service.ports import Ports, account_of
 from shared import subjects
-from shared.blobs import Missing
+from shared.blobs import Missing, named
 from shared.events import AccountBanned, BanAppealDecided, BanAppealFiled
+
+TEXT = "text/plain"
 
 
 class Appeal(NamedTuple):
@@ -34,8 +36,11 @@ class Bans:
         """Ask to look again at one's own ban. Errors: Refused; Failed."""
         if caller.ban is None:
             raise appeals.not_banned()
-        blob = await self.ports.blobs.put(text.encode(), "text/plain")
-        command = appeals.AppealBan(blob, self.decisions.clock())
+        command = appeals.AppealBan(named(text.encode(), TEXT), self.decisions.clock())
+        agg = subjects.account(caller.id)
+        # Nothing is kept of what is refused.
+        await self.decisions.preview([Wish(agg, appeals.appeals, command)])
+        await self.ports.blobs.put(text.encode(), TEXT)
         return await self._decide(caller.id, command, caller.actor)
 
     async def answer(self, participant: str, is_accepted: bool, reason: str, operator: str) -> Made:

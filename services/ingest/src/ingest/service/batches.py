@@ -11,7 +11,8 @@ from ingest.domain import quotas, submissions
 from ingest.domain.callers import Caller
 from ingest.domain.problems import Problem
 from ingest.domain.quotas import Balance, Quota
-from ingest.service.ports import Note
+from ingest.service.ports import Note, QueueSeen
+from shared.blobs import named
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.events import Blob, ProblemPublished, SubmissionReceived
@@ -43,8 +44,7 @@ class Upload(NamedTuple):
     @property
     def blob(self) -> Blob:
         """The name that its source will have."""
-        digest = hashlib.sha256(self.source).hexdigest()
-        return Blob(digest=digest, bytes=len(self.source), media=MEDIA[suffix(self.name)])
+        return named(self.source, MEDIA[suffix(self.name)])
 
     def scope(self) -> str:
         """What its submissions' ids follow from: with a key, from who sent it, where, and which.
@@ -75,7 +75,10 @@ class Upload(NamedTuple):
 
 @dataclass(frozen=True)
 class Receipt:
-    """What is promised once SubmissionReceived is in the log; `quota` is what it leaves."""
+    """What is promised once SubmissionReceived is in the log; `quota` is what it leaves.
+
+    `queue` is what was in front of the request when it came; None if nobody knows.
+    """
 
     id: str
     number: int
@@ -84,6 +87,7 @@ class Receipt:
     problem_number: int
     quota: Balance | None
     is_replay: bool = False
+    queue: QueueSeen | None = None
 
 
 @dataclass(frozen=True)

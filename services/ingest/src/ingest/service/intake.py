@@ -54,7 +54,7 @@ class Intake:
                 # asks again under the same key.
                 taken = [receipt.id for receipt in receipts]
                 await self._ports.people.begin_notes(batch.account, taken, upload.note)
-        return receipts
+        return [replace(one, queue=self.queues.seen(one.gpu)) for one in receipts]
 
     async def _batch(self, upload: Upload) -> Batch:
         """What a request asks for, refused in the contract's order. Errors: Refused; Failed."""

@@ -6,14 +6,17 @@ from dataclasses import dataclass, replace
 from ingest.domain import endings, moderation, quotas, submissions
 from ingest.domain.callers import Caller
 from ingest.domain.quotas import Balance
-from ingest.service.decisions import By, Decisions, Made
+from ingest.service.decisions import By, Decisions, Made, Wish
 from ingest.service.gate import AccessFeed
 from ingest.service.intake import Intake
 from ingest.service.numbered import Numbered, by_number, own_by_number
 from ingest.service.ports import Note, Ports
 from shared import subjects
+from shared.blobs import named
 from shared.errors import Refused
 from shared.problems.directives import Directives
+
+TEXT = "text/plain"
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,12 @@ class Participants:
     async def appeal(self, number: int, caller: Caller, text: str) -> Made:
         """Ask to look again at what was decided about one's own. Errors: Refused; Failed."""
         found = await self._own(number, caller)
-        blob = await self.ports.blobs.put(text.encode(), "text/plain")
+        command = moderation.Appeal(named(text.encode(), TEXT))
         by = By(f"account:{found.account}", found.id)
-        return await moderate(self.decisions, found, moderation.Appeal(blob), by)
+        # Nothing is kept of what is refused.
+        await self.decisions.preview([_moderating(found, command)])
+        await self.ports.blobs.put(text.encode(), TEXT)
+        return await moderate(self.decisions, found, command, by)
 
     async def say(self, number: int, caller: Caller, note: Note) -> None:
         """Note something on one's own submission, for oneself. Errors: Refused; Failed."""
@@ -98,6 +104,10 @@ async def moderate(
     decisions: Decisions, found: Numbered, command: moderation.ModerationCommand, by: By
 ) -> Made:
     """A decision about a submission, on its own history and on that of its moderation."""
+    return await decisions.make_all([_moderating(found, command)], by)
+
+
+def _moderating(found: Numbered, command: moderation.ModerationCommand) -> Wish:
     decider = moderation.moderation
     begun = replace(decider, initial=decider.fold(found.facts))
-    return await decisions.make(subjects.moderation(found.id), begun, command, by)
+    return Wish(subjects.moderation(found.id), begun, command)

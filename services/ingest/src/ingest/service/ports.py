@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from shared.blobs import Blobs
 from shared.clock import now
 from shared.deadletters import DeadLetters
@@ -199,6 +201,27 @@ class Wanted(NamedTuple):
     gpu: str | None
 
 
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """How long something takes, half of the time and nine times in ten. Units: seconds."""
+
+    p50: float | None = None
+    p90: float | None = None
+
+
+class QueueSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """What who submits for a GPU type waits for, as the read side said it at an instant."""
+
+    gpu: str
+    ahead: int = 0
+    state: str = "queued"
+    wait_s: Span | None = None
+    run_s: Span | None = None
+    agents_online: int = 0
+    agents_busy: int = 0
+    reason: str | None = None
+    as_of: str | None = None
+
+
 class Lookups(Protocol):
     """What ingest itself asks the read side; it decides on the log, never on these answers."""
 
@@ -210,8 +233,8 @@ class Lookups(Protocol):
         """The submissions that may run again. Errors: Failed."""
         ...
 
-    async def waiting(self, gpu: str) -> int:
-        """How many submissions wait for a GPU type. Errors: Failed."""
+    async def queue(self, gpu: str) -> QueueSeen:
+        """What waits for a GPU type; nothing for one it has not met. Errors: Failed."""
         ...
 
     async def is_used(self, problem: str) -> bool:

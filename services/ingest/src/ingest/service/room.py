@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import NamedTuple
 
-from ingest.service.ports import Lookups
+from ingest.service.ports import Lookups, QueueSeen
 from shared.errors import Failed, Refused
 
 RETRY_S = 2.0
@@ -107,7 +107,7 @@ class Queues:
     def __init__(self, lookups: Lookups, queued_max: int) -> None:
         self._lookups = lookups
         self._queued_max = queued_max
-        self._asked: dict[str, tuple[float, asyncio.Task[int]]] = {}
+        self._asked: dict[str, tuple[float, asyncio.Task[QueueSeen | None]]] = {}
         self.turned_away = 0
 
     async def fullness(self, gpus: Iterable[str]) -> Refused | None:
@@ -119,6 +119,11 @@ class Queues:
                 return Refused("queue_full", said, "gpu", QUEUE_RETRY_S)
         return None
 
+    def seen(self, gpu: str) -> QueueSeen | None:
+        """A GPU type's queue as it last was; None if nobody could say."""
+        _, looking = self._asked.get(gpu, (0.0, None))
+        return looking.result() if looking is not None and looking.done() else None
+
     async def _waiting(self, gpu: str) -> int:
         now = asyncio.get_running_loop().time()
         asked_at, looking = self._asked.get(gpu, (now - FRESH_S, None))
@@ -126,10 +131,11 @@ class Queues:
             looking = asyncio.create_task(self._look(gpu))
             self._asked[gpu] = now, looking
         # Whoever asked first may hang up; the others still want to know.
-        return await asyncio.shield(looking)
+        found = await asyncio.shield(looking)
+        return 0 if found is None else found.ahead
 
-    async def _look(self, gpu: str) -> int:
+    async def _look(self, gpu: str) -> QueueSeen | None:
         with contextlib.suppress(Failed, TimeoutError):
             async with asyncio.timeout(LOOK_S_MAX):
-                return await self._lookups.waiting(gpu)
-        return 0
+                return await self._lookups.queue(gpu)
+        return None
