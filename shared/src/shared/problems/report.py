@@ -52,7 +52,6 @@ CODES: Mapping[str, str] = {
     "not_run": "a solution cannot be run here",
     "template_fails": "a template does not load, or fails otherwise than by its answer",
     "template_passes": "a template passes as it is",
-    "hidden_leak": "a hidden value is in a file that participants see",
     "machine": "this machine, or the platform, failed: nothing is said of the problem",
 }
 
