@@ -77,9 +77,9 @@ async def test_a_burst_is_taken_whole_and_what_is_beyond_leaves_nothing() -> Non
         refused = [one for one in ends if isinstance(one, Refused)]
         assert {one.code for one in refused} == {"queue_full"}
         assert len(refused) == found.commands.intake.room.turned_away == 30
-        # An event and two blobs are the problem's own; each is sent to two GPU types.
+        # An event and three blobs are the problem's own; each is sent to two GPU types.
         assert len(found.log.since(0)) == 1 + 2 * 200
-        assert len([one async for one in found.blobs.kept()]) == 2 + 200
+        assert len([one async for one in found.blobs.kept()]) == 3 + 200
 
 
 async def test_a_queue_that_is_full_takes_repeats_and_operators_alone() -> None:
