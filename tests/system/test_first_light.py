@@ -22,6 +22,11 @@ def test_a_ranked_kernel_stands_on_the_leaderboard(ada: Person) -> None:
     assert (entry["tier"], entry["level"]) == (agent["tier"], agent["level"])
     is_best = (agent["tier"], agent["level"]) == ("C1", "strong")
     assert entry["is_provisional"] is not is_best
+    timed = [one["roofline"] for one in found["cases"] if one["stage"] == "time"]
+    # A processor has no data sheet: rates, and no share of what is possible.
+    assert timed
+    assert all(one["bandwidth_gb_s"] > 0 for one in timed)
+    assert entry["roofline_fraction"] is timed[0]["share"] is None
 
 
 def test_what_a_run_left_can_be_downloaded(ada: Person) -> None:
