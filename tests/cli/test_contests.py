@@ -162,6 +162,19 @@ def test_a_gpu_type_with_entries_is_dropped_by_force_alone(tmp_path: Path) -> No
     assert [slug for slug, _ in sent] == ["first", "second", "third"]
 
 
+def test_the_gpu_types_of_a_contest_go_before_those_of_the_files(tmp_path: Path) -> None:
+    file = contest(tmp_path)
+    (tmp_path / "one" / "warpboard.yml").write_text("gpus: [H100, CPU]\n")
+    known = {"first": there(tmp_path, "one", "first")}
+    result, heard = asked(
+        platform(known), "problem", "publish", file, *UNCHECKED, "--force", WARPBOARD_TOKEN="wb_t"
+    )
+    assert result.exit_code == 0, result.output
+    assert "updated  first: on CPU; it was on H100, CPU\n" in result.stdout
+    (sent, *_) = [one for one in heard if one.method == "POST"]
+    assert (field(sent, "slug"), field(sent, "gpu")) == ("first", "CPU")
+
+
 def test_after_a_refusal_nothing_more_is_published(tmp_path: Path) -> None:
     result, sent = publish(platform({}, "second"), contest(tmp_path), *UNCHECKED)
     assert result.exit_code == 1

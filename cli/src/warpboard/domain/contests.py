@@ -56,13 +56,15 @@ class Told:
 class Wanted:
     """A problem as it is to be; no `deadline_at` leaves the deadline as it is.
 
-    `others` are settings that are said besides, by their names.
+    `has_gpus` if its leaderboards are told the GPU types, whatever its files say. `others` are
+    settings that are said besides, by their names.
     """
 
     slug: str
     digest: str
     gpus: Sequence[str]
     deadline_at: datetime | None = None
+    has_gpus: bool = False
     others: Sequence[str] = ()
 
 
@@ -81,7 +83,7 @@ def plan(wanted: Wanted, there: Problem | None, at: datetime) -> Plan:
     is_new = there.digest != wanted.digest
     if is_new:
         said.append(f"version {there.number + 1} in the place of {there.number}")
-    if is_new and sorted(wanted.gpus) != sorted(there.gpus):
+    if (is_new or wanted.has_gpus) and sorted(wanted.gpus) != sorted(there.gpus):
         said.append(f"on {', '.join(wanted.gpus)}; it was on {', '.join(there.gpus)}")
     if wanted.deadline_at is not None and wanted.deadline_at != there.deadline_at:
         before = deadline_text(there.deadline_at, at) or "without a deadline"

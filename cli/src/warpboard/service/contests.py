@@ -21,7 +21,7 @@ from warpboard.service.compiling import Asked, compiled, compiled_on, digest_of,
 from warpboard.service.ports import Api, ProblemFiles, Reads, Voucher
 
 UNKNOWN = "unknown_problem"
-DEADLINE = "deadline"
+DEADLINE, GPU = "deadline", "gpu"
 UNTOUCHED = Voucher()
 
 
@@ -45,18 +45,28 @@ class Item:
     @property
     def wanted(self) -> Wanted:
         """How the problem is to be."""
-        gpus = self.asked.get("gpu") or manifest_of(self.problem)["gpus"]
         asked = str(self.asked.get(DEADLINE, ""))
         until = (self.listed.deadline_at if self.listed else None) or deadline(asked)
         lifted = [DEADLINE] if asked and not until else []
-        others = [*lifted, *sorted(self.asked.keys() - {DEADLINE})]
-        return Wanted(self.problem.slug, digest_of(self.problem), gpus, until, others)
+        return Wanted(
+            self.problem.slug,
+            digest_of(self.problem),
+            self.gpus or manifest_of(self.problem)["gpus"],
+            until,
+            has_gpus=bool(self.gpus),
+            others=[*lifted, *sorted(self.asked.keys() - {DEADLINE, GPU})],
+        )
+
+    @property
+    def gpus(self) -> Sequence[str]:
+        """The GPU types that are said of its leaderboards, whatever its files say."""
+        return (self.listed.gpus if self.listed else ()) or self.asked.get(GPU, ())
 
     def fields(self) -> Fields:
         """What is said of it beside its files; the contest goes before what was asked for all."""
         until = self.wanted.deadline_at
         dated = {DEADLINE: f"{until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"} if until else {}
-        return {**self.asked, **dated}
+        return {**self.asked, **dated, **({GPU: list(self.gpus)} if self.gpus else {})}
 
 
 async def add(api: Api, tools: Tools, asked: Asked, how: How) -> int:
@@ -126,9 +136,9 @@ async def _planned(api: Reads, item: Item, how: How) -> Plan:
         if refused.code != UNKNOWN:
             raise
         there = None
-    is_new = there is not None and there.digest != wanted.digest
+    is_said = wanted.has_gpus or (there is not None and there.digest != wanted.digest)
     known = {one.lower() for one in wanted.gpus}
-    for gpu in there.gpus if there and is_new and not how.is_forced else ():
+    for gpu in there.gpus if there and is_said and not how.is_forced else ():
         if gpu.lower() not in known and await _has_entries(api, wanted.slug, gpu):
             what = f"{wanted.slug}: GPU type {gpu} would be dropped, and has entries"
             raise Refused("gpu_has_entries", f"{what}: --force drops it; nothing was published")
@@ -154,12 +164,12 @@ async def _published(
     told = Told()
     with tools.screen.live(["publish"]) as live:
         for done, (item, plan) in enumerate(pairs):
-            live.show("publish", News(plan.slug, done, len(pairs)))
             if told.errors:
                 told.skip(plan.slug, f"{told.errors[0]['name']} was refused before it")
             elif plan.head == SKIPPED:
                 told.tell(plan)
             else:
+                live.show("publish", News(plan.slug, done, len(pairs)))
                 voucher = vouchers.get(plan.slug, UNTOUCHED)
                 said = {**item.fields(), **forced(how)}
                 await _publish(api, tools, (item, plan, voucher), said, told)

@@ -162,7 +162,9 @@ def served(head: Head, end: str, body: str) -> str:
     lines += [f"{mark} {said}" for said in (title, _deadline(head.deadline_at))]
     lines += [f"{mark} GPU types: {', '.join(head.gpus)}", ""]
     kept = [line for line in body.splitlines() if "!POPCORN" not in line.upper()]
-    return "\n".join(lines) + "\n" + "\n".join(kept).strip("\n") + "\n"
+    text = "\n".join(kept).strip("\n") + "\n"
+    lines += [""] if text.startswith(("def ", "class ", "@")) else []
+    return "\n".join(lines) + "\n" + text
 
 
 def _deadline(at: datetime | None) -> str:
