@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -76,7 +77,15 @@ def test_people_act_over_http(bot: dict[str, Any]) -> None:
         assert http.post(f"{ada}/fly", json={}).status_code == 404
         messages = http.get(f"{ada}/channels/{seen['submissions']}").json()
         assert [one["id"] for one in messages] == [done["message"]]
-        assert not http.get("/state").json()["violations"]
+        state = http.get("/state").json()
+        assert not state["violations"]
+        owner = {"role": state["roles"][1]["id"], "is_held": True}
+        assert http.post(f"{ada}/roles", json=owner).json() == [owner["role"]]
+        stranger = {"Sec-Fetch-Site": "cross-site"}
+        assert http.get("/state", headers=stranger).status_code == 403
+        page = http.get("/").text
+        for name in re.findall(r"(?:src|href)=.(page[\w.]+)", page):
+            assert http.get(f"/{name}").status_code == 200
 
 
 def test_a_wrong_setting_is_named() -> None:

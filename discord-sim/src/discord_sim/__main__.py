@@ -23,6 +23,7 @@ async def serve(settings: Settings) -> None:
             await sim.add_channel(name)
         told = {
             "url": sim.url,
+            "page": f"{sim.url}/sim/",
             "control": f"{sim.url}/sim",
             "guild": sim.guild.id,
             "owner": sim.guild.owner_id,

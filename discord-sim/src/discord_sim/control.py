@@ -3,9 +3,11 @@
 import base64
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from discord_sim import shapes
 from discord_sim.cdn import Blob
@@ -17,6 +19,7 @@ from discord_sim.simulator import Simulator
 
 CHANGE_S_MAX = 20.0
 DOING_S_MAX = 5.0
+PAGE = Path(__file__).parent / "page"
 Act = Callable[[Person, Json], Awaitable[Json]]
 
 
@@ -37,6 +40,8 @@ class Control:
 
     def add_to(self, app: web.Application) -> None:
         """Let an application have the routes."""
+        app.middlewares.append(_from_here)
+        app.router.add_get("/sim/", self.page)
         app.router.add_get("/sim/state", self.state)
         app.router.add_get("/sim/changes", self.changes)
         app.router.add_post("/sim/people", self.add_person)
@@ -44,7 +49,13 @@ class Control:
         app.router.add_post("/sim/roles", self.add_role)
         app.router.add_get("/sim/people/{person}/channels", self.channels)
         app.router.add_get("/sim/people/{person}/channels/{channel}", self.messages)
+        app.router.add_post("/sim/people/{person}/roles", self.hold)
         app.router.add_post("/sim/people/{person}/{act}", self.act)
+        app.router.add_static("/sim/", PAGE)
+
+    async def page(self, _: web.Request) -> web.FileResponse:
+        """The chat, for a browser."""
+        return web.FileResponse(PAGE / "index.html")
 
     async def state(self, _: web.Request) -> web.Response:
         """What there is: people, roles, commands, and what was done wrong."""
@@ -55,6 +66,7 @@ class Control:
                 "bot": sim.guild.bot_id,
                 "is_connected": sim.gateway.is_connected,
                 "people": [one for one in sim.guild.users.values() if not one["bot"]],
+                "members": {one: said["roles"] for one, said in sim.guild.members.items()},
                 "roles": list(sim.guild.roles.values()),
                 "commands": [one for several in sim.commands.values() for one in several],
                 "violations": sim.record.violations,
@@ -88,6 +100,16 @@ class Control:
         if said.get("person"):
             self._sim.guild.member(said["person"])["roles"].append(identity)
         return web.json_response({"id": identity})
+
+    async def hold(self, request: web.Request) -> web.Response:
+        """Let somebody have a role, or no longer, by `role` and `is_held`."""
+        said = await request.json()
+        member = self._sim.guild.member(request.match_info["person"])
+        role = self._sim.guild.role(said["role"])["id"]
+        held = [one for one in member["roles"] if one != role]
+        member["roles"] = [*held, role] if said["is_held"] else held
+        await self._sim.record.tell()
+        return web.json_response(member["roles"])
 
     async def channels(self, request: web.Request) -> web.Response:
         """The channels and threads that somebody sees."""
@@ -152,6 +174,15 @@ class Control:
             "message": one.original_id,
             "modal": one.modal,
         }
+
+
+@web.middleware
+async def _from_here(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """No other page in the same browser may act here; browsers say whose page asks."""
+    asks = request.headers.get("Sec-Fetch-Site", "none")
+    if request.path.startswith("/sim/") and asks not in ("none", "same-origin"):
+        return _refused(403, "ask from the simulator's own page")
+    return await handler(request)
 
 
 def _value(said: Any) -> Any:
