@@ -66,6 +66,12 @@ class BotProcess:
         assert self.process is not None
         return await self.process.wait()
 
+    async def kill(self) -> None:
+        """End it as a lack of memory does."""
+        assert self.process is not None
+        self.process.kill()
+        await self.process.wait()
+
     async def stop(self) -> None:
         """End it as an operator does; after a while, for good."""
         if self.process is None or self.process.returncode is not None:
@@ -74,5 +80,4 @@ class BotProcess:
         try:
             await asyncio.wait_for(self.process.wait(), STOP_S)
         except TimeoutError:
-            self.process.kill()
-            await self.process.wait()
+            await self.kill()

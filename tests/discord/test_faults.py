@@ -135,6 +135,21 @@ async def test_the_bot_outlives_an_outage_of_everything(sim: Simulator, world: B
     assert world.process.returncode is None
 
 
+@pytest.mark.long
+async def test_a_killed_bot_misses_what_is_said_and_comes_back(
+    sim: Simulator, world: BotProcess
+) -> None:
+    ada, channel = sim.person("ada"), await sim.add_channel("general")
+    await world.kill()
+    await sim.record.until(lambda: not sim.gateway.is_connected, "silence")
+    doing = await ada.slash(channel, "leaderboard show", **BOARD)
+    sim.clock.turn(3)
+    with pytest.raises(AssertionError, match="did not respond"):
+        await doing.acknowledged()
+    await world.ready()
+    await (await ada.slash(channel, "leaderboard show", **BOARD)).answered()
+
+
 async def test_nothing_is_sent_to_a_bot_that_is_not_there(discords_judges: Judges) -> None:
     async with Simulator(discords_judges) as sim:
         sim.commands[None] = [

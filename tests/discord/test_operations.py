@@ -3,6 +3,7 @@
 import base64
 from collections.abc import AsyncIterator
 
+import aiohttp
 import pytest
 import pytest_asyncio
 
@@ -174,6 +175,18 @@ async def test_who_has_no_token_is_turned_away(asking: Raw) -> None:
     assert (await asking("GET", "/users/@me", Authorization="Bot wrong")).status == 401
     named = {"User-Agent": "curl"}
     assert (await asking("GET", "/users/@me", **named)).status == 403
+
+
+async def test_a_nonce_tells_what_became_of_a_lost_answer(asking: Raw) -> None:
+    channel = await asking.sim.add_channel("general")
+    path, body = f"/channels/{channel}/messages", CONTENT | {"nonce": "7", "enforce_nonce": True}
+    asking.sim.faults.lose("create_message")
+    with pytest.raises(aiohttp.ClientError):
+        await asking("POST", path, body)
+    again = await asking("POST", path, body)
+    assert [one["id"] for one in asking.sim.owner().sees(channel)] == [again.body["id"]]
+    asking.sim.clock.turn(600)
+    assert (await asking("POST", path, body)).body["id"] != again.body["id"]
 
 
 async def test_one_may_ask_only_so_often() -> None:

@@ -21,6 +21,7 @@ class Faults:
 
     is_down: bool = False
     _planned: list[_Planned] = field(default_factory=list)
+    _lost: list[str] = field(default_factory=list)
 
     def fail(
         self, operation: str, status: int = 500, code: int = 0, message: str = "", times: int = 1
@@ -34,6 +35,18 @@ class Faults:
         """Answer an operation once with 429; the scope is user, shared or global."""
         error = replace(limited(retry_s, scope=scope), is_injected=True)
         self._planned.append(_Planned(operation, error, 1))
+
+    def lose(self, operation: str) -> None:
+        """Do an operation once and cut the line before the answer: who asked cannot know."""
+        self._lost.append(operation)
+
+    def takes_answer(self, operation: str) -> bool:
+        """Whether the answer to an operation is lost."""
+        for one in (operation, ANY):
+            if one in self._lost:
+                self._lost.remove(one)
+                return True
+        return False
 
     def strike(self, operation: str) -> None:
         """Raise what is planned for an operation, if anything. Errors: ApiError."""

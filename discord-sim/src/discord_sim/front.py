@@ -58,6 +58,8 @@ class Front:
         data = None if answer is None else json.dumps(answer).encode()
         self._parts.record.calls.append(done)
         await self._parts.record.tell()
+        if self._parts.faults.takes_answer(visit.operation) and request.transport:
+            request.transport.abort()
         if data is None:
             return web.Response(status=status, headers=visit.headers)
         # With a charset beside it, discord.py takes JSON for text.
