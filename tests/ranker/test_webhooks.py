@@ -70,7 +70,6 @@ async def test_who_is_overtaken_is_told_once(hooked: Hooked, receiver: Receiver)
 
 
 async def test_boards_and_holds_are_told(hooked: Hooked, receiver: Receiver) -> None:
-    soon = now() + timedelta(seconds=1.5)
     async with hooked.telling():
         await hooked.add("h1", "ada", f"{receiver.url}/in")
         await hooked.finish(Life("s1"))
@@ -80,6 +79,7 @@ async def test_boards_and_holds_are_told(hooked: Hooked, receiver: Receiver) -> 
         await say(hooked.log, subjects.moderation("s1"), events.SubmissionReleased(reason="r"))
         new = problem(1)
         await say(hooked.log, subjects.problem("softmax"), new)
+        soon = now() + timedelta(seconds=3)
         moved = events.LeaderboardChanged(
             visibility=None, reason="r", has_deadline=True, deadline_at=soon
         )
