@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from shared import events, subjects
 from shared.problems import compile_problem
+from shared.problems.directives import read_directives
 from shared.testing import eventually
 from tests.ranker.lives import Life, problem, say
 from tests.ranker.reading import Reads, as_, reading
@@ -190,3 +191,25 @@ async def test_a_public_case_says_what_it_was_made_of(reads: Reads) -> None:
     public, secret = await reads.get(f"submissions/{number}/cases")
     assert (public["visibility"], public["case"]) == ("public", {"size": 127})
     assert (secret["visibility"], secret["case"], secret["estimate"]) == ("hidden", None, None)
+
+
+async def test_every_language_has_a_file_to_begin_with(reads: Reads) -> None:
+    await published(reads)
+    found = await reads.get("problems/identity")
+    assert [(one["language"], one["is_generated"]) for one in found["starts"]] == [
+        ("python", False),
+        ("cpp", True),
+        ("cuda", True),
+    ]
+    for one in found["starts"]:
+        answer = await reads.http.get(f"{one['url']}?gpu=cpu", headers=as_(None))
+        assert answer.status_code == 200, answer.text
+        said = read_directives(answer.text)
+        assert (said.leaderboard, said.gpus) == ("identity", ("CPU",))
+        name = f'filename="identity{one["name"].removeprefix("kernel")}"'
+        assert name in answer.headers["content-disposition"]
+        tag = {"If-None-Match": answer.headers["etag"]}
+        assert (await reads.http.get(f"{one['url']}?gpu=cpu", headers=tag)).status_code == 304
+    for path, status in (("cobol", 404), ("python?gpu=TPU", 400), ("python?version=7", 404)):
+        answer = await reads.http.get(f"/v1/problems/identity/templates/{path}")
+        assert answer.status_code == status, path
