@@ -1,10 +1,11 @@
 """What a leaderboard is set to, as its author and participants read it."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 
 import msgspec
 
+from warpboard.domain.deadlines import both
 from warpboard.domain.statements import RANKED_BY
 from warpboard.domain.units import NOTHING, one_line
 
@@ -63,19 +64,3 @@ def _until(found: BoardSettings, zone: tzinfo | None) -> str:
     if found.deadline_at is None:
         return "takes submissions in without a deadline"
     return f"takes submissions in until {both(found.deadline_at, zone)}"
-
-
-def both(at: datetime, zone: tzinfo | None = None) -> str:
-    """An instant in UTC and on the clock of a zone, by default that of this machine.
-
-    >>> from datetime import timedelta, timezone
-    >>> both(datetime(2026, 12, 1, 18, tzinfo=UTC), timezone(timedelta(hours=1), "CET"))
-    '2026-12-01 18:00 UTC (2026-12-01 19:00 CET here)'
-    """
-    here = at.astimezone(zone)
-    said = f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    return (
-        said
-        if here.utcoffset() == UTC.utcoffset(None)
-        else f"{said} ({here:%Y-%m-%d %H:%M %Z} here)"
-    )

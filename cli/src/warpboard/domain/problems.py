@@ -69,6 +69,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ""
     visibility: str = "public"
     deadline_at: datetime | None = None
+    check: Answer = {}
     description: str = ""
     statement: str = ""
     templates: dict[str, str] = {}

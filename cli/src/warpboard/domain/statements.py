@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from datetime import tzinfo
 
+from warpboard.domain.deadlines import both
 from warpboard.domain.problems import Problem, Rules
-from warpboard.domain.units import NOTHING, count_text, harmless, one_line, seconds_text, when
+from warpboard.domain.units import NOTHING, count_text, harmless, one_line, seconds_text
 
 RANKED_BY = {
     "geom": "the geometric mean of the timed cases",
@@ -30,7 +31,9 @@ def head(found: Problem, zone: tzinfo | None = None) -> Iterator[str]:
     if found.visibility == "closed":
         yield "closed: only who was invited sees it"
     if found.deadline_at is not None:
-        yield f"deadline: {when(found.deadline_at, zone)}"
+        yield f"deadline: {both(found.deadline_at, zone)}"
+    if found.check.get("state") == "unchecked":
+        yield f"not checked: {one_line(str(found.check.get('reason') or NOTHING), 200)}"
 
 
 def _rules(rules: Rules) -> Iterator[str]:

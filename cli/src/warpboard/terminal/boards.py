@@ -10,7 +10,7 @@ from click import Choice
 
 from shared.problems.contest import deadline, is_zoneless
 from shared.problems.settings import Settings
-from warpboard.domain.boards import both
+from warpboard.domain.deadlines import both
 from warpboard.service import boards
 from warpboard.service.deeds import Deed, act
 from warpboard.terminal import options
