@@ -6,8 +6,8 @@ PYTHON ?= python3
 export WARPBOARD_DISCORD_OPENAPI ?= $(abspath $(wildcard ../shared/data/discord-openapi.json))
 export WARPBOARD_DISCORD_GATEWAY_SCHEMA ?= $(abspath $(wildcard ../shared/data/discord-gateway.schema.json))
 PARTS := shared harness[torch] services/ingest services/scheduler services/gpu-agent \
-         services/ranker cli[mcp,plots,up] discord-sim[zstd]
-PACKAGES := shared harness ingest scheduler gpu_agent ranker warpboard discord_sim
+         services/ranker services/discord-edge cli[mcp,plots,up] discord-sim[zstd]
+PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard discord_sim
 
 .PHONY: help install format check docs problems test-fast test test-long up demo bench chaos contract ci clean
 help: ## Show this list

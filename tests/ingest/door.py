@@ -251,10 +251,8 @@ async def opened(
         pool(dsn, 1, 4) as people,
         httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind,
     ):
-        letters = MemoryDeadLetters(memory, bus)
-        ranker = Ranker(behind)
+        letters, ranker = MemoryDeadLetters(memory, bus), Ranker(behind)
         ports = Ports(log, blobs or MemoryBlobs(), PostgresPeople(people), ranker, letters, clock)
-
         assert isinstance(log, Branches)
         feed = AccessFeed(log)
 

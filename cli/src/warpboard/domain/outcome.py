@@ -1,9 +1,44 @@
 """How a command ends: its exit code and what it says of a verdict."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from warpboard.domain.answers import Case, Ranking, Run, Submission
-from warpboard.domain.units import harmless, interval_text, one_line, seconds_text, time_text
+from shared.telling.outcome import (
+    LOG_LINES_MAX,
+    RANKED,
+    ending,
+    first_failing,
+    isolation,
+    log_lines,
+    noted,
+    troubles,
+)
+from warpboard.domain.answers import Run, Submission
+from warpboard.domain.units import seconds_text, time_text
+
+__all__ = [
+    "EXIT_CODES",
+    "FAILED",
+    "INFRASTRUCTURE",
+    "INTERRUPTED",
+    "LOG_LINES_MAX",
+    "NOT_RANKED",
+    "OK",
+    "QUOTA",
+    "RANKED",
+    "REFUSED",
+    "TERMINATED",
+    "UNREAD",
+    "ending",
+    "exit_code",
+    "first_failing",
+    "isolation",
+    "local_exit_code",
+    "local_lines",
+    "log_lines",
+    "noted",
+    "troubles",
+    "worst",
+]
 
 OK = 0
 FAILED = 1
@@ -20,11 +55,6 @@ is not clean), 2 refused or wrong usage, 3 infrastructure (the platform cannot b
 it failed, or time is over), 4 your quota is used up, 5 passed but not eligible for the
 leaderboard (mode ranked), 130 interrupted, 141 nobody reads stdout any more, 143 stopped."""
 
-LOG_LINES_MAX = 20
-MESSAGE_LINES_MAX = 12
-MISMATCHES_MAX = 5
-LINE_LENGTH_MAX = 300
-RANKED = "ranked"
 _SEVERITY = (OK, NOT_RANKED, FAILED, QUOTA, REFUSED, INFRASTRUCTURE)
 
 
@@ -45,134 +75,6 @@ def exit_code(submission: Submission) -> int:
         is_lost = submission.mode == "ranked" and not submission.is_eligible
         return NOT_RANKED if is_lost else OK
     return INFRASTRUCTURE if submission.outcome == "infra_failed" else FAILED
-
-
-def ending(submission: Submission) -> list[str]:
-    """A finished submission in lines: verdict, what went wrong, score, rank or why none."""
-    verdict = submission.verdict or submission.outcome or submission.state
-    took = f" in {seconds_text(submission.took_s)}" if submission.took_s is not None else ""
-    head = (
-        f"submission {submission.number}: {verdict} ({submission.mode} on {submission.gpu}){took}"
-    )
-    trouble = list(troubles(submission)) if submission.outcome != "passed" else []
-    return [head, *trouble, *_standing(submission), *_appealed(submission)]
-
-
-def _appealed(submission: Submission) -> Iterator[str]:
-    """What came of the appeal, if somebody appealed."""
-    said = submission.moderation
-    if said is not None and said.appeal is not None:
-        why = f": {_cut(harmless(said.appeal_reason))}" if said.appeal_reason else ""
-        yield f"appeal {said.appeal}{why}"
-
-
-def _standing(submission: Submission) -> Iterator[str]:
-    ranking = submission.ranking
-    if ranking is None:
-        return
-    if ranking.score_us is not None:
-        yield _score(submission, ranking)
-    if submission.mode == RANKED or ranking.rank is not None:
-        yield _place(submission, ranking)
-
-
-def _place(submission: Submission, ranking: Ranking) -> str:
-    """Where it stands on its leaderboard, or why it does not."""
-    where = f"{submission.problem} on {submission.gpu}"
-    if ranking.rank is not None:
-        tied = ", tied" if ranking.is_tied else ""
-        pooled = f"; {ranking.runs} runs of this source are pooled" if ranking.runs > 1 else ""
-        return f"rank {ranking.rank} of {where}{tied}{pooled}"
-    if ranking.status == "held":
-        return f"held for review ({ranking.code}): {_cut(harmless(ranking.reason or ''))}"
-    if ranking.code == "superseded":
-        return f"not ranked: another submission of yours is better, {where}"
-    if ranking.reason and submission.outcome == "passed":
-        return f"not ranked ({ranking.code}): {_cut(harmless(ranking.reason))}"
-    return f"not ranked ({ranking.code})"
-
-
-def _score(submission: Submission, ranking: Ranking) -> str:
-    """The score with what it is worth."""
-    said = [f"tier {submission.tier}"] if submission.tier else []
-    said += [f"isolation {submission.level}"] if submission.level else []
-    said += [f"grade {submission.grade}"] if submission.grade else []
-    said += ["provisional"] if submission.is_provisional else []
-    worth = f": {', '.join(said)}" if said else ""
-    return f"score {time_text(ranking.score_us)} ({interval_text(ranking.interval_us)}){worth}"
-
-
-def troubles(run: Run) -> Iterator[str]:
-    """What went wrong in a run: its stage and reason, the first failing case, the log's end."""
-    reason = run.reason or ""
-    if run.stage or reason:
-        where = f"in stage {run.stage}: " if run.stage else ""
-        first, *rest = _lines(reason, MESSAGE_LINES_MAX) or ["no reason given"]
-        yield where + first
-        yield from (f"  {line}" for line in rest)
-    case = first_failing(run.cases)
-    if case is not None:
-        if not (case.message and case.message in reason):
-            yield from _case_lines(case)
-        yield from _mismatch_lines(case)
-    yield from log_lines(run)
-
-
-def _lines(text: str, lines_max: int) -> list[str]:
-    """The first lines of foreign text, harmless and cut to a length; how many more there are."""
-    lines = harmless(text).splitlines()
-    shown = [_cut(line) for line in lines[:lines_max]]
-    more = len(lines) - lines_max
-    return [*shown, f"… {more} more lines"] if more > 0 else shown
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= LINE_LENGTH_MAX else line[: LINE_LENGTH_MAX - 1] + "…"
-
-
-def first_failing(cases: Iterable[Case]) -> Case | None:
-    """The first case that did not pass, a shown one before a hidden one."""
-    failing = [case for case in cases if case.verdict not in ("passed", "skipped")]
-    return min(failing, key=lambda case: case.is_hidden, default=None)
-
-
-def _case_lines(case: Case) -> Iterator[str]:
-    name = "a hidden case" if case.is_hidden else f"case {harmless(case.name)}"
-    yield f"{name}: {case.verdict}"
-    yield from (f"  {line}" for line in _lines(case.message, MESSAGE_LINES_MAX))
-
-
-def _mismatch_lines(case: Case) -> Iterator[str]:
-    """The first wrong elements, and how many there are."""
-    if case.wrong:
-        yield f"  {case.wrong:,} wrong, such as" if case.mismatches else f"  {case.wrong:,} wrong"
-    for one in case.mismatches[:MISMATCHES_MAX]:
-        index, got, expected = (one_line(text, 60) for text in (one.index, one.got, one.expected))
-        yield f"  at {index}: got {got}, expected {expected}"
-
-
-def log_lines(run: Run) -> Iterator[str]:
-    """The end of what the submission printed, under a heading; nothing if it was silent."""
-    lines = harmless(run.log_tail or run.log_head).splitlines()
-    if lines:
-        yield "it printed, at the end:" if len(lines) > LOG_LINES_MAX else "it printed:"
-        yield from (f"  {_cut(line)}" for line in lines[-LOG_LINES_MAX:])
-
-
-def noted(found: Submission) -> list[str]:
-    """What its owner said of it, in a line if anything."""
-    said = [one for one in (found.tag, found.note) if one]
-    return [f"noted: {' · '.join(said)}"] if said else []
-
-
-def isolation(run: Run) -> str:
-    """How a run was confined and timed.
-
-    >>> isolation(Run(level="medium", tier="C2", missing=["freezer"]))
-    'isolation medium, timing tier C2; missing: freezer'
-    """
-    missing = f"; missing: {', '.join(map(one_line, run.missing))}" if run.missing else ""
-    return f"isolation {run.level}, timing tier {run.tier}{missing}"
 
 
 def local_exit_code(run: Run) -> int:

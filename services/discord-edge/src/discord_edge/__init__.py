@@ -1,0 +1,1 @@
+"""Discord: commands in, results out; it holds no truth."""

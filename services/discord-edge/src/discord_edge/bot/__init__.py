@@ -1,0 +1,1 @@
+"""The bot: discord.py, and nothing that decides."""

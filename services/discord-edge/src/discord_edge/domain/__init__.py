@@ -1,0 +1,1 @@
+"""What to say on Discord, as plain data."""

@@ -1,0 +1,75 @@
+"""Where a submission is, folded from its stream, as the text of one message."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from discord_edge.domain.wording import CONTENT_MAX, escaped
+from shared.telling.answers import Progress, Queue
+from shared.telling.progress import step, waiting
+from shared.telling.units import seconds_text
+
+LINES_MAX = 12
+DONE, GOES_ON, BROKEN = "✅", "⏳", "❌"
+_NOW: Mapping[str, str] = {
+    "SubmissionReceived": "received",
+    "JobQueued": "queued",
+    "JobRequeued": "queued again",
+    "JobExpired": "its agent was lost",
+    "RunStarted": "running",
+    "SubmissionCancelRequested": "being cancelled",
+}
+
+
+@dataclass(frozen=True)
+class Status:
+    """A submission on its way; `done` are the stages behind it."""
+
+    number: int
+    problem: str
+    mode: str
+    gpu: str
+    done: tuple[str, ...] = ()
+    now: str = "received"
+    place: int = 0
+    is_over: bool = False
+    is_good: bool = True
+
+    @property
+    def text(self) -> str:
+        """The message, in words and with marks beside them."""
+        head = f"**#{self.number}** {escaped(self.problem)} · {self.mode} · {escaped(self.gpu)}"
+        mark = GOES_ON if not self.is_over else DONE if self.is_good else BROKEN
+        return "\n".join((head, *self.done[-LINES_MAX:], f"{mark} {self.now}"))[:CONTENT_MAX]
+
+
+def evolve(status: Status, kind: str, said: Mapping[str, Any]) -> Status:
+    """The status after one more event or notice of its stream; unknown ones change nothing."""
+    place = max(status.place, int(said.get("id") or 0))
+    if said.get("is_over"):
+        return replace(status, place=place, now="over; the report follows")
+    if kind == "StageCompleted":
+        took = said.get("took_s")
+        spent = f" in {seconds_text(took)}" if isinstance(took, int | float) else ""
+        is_good = said.get("verdict") in (None, "passed")
+        words = f"{DONE if is_good else BROKEN} {escaped(str(said.get('stage', '')), 40)} over"
+        return replace(status, place=place, done=(*status.done, f"{words}{spent}"))
+    return replace(status, place=place, now=_now(status, kind, said))
+
+
+def _now(status: Status, kind: str, said: Mapping[str, Any]) -> str:
+    if kind == "JobAssigned":
+        agent = escaped(str(said.get("agent") or ""), 60)
+        return f"given to agent {agent}" if agent else "given to an agent"
+    if kind == "RunCompleted":
+        return f"the verdict is there: {escaped(str(said.get('verdict') or ''), 60)}"
+    try:
+        if kind == "queue":
+            return escaped(waiting(msgspec.convert(said, Queue)).whole)
+        if kind == "progress":
+            return escaped(step(msgspec.convert(said, Progress)).sentence)
+    except msgspec.ValidationError:
+        pass
+    return _NOW.get(kind, status.now)

@@ -1,0 +1,130 @@
+"""The platform's public HTTP API, asked for whoever uses the bot."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from httpx_sse import EventSource, SSEError
+
+from discord_edge.domain.wishes import Wish
+from discord_edge.service.ports import Heard, User
+from shared.errors import Failed, Refused
+from shared.problems.languages import MEDIA, suffix
+from shared.telling.answers import Answer
+
+CONNECT_S = 3.0
+ANSWER_S = 35.0
+# A stream says something every 15 s, if only that it is there.
+SILENCE_S = 40.0
+NAME_LENGTH_MAX = 100
+# What an operator says no to is no failure.
+PAUSED = "submissions_paused"
+
+
+@dataclass(frozen=True)
+class HttpApi:
+    """An Api over one client, which shows the edge's own token."""
+
+    client: httpx.AsyncClient
+
+    async def get(self, user: User | None, *path: str | int, **query: str | int) -> Answer:
+        """What a read under /v1 answers. Errors: Refused; Failed."""
+        return _answer(await self._send(user, "GET", _under_v1(path), params=query))
+
+    async def file(self, user: User | None, path: str) -> bytes:
+        """A small file, whole. Errors: as get."""
+        response = await self._send(user, "GET", path)
+        if not response.is_success:
+            _answer(response)
+        return response.content
+
+    async def submit(self, user: User, wish: Wish, key: str) -> Answer:
+        """The receipts of a submission. Errors: as get."""
+        sent = await self._send(
+            user,
+            "POST",
+            "/v1/submissions",
+            data={"problem": wish.problem, "mode": wish.mode, "gpu": list(wish.gpus)},
+            files={"file": (wish.name, wish.source, MEDIA[suffix(wish.name)])},
+            headers={"Idempotency-Key": key},
+        )
+        return _answer(sent)
+
+    async def cancel(self, user: User, number: int, key: str) -> Answer:
+        """Let a submission end. Errors: as get."""
+        path, headers = f"/v1/submissions/{number}/cancel", {"Idempotency-Key": key}
+        return _answer(await self._send(user, "POST", path, json={}, headers=headers))
+
+    async def events(self, user: User, number: int, after: int) -> AsyncIterator[Heard]:
+        """What happens to a submission, from after a place. Errors: as get."""
+        headers = _who(user) | {"Accept": "text/event-stream"}
+        headers |= {"Last-Event-ID": str(after)} if after else {}
+        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+        path = f"/v1/submissions/{number}/events"
+        try:
+            async with self.client.stream("GET", path, headers=headers, timeout=timeout) as heard:
+                if not heard.is_success:
+                    await heard.aread()
+                    _answer(heard)
+                async for one in EventSource(heard).aiter_sse():
+                    yield Heard(one.event, _object(one.data))
+        except (httpx.TransportError, SSEError) as error:
+            raise Failed(f"the stream was cut: {error}") from error
+
+    async def _send(self, user: User | None, method: str, path: str, **sent: Any) -> httpx.Response:
+        headers = _who(user) | sent.pop("headers", {})
+        try:
+            return await self.client.request(method, path, headers=headers, **sent)
+        except httpx.TransportError as error:
+            raise Failed(f"the platform does not answer: {type(error).__name__}") from error
+
+
+def _who(user: User | None) -> dict[str, str]:
+    """Whom the edge asks for."""
+    if user is None:
+        return {}
+    said = {"Warpboard-Discord-User": str(user.id)}
+    name = quote(user.name[:NAME_LENGTH_MAX], safe="")
+    return said | ({"Warpboard-Discord-Name": name} if name else {})
+
+
+def _under_v1(path: tuple[str | int, ...]) -> str:
+    return "/v1/" + "/".join(quote(str(part), safe="") for part in path)
+
+
+def _object(text: str) -> Answer:
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _answer(response: httpx.Response) -> Answer:
+    body = _object(response.text)
+    detail = str(body.get("detail") or f"the platform answered {response.status_code}")
+    code = str(body.get("code") or "refused")
+    if response.is_client_error or code == PAUSED:
+        said = response.headers.get("Retry-After", "")
+        wait_s = float(said) if said.isdecimal() else None
+        raise Refused(code, detail, retry_after_s=wait_s)
+    if not response.is_success or not body:
+        raise Failed(f"the platform answered {response.status_code}: {detail}")
+    return body
+
+
+@asynccontextmanager
+async def connected(url: str, token: str) -> AsyncIterator[HttpApi]:
+    """The API at a URL, as the edge. Connecting takes at most 3 s, an answer 35 s."""
+    timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
+    headers = {"Authorization": f"Bearer {token}"}
+    # A proxy for the outside, named in the environment, must not catch 127.0.0.1.
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, timeout=timeout, limits=limits, trust_env=False
+    ) as client:
+        yield HttpApi(client)

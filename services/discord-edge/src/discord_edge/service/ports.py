@@ -1,0 +1,107 @@
+"""What the edge's loops need of the platform, of Discord and of its own table."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from discord_edge.domain.report import Card
+from discord_edge.domain.wishes import Wish
+from shared.telling.answers import Answer, Submission
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody on Discord, by their id, and what they are called there."""
+
+    id: int
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Post:
+    """A submission that is told of: whose, where, and by which messages; None is not yet."""
+
+    number: int
+    person: str
+    channel: str
+    problem: str
+    gpu: str
+    mode: str
+    thread: str | None = None
+    status: str | None = None
+    report: str | None = None
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One thing that a stream said."""
+
+    kind: str
+    said: dict[str, Any]
+
+
+class Api(Protocol):
+    """The platform, asked for somebody; None is nobody in particular."""
+
+    async def get(self, user: User | None, *path: str | int, **query: str | int) -> Answer:
+        """What a read under /v1 answers. Errors: Refused; Failed."""
+        ...
+
+    async def file(self, user: User | None, path: str) -> bytes:
+        """A small file, whole. Errors: as get."""
+        ...
+
+    async def submit(self, user: User, wish: Wish, key: str) -> Answer:
+        """The receipts of a submission. Errors: as get."""
+        ...
+
+    async def cancel(self, user: User, number: int, key: str) -> Answer:
+        """Let a submission end. Errors: as get."""
+        ...
+
+    def events(self, user: User, number: int, after: int) -> AsyncIterator[Heard]:
+        """What happens to a submission, from after a place. Errors: as get."""
+        ...
+
+
+class Rooms(Protocol):
+    """Threads and messages on Discord.
+
+    Errors of each: Failed for what may go better later, Refused for what is gone for good.
+    """
+
+    async def enter(self, post: Post, name: str) -> str:
+        """The private thread of a post, a new one, or its person's letters where none can be."""
+        ...
+
+    async def say(self, room: str, text: str, nonce: str) -> str:
+        """A new message, once for a nonce. Its id."""
+        ...
+
+    async def edit(self, room: str, message: str, text: str) -> None:
+        """Another text for a message."""
+        ...
+
+    async def show(self, room: str, card: Card, nonce: str) -> str:
+        """A new message with a card, or the one that is there with its footer. Its id."""
+        ...
+
+
+class Posts(Protocol):
+    """Which submission has which messages. Errors of each: Failed."""
+
+    async def add(self, post: Post) -> None:
+        """Begin to follow one."""
+        ...
+
+    async def keep(self, number: int, what: str, value: str) -> None:
+        """Keep the id of its `thread`, `status` or `report`, or why it `ended`."""
+        ...
+
+    async def open(self) -> list[Post]:
+        """Those that are still told of."""
+        ...
+
+
+# Who wants to hear of the end, and never fails: the answer to the command, while its token lives.
+Ended = Callable[[Submission], Awaitable[None]]

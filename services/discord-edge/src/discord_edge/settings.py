@@ -1,0 +1,47 @@
+"""What discord-edge is told at start; the only reader of its environment."""
+
+import os
+from dataclasses import dataclass, field
+
+from shared.errors import Refused
+from shared.settings import Listen, read
+
+PREFIX = "WARPBOARD_DISCORD_EDGE"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where everything is, and the two secrets: the bot's own, and the edge's for ingest.
+
+    `channels` are the ids of those where one may submit, apart by commas; none is every channel.
+    `api_url` is another Discord than the public one, such as the simulated one.
+    """
+
+    ingest_url: str
+    postgres_dsn: str
+    ops_listen: Listen
+    guild: int
+    token: str = field(repr=False)
+    edge_token: str = field(repr=False)
+    channels: str = ""
+    api_url: str = ""
+
+    @property
+    def places(self) -> frozenset[int]:
+        """The channels where one may submit."""
+        return frozenset(int(one) for one in self.channels.split(",") if one.strip())
+
+
+def load() -> Settings:
+    """The settings, or Refused with all that is wrong with them."""
+    settings = read(Settings, PREFIX, os.environ)
+    for name in ("token", "edge_token"):
+        if not getattr(settings, name).strip():
+            what = f"{PREFIX}_{name.upper()} is empty: docs/login.md and the README say whence"
+            raise Refused("bad_settings", what, name)
+    try:
+        assert settings.places is not None
+    except ValueError as error:
+        what = f"{PREFIX}_CHANNELS is {settings.channels!r}: expected ids apart by commas"
+        raise Refused("bad_settings", what, "channels") from error
+    return settings

@@ -1,0 +1,35 @@
+-- name: add
+-- A submission that is to be followed; a repeat changes nothing.
+insert into post (number, person, channel, problem, gpu, mode)
+values (%(number)s, %(person)s, %(channel)s, %(problem)s, %(gpu)s, %(mode)s)
+on conflict (number) do nothing;
+
+-- name: set_thread
+-- Where it is told.
+update post set thread = %(value)s where number = %(number)s;
+
+-- name: set_status
+-- The message that says where it is.
+update post set status = %(value)s where number = %(number)s;
+
+-- name: set_report
+-- The message with its report.
+update post set report = %(value)s where number = %(number)s;
+
+-- name: set_ended
+-- Nothing is told of it any more, and why.
+update post set ended = %(value)s where number = %(number)s;
+
+-- name: open
+-- Those that are still told of, oldest first.
+select number, person, channel, problem, gpu, mode, thread, status, report
+from post where ended is null order by number limit 2000;
+
+-- name: synced
+-- What was synced last.
+select digest from synced where guild = %(guild)s;
+
+-- name: set_synced
+-- What is synced now.
+insert into synced (guild, digest) values (%(guild)s, %(digest)s)
+on conflict (guild) do update set digest = excluded.digest;
