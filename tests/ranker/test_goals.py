@@ -149,6 +149,13 @@ async def test_why_a_baseline_failed_is_its_authors_and_operators_to_know(reads:
         return (one["state"], one["score_us"]) == ("measured", 70.0)
 
     await eventually(first)
+    out = events.SubmissionDisqualified(rule="r", reason="the wrong file")
+    await say(reads.log, subjects.moderation("b2"), out)
+
+    async def is_off() -> bool:
+        return bool((await board(reads))["baselines"][0]["state"] == "failed")
+
+    await eventually(is_off)
 
 
 async def test_a_milestone_is_reached_by_what_counts_and_once(

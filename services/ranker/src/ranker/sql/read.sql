@@ -340,7 +340,8 @@ where slug = %(problem)s and number = %(number)s
 limit 1;
 
 -- name: baselines
--- The runs of a version's baselines on a GPU type, newest first, as they stood at an instant.
+-- The runs of a version's baselines on a GPU type that nobody took off, newest first, as they stood
+-- at an instant.
 select submission.baseline as name, submission.number, submission.id, submission.state,
        submission.outcome, submission.verdict, submission.code, submission.reason,
        submission.deadline_at, submission.finished_at, result.score_us, result.low_us,
@@ -352,6 +353,10 @@ left join run on run.id = submission.run and run.submission = submission.id
 where submission.problem = %(problem)s and submission.gpu = %(gpu)s
   and submission.problem_number = %(number)s and submission.baseline <> ''
   and (%(at)s::timestamptz is null or submission.finished_at <= %(at)s)
+  and not exists (
+      select 1 from moderation
+      where moderation.submission = submission.id and moderation.excluded_seq is not null
+  )
 order by submission.number desc
 limit 200;
 
