@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -86,6 +87,22 @@ def test_people_act_over_http(bot: dict[str, Any]) -> None:
         page = http.get("/").text
         for name in re.findall(r"(?:src|href)=.(page[\w.]+)", page):
             assert http.get(f"/{name}").status_code == 200
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = subprocess.run(
+            [sys.executable, "-m", "discord_sim"],
+            env=os.environ | {LISTEN: address},
+            capture_output=True,
+            text=True,
+            timeout=START_S,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert address.rpartition(":")[2] in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_wrong_setting_is_named() -> None:

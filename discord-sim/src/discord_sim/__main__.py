@@ -34,13 +34,12 @@ async def serve(settings: Settings) -> None:
 
 
 def main() -> int:
-    """The command; exit 2 for settings that cannot be used."""
+    """The command; exit 2 for settings that cannot be used, an address that is taken among them."""
     try:
-        settings = load()
-    except BadSettings as error:
+        asyncio.run(serve(load()))
+    except (BadSettings, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    asyncio.run(serve(settings))
     return 0
 
 
