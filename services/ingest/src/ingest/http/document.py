@@ -86,6 +86,7 @@ SCHEMES = {
 }
 OPEN = (
     *("GET /health", "GET /healthz", "GET /readyz", "GET /auth/init", "GET /v1/intake"),
+    "GET /v1/leaderboards/{slug}",
     *("POST /v1/auth/device", "POST /v1/auth/device/token", "GET /leaderboards"),
     *("GET /gpus/{leaderboard}", "GET /runner_queue/{gpu}"),
     *("GET /submissions/{leaderboard}/{gpu}", "GET /submission_count/{leaderboard}/{gpu}"),
