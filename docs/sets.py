@@ -36,7 +36,8 @@ one that does nothing, which is wrong. All meet mode test, and a wrong one that 
 benchmark as well. A run has a bound of time, after which what is left of the problem is not run,
 and a process has a third of the machine's memory. Where the whole takes longer, *one call of the
 first case* is tried instead; of a model, whose one case is called five times, always. No verdict
-means that a bound was met, or that the problem's own code cannot run here, as it says.
+means that a bound was met, or that the problem's own code cannot run here, as it says; a bound of
+time says more of the machine, two cores beside other work, than of the problem.
 
 `python -m docs.sets --run` goes on with what was not tried yet, as long as `--minutes` says.
 """
