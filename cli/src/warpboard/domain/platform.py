@@ -23,7 +23,7 @@ def facts(agents: Sequence[Agent]) -> Iterator[str]:
 def begin(url: str) -> Iterator[str]:
     """Where everything is for who comes for the first time, on this machine."""
     yield f"the API: {url}/docs; accounts and tokens for others: {url}/login"
-    yield "to begin, in another terminal: warpboard problem publish problems/*, then"
+    yield "to begin, in another terminal: warpboard problem publish problems/vectoradd, then"
     yield "  warpboard submit FILE --leaderboard NAME --mode test (here that takes no login)"
 
 
