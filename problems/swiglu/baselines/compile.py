@@ -6,21 +6,18 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @torch.compile(dynamic=True)
-def gated(gate, up):
-    return (torch.nn.functional.silu(gate.float()) * up.float()).to(gate.dtype)
+def gated(pairs):
+    gate, up = pairs.unbind(1)
+    return (torch.nn.functional.silu(gate.float()) * up.float()).to(pairs.dtype)
 
 
-def halves(x):
-    return x.chunk(2, dim=1)
-
-
-gated(*halves(torch.ones(4, 10, dtype=torch.bfloat16, device=DEVICE)))
+gated(torch.ones(4, 2, 5, dtype=torch.bfloat16, device=DEVICE))
 
 
 def custom_kernel(data):
     x, output = data
-    gate, up = halves(x)
+    pairs = x.view(len(x), 2, -1)
     # A length of one would be another program, compiled when it comes.
-    if min(gate.shape) > 1:
-        return output.copy_(gated(gate, up))
-    return output.copy_(torch.nn.functional.silu(gate.float()) * up.float())
+    if min(output.shape) > 1:
+        return output.copy_(gated(pairs))
+    return output.copy_(torch.nn.functional.silu(pairs[:, 0].float()) * pairs[:, 1].float())
