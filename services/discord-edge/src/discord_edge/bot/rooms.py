@@ -58,7 +58,7 @@ class DiscordRooms:
         with reaching():
             parent = await self._channel(post.channel)
             if not isinstance(parent, discord.TextChannel):
-                return await self._letters(post)
+                return await self.letters(post)
             for one in parent.threads:
                 # A process before made it and was killed before it could say so.
                 if one.name == name and one.owner_id == self._client.application_id:
@@ -74,13 +74,16 @@ class DiscordRooms:
                 is_closed = isinstance(error, discord.Forbidden) or error.code == TOO_MANY_THREADS
                 if not is_closed:
                     raise
-                return await self._letters(post)
+                return await self.letters(post)
             await thread.add_user(person)
         return str(thread.id)
 
-    async def _letters(self, post: Post) -> str:
-        user = await self._client.fetch_user(int(post.person))
-        return str((await user.create_dm()).id)
+    async def letters(self, post: Post) -> str:
+        """Where its person gets letters."""
+        await self._client.wait_until_ready()
+        with reaching():
+            user = await self._client.fetch_user(int(post.person))
+            return str((await user.create_dm()).id)
 
     async def say(self, room: str, text: str, nonce: str) -> str:
         """A new message, once for a nonce. Its id."""

@@ -1,6 +1,7 @@
 """Tells of submissions on Discord until they are over: each message once, whatever is killed."""
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import time
@@ -72,7 +73,7 @@ class Following:
         for post in posts:
             await self.posts.add(post)
         try:
-            held = await self._entered(posts)
+            held = await self.entered(posts)
         except (Failed, Refused) as trouble:
             _log.warning("the thread of submission %d comes later: %s", posts[0].number, trouble)
             held = list(posts)
@@ -80,7 +81,8 @@ class Following:
             self._follow([post], ended)
         return held[0].thread
 
-    async def _entered(self, posts: Sequence[Post]) -> list[Post]:
+    async def entered(self, posts: Sequence[Post]) -> list[Post]:
+        """A group with its thread, which is kept. Errors: Refused; Failed."""
         thread = await self.rooms.enter(posts[0], thread_name(posts))
         for post in posts:
             await self.posts.keep(post.number, "thread", thread)
@@ -138,47 +140,55 @@ class _One:
         self._post, self._ended = post, ended
         self._user = User(int(post.person))
         self._status = Status(post.number, post.problem, post.mode, post.gpu)
-        self._shown = ""
+        self._shown, self._room = "", ""
         self._changed = asyncio.Event()
 
     async def tell(self) -> None:
         """All of it. Errors: Refused where nothing can be told."""
-        room = await self._room()
-        message = await self._message(room)
-        editing = asyncio.create_task(self._edit(room, message))
+        self._room = await self._entered()
+        message = self._post.status or await self._begun()
+        editing = asyncio.create_task(self._edit(message))
         try:
             await self._listen()
         finally:
             editing.cancel()
             await asyncio.gather(editing, return_exceptions=True)
-        found = read(
-            await persist(lambda: self._api.get(self._user, "submissions", self._post.number)),
-            Submission,
-        )
-        if self._post.report is None:
-            mark = nonce(self._post.number, "report")
-            shown = await persist(lambda: self._rooms.show(room, report(found), mark))
-            await persist(lambda: self._posts.keep(self._post.number, "report", shown))
-        last = replace(
-            self._status, now=escaped(headline(found)), is_over=True, is_good=is_good(found)
-        )
-        await persist(lambda: self._rooms.edit(room, message, last.text))
+        answer = await persist(lambda: self._api.get(self._user, "submissions", self._post.number))
+        found = read(answer, Submission)
         await self._ended(found)
+        if self._post.report is None:
+            card, mark = report(found), nonce(self._post.number, "report")
+            shown = await self._told(lambda room: self._rooms.show(room, card, mark))
+            await persist(lambda: self._posts.keep(self._post.number, "report", shown))
+        words, good = escaped(headline(found)), is_good(found)
+        last = replace(self._status, now=words, is_over=True, is_good=good)
+        with contextlib.suppress(Refused):
+            await persist(lambda: self._rooms.edit(self._room, message, last.text))
 
-    async def _room(self) -> str:
+    async def _entered(self) -> str:
         if self._post.thread is not None:
             return self._post.thread
-        [post] = await persist(lambda: self._following._entered([self._post]))  # noqa: SLF001
+        [post] = await persist(lambda: self._following.entered([self._post]))
         assert post.thread is not None, "who entered is somewhere"
         return post.thread
 
-    async def _message(self, room: str) -> str:
-        if self._post.status is not None:
-            return self._post.status
-        self._shown, mark = self._status.text, nonce(self._post.number, "status")
-        made = await persist(lambda: self._rooms.say(room, self._shown, mark))
+    async def _begun(self) -> str:
+        """The first words of the message that says where it is. Its id."""
+        text, mark = self._status.text, nonce(self._post.number, "status")
+        self._shown = text
+        made = await self._told(lambda room: self._rooms.say(room, text, mark))
         await persist(lambda: self._posts.keep(self._post.number, "status", made))
         return made
+
+    async def _told(self, tell: Callable[[str], Awaitable[str]]) -> str:
+        """The id of what is told in the thread, or by letter where that is gone."""
+        try:
+            return await persist(lambda: tell(self._room))
+        except Refused as refused:
+            _log.info("submission %d goes on by letter: %s", self._post.number, refused.reason)
+        self._room = await persist(lambda: self._rooms.letters(self._post))
+        await persist(lambda: self._posts.keep(self._post.number, "thread", self._room))
+        return await persist(lambda: tell(self._room))
 
     async def _listen(self) -> None:
         """Take everything in until the stream says that it is the end. Errors: Refused."""
@@ -197,7 +207,7 @@ class _One:
             pause_s = PAUSE_S_MIN if is_further else min(2 * pause_s, PAUSE_S_MAX)
             await asyncio.sleep(pause_s)
 
-    async def _edit(self, room: str, message: str) -> None:
+    async def _edit(self, message: str) -> None:
         """Show what is new, at most once in two seconds."""
         while True:
             await self._changed.wait()
@@ -205,7 +215,7 @@ class _One:
             began_at, text = time.monotonic(), self._status.text
             if text != self._shown:
                 try:
-                    await self._rooms.edit(room, message, text)
+                    await self._rooms.edit(self._room, message, text)
                     self._shown = text
                 except (Failed, Refused) as trouble:
                     _log.info("an edit is left out: %s", trouble)

@@ -74,6 +74,10 @@ class Rooms(Protocol):
         """The private thread of a post, a new one, or its person's letters where none can be."""
         ...
 
+    async def letters(self, post: Post) -> str:
+        """Where its person gets letters."""
+        ...
+
     async def say(self, room: str, text: str, nonce: str) -> str:
         """A new message, once for a nonce. Its id."""
         ...

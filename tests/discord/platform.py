@@ -1,0 +1,76 @@
+"""The real platform, the simulated Discord, and the real edge between them."""
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from discord_sim.simulator import Simulator
+from tests.system.running import QUICK, ROOT, Running
+
+EDGE_TOKEN = "a-token-of-the-edge"
+STOP_S = 20.0
+END_S = 90.0
+
+
+@dataclass
+class Whole:
+    """A platform with people on Discord; the edge is a process that may be killed."""
+
+    running: Running
+    sim: Simulator
+    log: Path
+    dsn: str
+    process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start the edge, and wait until it is connected."""
+        before = self.sim.gateway.identified
+        prefix = "WARPBOARD_DISCORD_EDGE"
+        settings = {
+            f"{prefix}_INGEST_URL": self.running.url,
+            f"{prefix}_POSTGRES_DSN": self.dsn,
+            f"{prefix}_OPS_LISTEN": "127.0.0.1:0",
+            f"{prefix}_GUILD": self.sim.guild.id,
+            f"{prefix}_TOKEN": self.sim.token,
+            f"{prefix}_EDGE_TOKEN": EDGE_TOKEN,
+            f"{prefix}_API_URL": self.sim.url,
+        }
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "discord_edge"),
+                cwd=ROOT,
+                env={**os.environ, **settings},
+                stdout=log,
+                stderr=log,
+            )
+        ready = asyncio.create_task(self.sim.ready(identified=before))
+        ended = asyncio.create_task(self.process.wait())
+        await asyncio.wait({ready, ended}, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        if not ready.done():
+            ready.cancel()
+            raise AssertionError(f"the edge ended:\n{self.log.read_text()[-3000:]}")
+        await ready
+
+    async def kill(self) -> None:
+        """End it as a power cut does."""
+        assert self.process is not None
+        self.process.kill()
+        await self.process.wait()
+
+    async def stop(self) -> None:
+        """End it as an operator does."""
+        if self.process is None or self.process.returncode is not None:
+            return
+        self.process.terminate()
+        try:
+            await asyncio.wait_for(self.process.wait(), STOP_S)
+        except TimeoutError:
+            await self.kill()
+
+
+def launched(folder: Path) -> Running:
+    """A platform that lets the edge in, with an agent that is free."""
+    return Running(folder, {**QUICK, "WARPBOARD_INGEST_EDGE_TOKEN": EDGE_TOKEN}).up()

@@ -1,0 +1,105 @@
+"""What the edge says and takes, without Discord: nothing foreign is obeyed, limits are kept."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discord_edge.domain import tables
+from discord_edge.domain.report import report
+from discord_edge.domain.status import Status, evolve
+from discord_edge.domain.tables import ROWS, WIDTH_MAX
+from discord_edge.domain.wishes import check_attachment, matching, matching_gpus
+from discord_edge.domain.wording import escaped, fenced, refusal
+from shared.errors import Refused
+from shared.telling.answers import Case, Submission
+
+TEXT = st.text(max_size=300)
+OVER = {
+    "number": 7,
+    "problem": "sort",
+    "problem_number": 1,
+    "gpu": "CPU",
+    "mode": "test",
+    "name": "k.py",
+    "state": "finished",
+    "version": 9,
+    "is_over": True,
+    "outcome": "passed",
+    "verdict": "passed",
+}
+
+
+@given(TEXT)
+def test_foreign_text_ends_no_block_and_calls_nobody(text: str) -> None:
+    block = fenced(text)
+    assert "```" not in block[len("```text\n") : -len("\n```")]
+    line = escaped(text)
+    assert "@everyone" not in line
+    assert "<@" not in line
+    assert "\n" not in line
+
+
+@given(st.lists(st.tuples(TEXT, TEXT, st.booleans()), max_size=60), TEXT)
+def test_a_report_keeps_discords_limits(cases: list[tuple[str, str, bool]], log: str) -> None:
+    made = [
+        Case(name=name, stage="check", verdict="wrong" if bad else "passed", message=said)
+        for name, said, bad in cases
+    ]
+    found = Submission(
+        **{**OVER, "outcome": "failed", "verdict": "wrong"},  # type: ignore[arg-type]
+        cases=made,
+        log_tail=log * 100,
+    )
+    card = report(found)
+    assert len(card.body) <= 4096
+    assert len(card.title) <= 256
+    assert len(card.title) + len(card.body) + len(card.footer) <= 6000
+    assert "```" not in card.body[len("```text\n") : -len("\n```")]
+
+
+@given(st.lists(st.tuples(TEXT, st.floats(0.001, 1e9)), max_size=40), st.integers(-3, 9))
+def test_a_table_is_narrow_and_its_page_is_there(
+    rows: list[tuple[str, float]], number: int
+) -> None:
+    items = [
+        {"rank": n + 1, "participant": name, "score_us": score, "number": n}
+        for n, (name, score) in enumerate(rows)
+    ]
+    page = tables.ranking("t", items, number)
+    assert 0 <= page.number < page.count
+    lines = page.card.body.split("\n")[1:-1]
+    assert len(lines) <= ROWS + 1
+    assert all(len(line) <= WIDTH_MAX for line in lines)
+
+
+@given(st.lists(st.sampled_from(["JobQueued", "StageCompleted", "queue", "progress", "odd"])), TEXT)
+def test_a_status_is_a_message_whatever_is_heard(kinds: list[str], text: str) -> None:
+    status = Status(7, "sort", "test", "CPU")
+    for place, kind in enumerate(kinds):
+        status = evolve(status, kind, {"id": place, "stage": text, "why": text, "state": text})
+    assert len(status.text) <= 2000
+    assert "@everyone" not in status.text
+
+
+@given(TEXT, TEXT)
+def test_a_refusal_calls_nobody_and_has_its_id(reason: str, code: str) -> None:
+    said = refusal(Refused(code[:30], f"@everyone {reason}"), "77")
+    assert "@everyone" not in said
+    assert said.endswith("`77`")
+    assert len(said) <= 2000
+
+
+@given(TEXT, st.lists(st.text(min_size=1, max_size=120), max_size=60))
+def test_no_more_is_offered_than_discord_shows(typed: str, names: list[str]) -> None:
+    assert len(matching(typed, names)) <= 25
+    assert len(matching_gpus(typed, names)) <= 25
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "code"),
+    [("k.txt", 1, "bad_file"), ("k.py", 0, "bad_file"), ("k.py", 1 << 30, "source_too_large")],
+)
+def test_a_file_that_is_none_is_not_read(name: str, size: int, code: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check_attachment(name, size)
+    assert refused.value.code == code
