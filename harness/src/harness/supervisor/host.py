@@ -77,11 +77,13 @@ class Host:
         except OSError as error:
             self.tell(unanswered(request, "supervisor", f"the run could not be laid out: {error}"))
             return
-        before = set(processes.descendants(os.getpid()))
+        if isinstance(request, RunRequest):
+            self._run(request, self.home)
+            return
+        before = processes.descendants(os.getpid())
         self._run(request, self.home)
-        if not isinstance(request, RunRequest):
-            # What an author's code left behind has no box that would end it.
-            processes.end_others(before)
+        # What an author's code left behind has no box that would end it.
+        processes.end_others(before)
 
     def _run(self, request: Request, home: Home) -> None:
         heard, said = os.pipe()

@@ -2,7 +2,6 @@
 
 import math
 import os
-import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
