@@ -104,6 +104,9 @@ def test_what_is_no_quota_is_refused_with_its_form(text: str) -> None:
         ({}, SetLimit("copy.*.ranked", 1000, 60.0, R), False),
         ({"*.*.ranked": Limit(10, 60.0)}, SetLimit("copy.*.ranked", 10, 60.0, R), False),
         ({"*.*.ranked": Limit(10, 60.0)}, SetLimit("copy.*.ranked", 11, 60.0, R), True),
+        # As many in a longer time, and so all of them at once.
+        ({"*.*.ranked": Limit(10, 60.0)}, SetLimit("copy.*.ranked", 20, 120.0, R), True),
+        ({"*.*.ranked": Limit(10, 60.0)}, SetLimit("copy.*.ranked", 10, 120.0, R), False),
         ({"*.H100.ranked": Limit(1, 60.0)}, SetLimit("copy.*.ranked", 2, 60.0, R), True),
         ({"*.*.test": Limit(1, 60.0)}, SetLimit("copy.*.ranked", 2, 60.0, R), False),
         ({"copy.*.ranked": Limit(1, 60.0)}, SetLimit("copy.*.ranked", -1, 60.0, R), True),
@@ -180,6 +183,9 @@ async def test_nothing_is_kept_of_a_setting_that_is_none(door: Door) -> None:
     before = len(door.log.since(0))
     for field, value, status in (
         ("deadline", "tomorrow", 422),
+        ("deadline", "9999-12-31T23:59:59-12:00", 422),
+        ("gpu", ">", 422),
+        ("gpu", "no.such", 422),
         ("quota", "ranked=many", 422),
         ("quota", "B200.ranked=1/day", 400),
         ("title", "\x07", 422),

@@ -90,9 +90,9 @@ def deadline(text: str) -> datetime | None:
             numbers = [int(one or 0) for one in match.groups()]
             return datetime(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], tzinfo=UTC)
         at = datetime.fromisoformat(text)
+        return None if at.tzinfo is None else at.astimezone(UTC)
     except (OverflowError, ValueError):
         return None
-    return None if at.tzinfo is None else at.astimezone(UTC)
 
 
 def is_zoneless(text: str) -> bool:

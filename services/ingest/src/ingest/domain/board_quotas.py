@@ -85,18 +85,31 @@ def decide(commands: Sequence[SetLimit], state: Mapping[str, Limit]) -> Sequence
 def decide_tighter(commands: Sequence[SetLimit], state: Mapping[str, Limit]) -> Sequence[Fact]:
     """The same by an author, who gives nobody more than there is. Errors: Refused."""
     for command in commands:
-        given = _rate(Limit(command.limit, command.window_s))
+        given = Limit(command.limit, command.window_s)
         # Any of them would count for some bucket, if this one did not.
         for bucket, limit in state.items():
-            if _overlaps(bucket, command.bucket) and given > _rate(limit):
+            if _overlaps(bucket, command.bucket) and _is_more(given, limit):
                 what = f"{command.bucket} would be given more than {bucket} has: {_amount(limit)}"
                 how = "an operator sets it (scope admin:problems)"
                 raise Refused("scope_missing", f"{what}; {how}", "quotas")
     return decide(commands, state)
 
 
+def _is_more(given: Limit, there: Limit) -> bool:
+    """Whether a limit gives more than another one in the long run, or more at once.
+
+    >>> _is_more(Limit(70, 7 * 86400.0), Limit(10, 86400.0))
+    True
+    """
+    return _rate(given) > _rate(there) or _count(given) > _count(there)
+
+
 def _rate(limit: Limit) -> float:
-    return BOUNDLESS if limit.limit == UNLIMITED else limit.limit / limit.window_s
+    return _count(limit) / limit.window_s
+
+
+def _count(limit: Limit) -> float:
+    return BOUNDLESS if limit.limit == UNLIMITED else limit.limit
 
 
 def _overlaps(one: str, other: str) -> bool:

@@ -13,6 +13,7 @@ from shared.errors import Refused
 from shared.problems.contest import deadline, is_zoneless
 from shared.problems.release import Published, Visible
 from shared.problems.settings import Settings
+from shared.problems.task_yml import GpuName
 
 FIELDS = frozenset(
     (
@@ -25,6 +26,7 @@ NEVER = "none"
 GPUS_MAX, QUOTAS_MAX = 32, 32
 WHY = "published so"
 
+Gpus = Annotated[list[GpuName], Field(max_length=GPUS_MAX)]
 Texts = Annotated[list[str], Field(max_length=QUOTAS_MAX)]
 Line = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -78,7 +80,7 @@ async def _settings(
 async def _board(
     visibility: Annotated[Literal["public", "closed"] | None, Form()] = None,
     ends: Annotated[str | None, Form(alias="deadline", max_length=40)] = None,
-    gpu: Annotated[Texts | None, Form()] = None,
+    gpu: Annotated[Gpus | None, Form()] = None,
     quota: Annotated[Texts | None, Form()] = None,
     force: Annotated[bool, Form()] = False,
 ) -> Board:
