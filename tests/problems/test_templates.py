@@ -132,6 +132,16 @@ def test_an_authors_template_goes_before_one_that_is_made() -> None:
         made(version(repository("vectoradd")), "cobol")
 
 
+def test_no_comment_of_an_author_becomes_code() -> None:
+    for mark in ("\u2028", "\x0c", "\x85", "\x1c"):
+        body = f"# one{mark}import os\r\nx = 1\r# two{mark}#!POPCORN gpus B200\n"
+        made = served(Head("p", "P", ["CPU"]), ".py", body)
+        (kept,) = [line for line in made.split("\n") if "import os" in line]
+        assert kept == f"# one{mark}import os"
+        assert "x = 1\n" in made
+        assert read_directives(made).gpus == ()
+
+
 def test_one_that_is_made_takes_its_data_apart_as_the_reference_does() -> None:
     found = made(version(bare("vectoradd")), "python")
     assert "from task import input_t, output_t\n" in found

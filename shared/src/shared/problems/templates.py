@@ -4,6 +4,7 @@ One that is made imports, says what is wanted, and fails the tests until it is w
 """
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -161,7 +162,8 @@ def served(head: Head, end: str, body: str) -> str:
     title = " ".join(head.title.split()) or head.slug
     lines += [f"{mark} {said}" for said in (title, _deadline(head.deadline_at))]
     lines += [f"{mark} GPU types: {', '.join(head.gpus)}", ""]
-    kept = [line for line in body.splitlines() if "!POPCORN" not in line.upper()]
+    # As compilers end lines: what else ends one for people would end a comment here, and no code.
+    kept = [line for line in re.split(r"\r\n|\r|\n", body) if "!POPCORN" not in line.upper()]
     text = "\n".join(kept).strip("\n") + "\n"
     lines += [""] if text.startswith(("def ", "class ", "@")) else []
     return "\n".join(lines) + "\n" + text
