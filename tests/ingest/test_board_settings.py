@@ -188,6 +188,7 @@ async def test_nothing_is_kept_of_a_setting_that_is_none(door: Door) -> None:
         ("gpu", "no.such", 422),
         ("quota", "ranked=many", 422),
         ("quota", "B200.ranked=1/day", 400),
+        ("quota", ["CPU.ranked=1/day", "cpu.ranked=2/day"], 422),
         ("title", "\x07", 422),
         ("publish", "always", 422),
         ("colour", "red", 422),

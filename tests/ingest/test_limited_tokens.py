@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.ingest.door import Door
+from tests.ingest.door import FILES, OPERATOR, Door
 from tests.ingest.holders import bearer, code, made, token
 
 pytestmark = pytest.mark.server
@@ -40,3 +40,18 @@ async def test_a_limited_token_sees_the_webhooks_of_its_problems_alone(strict: D
         answer = await strict.http.request(method, f"/v1/webhooks/{of_all}{path}", headers=own)
         assert code(answer) == (404, "unknown_webhook"), (method, path)
     assert (await strict.http.delete(f"/v1/webhooks/{seen}", headers=own)).status_code == 200
+
+
+async def test_a_limited_token_sees_no_closed_leaderboard_of_others(strict: Door) -> None:
+    made = await strict.publish(
+        FILES, OPERATOR, slug="hush", visibility="closed", report="", unchecked="r"
+    )
+    assert made.status_code == 201, made.text
+    ada = await token(strict, "ada", "join", *EVERYTHING)
+    invited = await strict.admin("POST", "invites", leaderboards=["hush"], reason="r")
+    joined = {"code": invited.json()["codes"][0]}
+    assert (await strict.http.post("/v1/user/join", json=joined, headers=ada)).is_success
+    own = await token(strict, "ada", *EVERYTHING, problems=["copy"])
+    assert (await strict.http.get("/v1/leaderboards/hush", headers=ada)).status_code == 200
+    answer = await strict.http.get("/v1/leaderboards/hush", headers=own)
+    assert code(answer) == (404, "unknown_leaderboard")

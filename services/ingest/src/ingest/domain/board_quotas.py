@@ -133,7 +133,10 @@ def checked(commands: Sequence[SetLimit], gpus: Sequence[str]) -> tuple[SetLimit
         if gpu.lower() not in spelling:
             what = f"quota of {gpu}: the leaderboard has no such GPU type, but {', '.join(gpus)}"
             raise Refused("unknown_gpu", what, "quotas")
-        found.append(replace(command, bucket=f"{problem}.{spelling[gpu.lower()]}.{category}"))
+        bucket = f"{problem}.{spelling[gpu.lower()]}.{category}"
+        if any(one.bucket == bucket for one in found):
+            raise Refused("invalid_request", f"two quotas for {bucket}: say one", "quotas")
+        found.append(replace(command, bucket=bucket))
     return tuple(found)
 
 

@@ -65,7 +65,7 @@ class Boards:
     async def settings(self, caller: Caller, slug: str) -> Settings:
         """What a leaderboard that exists for them is set to. Errors: Refused; Failed."""
         board = self.feed.now().leaderboard(slug)
-        if board.is_closed and not (caller.is_staff or slug in caller.boards):
+        if board.is_closed and not (caller.is_staff or slug in caller.reader.boards):
             raise problems.unknown(slug)
         state = await self.problem(slug)
         published = problems.known(slug, state)
