@@ -1,5 +1,6 @@
 """One simulator with one bot for all tests that ask; what either did wrong fails the test."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -7,7 +8,12 @@ import pytest_asyncio
 
 from discord_sim.judges import Judges
 from discord_sim.simulator import Simulator
+from shared.errors import Failed
+from shared.servers import nats, postgresql
+from tests.discord.platform import Whole, launched
 from tests.discord.running import BotProcess, judges, missing
+from tests.system.people import add_problem
+from tests.system.running import ROOT
 
 # They import discord.py, which takes a second of every worker that only collects.
 collect_ignore = ["bot.py", "views.py", "wrong_bot.py"]
@@ -49,6 +55,43 @@ def sim(world: BotProcess) -> Iterator[Simulator]:
     """The simulator; nobody broke a rule in a test that did not take the violations itself."""
     yield world.sim
     record = world.sim.record
+    faults, record.own_faults[:] = list(record.own_faults), []
+    violations = record.take_violations()
+    assert not faults, "\n".join(faults)
+    assert not violations, "\n".join(violations)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def whole(
+    discords_judges: Judges, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Whole]:
+    """One platform and one simulated Discord for all tests of the edge."""
+    try:
+        nats.binary()
+        postgresql.binaries()
+    except Failed as failed:
+        pytest.skip(str(failed))
+    folder = tmp_path_factory.mktemp("edge")
+    running = await asyncio.to_thread(launched, folder / "home")
+    try:
+        await asyncio.to_thread(add_problem, running.url, ROOT / "problems" / "identity")
+        async with Simulator(discords_judges) as sim:
+            dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+            found = Whole(running, sim, folder / "edge.log", dsn)
+            try:
+                await found.start()
+                yield found
+            finally:
+                await found.stop()
+    finally:
+        await asyncio.to_thread(running.stop)
+
+
+@pytest.fixture
+def town(whole: Whole) -> Iterator[Simulator]:
+    """The simulator; nobody broke a rule of Discord's in a test."""
+    yield whole.sim
+    record = whole.sim.record
     faults, record.own_faults[:] = list(record.own_faults), []
     violations = record.take_violations()
     assert not faults, "\n".join(faults)

@@ -5,13 +5,21 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from discord_sim.cdn import Blob
+from discord_sim.people.person import Person as Member
 from discord_sim.simulator import Simulator
+from shared.testing import eventually
+from tests.system.people import HONEST
 from tests.system.running import QUICK, ROOT, Running
 
 EDGE_TOKEN = "a-token-of-the-edge"
 STOP_S = 20.0
 END_S = 90.0
+KERNEL = Blob("kernel.py", "text/x-python", HONEST.encode())
+BOARD = {"leaderboard_name": "identity"}
+RANKED = "leaderboard submit ranked"
 
 
 @dataclass
@@ -74,3 +82,36 @@ class Whole:
 def launched(folder: Path) -> Running:
     """A platform that lets the edge in, with an agent that is free."""
     return Running(folder, {**QUICK, "WARPBOARD_INGEST_EDGE_TOKEN": EDGE_TOKEN}).up()
+
+
+async def known(person: Member, channel: str) -> None:
+    """The edge has heard of the leaderboard."""
+    typed = {"leaderboard_name": "ide"}
+    await eventually(
+        lambda: person.autocomplete(channel, RANKED, "leaderboard_name", **typed), END_S
+    )
+
+
+async def thread_of(sim: Simulator, person: Member, channel: str) -> str:
+    """The person's newest thread there."""
+    threads = await sim.record.until(lambda: person.threads(channel), "a thread", END_S)
+    return str(threads[-1]["id"])
+
+
+def more_threads(person: Member, channel: str, before: int) -> bool:
+    """Whether a person has more threads than before."""
+    return len(person.threads(channel)) > before
+
+
+async def reported(sim: Simulator, person: Member, room: str) -> tuple[Any, Any]:
+    """Status and report, once the status is the last."""
+
+    def over() -> Any:
+        seen = person.sees(room)
+        marks = ("✅", "❌")
+        if len(seen) >= 2 and seen[0]["content"].rpartition("\n")[2].startswith(marks):
+            return seen
+        return None
+
+    seen = await sim.record.until(over, "a report", END_S)
+    return seen[0], seen[1]

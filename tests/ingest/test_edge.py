@@ -84,6 +84,16 @@ async def test_who_is_banned_is_told_so_on_discord(door: Door) -> None:
     assert "a test" in refused.json()["detail"]
 
 
+async def test_wrong_codes_are_counted_by_who_tries(door: Door) -> None:
+    codes = set()
+    for number in range(40):
+        refused = await door.http.post(
+            "/v1/user/join", json={"code": f"wrong-{number}"}, headers=user(100 + number, "Eve")
+        )
+        codes.add(code(refused))
+    assert (429, "rate_limited") not in codes
+
+
 async def test_without_a_user_the_edge_is_nobody(door: Door) -> None:
     assert code(await door.submit(headers=EDGE)) == (401, "missing_credential")
     assert (await door.http.get("/v1/me", headers=user(5))).status_code == 401

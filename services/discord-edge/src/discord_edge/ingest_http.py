@@ -54,10 +54,10 @@ class HttpApi:
         )
         return _answer(sent)
 
-    async def cancel(self, user: User, number: int, key: str) -> Answer:
-        """Let a submission end. Errors: as get."""
-        path, headers = f"/v1/submissions/{number}/cancel", {"Idempotency-Key": key}
-        return _answer(await self._send(user, "POST", path, json={}, headers=headers))
+    async def act(self, user: User, key: str, *path: str | int, **said: object) -> Answer:
+        """What a POST under /v1 answers, done once for a key. Errors: as get."""
+        headers = {"Idempotency-Key": key}
+        return _answer(await self._send(user, "POST", _under_v1(path), json=said, headers=headers))
 
     async def events(self, user: User, number: int, after: int) -> AsyncIterator[Heard]:
         """What happens to a submission, from after a place. Errors: as get."""

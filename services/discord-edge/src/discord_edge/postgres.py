@@ -8,7 +8,8 @@ from psycopg import OperationalError
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from discord_edge.service.ports import Post
+from discord_edge.domain.wishes import Wish
+from discord_edge.service.ports import Post, Sent, User
 from shared.errors import Failed
 from shared.postgres import statements
 
@@ -39,6 +40,36 @@ class PostgresPosts:
     async def open(self) -> list[Post]:
         """Those that are still told of. Errors: Failed."""
         return [Post(**row) for row in await self._ask("open", {})]
+
+    async def want(self, sent: Sent) -> None:
+        """Keep what is sent until its answer is kept. Errors: Failed."""
+        user, wish = sent.user, sent.wish
+        who = {"person": str(user.id), "name": user.name, "channel": sent.channel}
+        what = {"problem": wish.problem, "mode": wish.mode, "gpus": list(wish.gpus)}
+        file = {"file": wish.name, "source": wish.source}
+        await self._ask("want", {"key": sent.key, **who, **what, **file})
+
+    async def unwant(self, key: str) -> None:
+        """Its answer is kept, or it was refused. Errors: Failed."""
+        await self._ask("unwant", {"key": key})
+
+    async def wanted(self) -> list[Sent]:
+        """What was sent, and whose answer nobody kept. Errors: Failed."""
+        return [
+            Sent(
+                key=row["key"],
+                user=User(int(row["person"]), row["name"]),
+                channel=row["channel"],
+                wish=Wish(
+                    problem=row["problem"],
+                    mode=row["mode"],
+                    gpus=tuple(row["gpus"]),
+                    name=row["file"],
+                    source=bytes(row["source"]),
+                ),
+            )
+            for row in await self._ask("wanted", {})
+        ]
 
     async def synced(self, guild: str) -> str:
         """The digest of what was synced last, "" before the first time. Errors: Failed."""

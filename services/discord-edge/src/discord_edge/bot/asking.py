@@ -10,6 +10,7 @@ from discord_edge.domain.wording import refusal
 from discord_edge.service.boards import Boards
 from discord_edge.service.following import Following
 from discord_edge.service.ports import Api, User
+from discord_edge.service.sending import Sending
 from shared.errors import Failed, Refused
 
 
@@ -19,6 +20,7 @@ class Edge(commands.Bot):
     api: Api
     boards: Boards
     following: Following
+    sending: Sending
     places: frozenset[int]
     guild_id: int
 

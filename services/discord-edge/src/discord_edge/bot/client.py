@@ -11,6 +11,7 @@ from discord import app_commands
 from discord.ext import commands
 
 from discord_edge.bot.asking import Edge, Here, fail
+from discord_edge.bot.cancelling import CancelButton
 from discord_edge.bot.leaderboards import Leaderboards, ping
 from discord_edge.bot.paging import PageButton
 from discord_edge.bot.rooms import DiscordRooms
@@ -18,6 +19,7 @@ from discord_edge.postgres import PostgresPosts
 from discord_edge.service.boards import Boards
 from discord_edge.service.following import Following
 from discord_edge.service.ports import Api
+from discord_edge.service.sending import Sending
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,16 @@ class EdgeBot(Edge):
         self.api, self.boards, self.places = behind.api, behind.boards, behind.places
         self.guild_id, self._posts = behind.guild, behind.posts
         self.following = Following(behind.api, DiscordRooms(self), behind.posts)
+        self.sending = Sending(behind.api, behind.posts)
 
     async def setup_hook(self) -> None:
         """Before the gateway: buttons of former processes, commands, what was open."""
-        self.add_dynamic_items(PageButton)
+        self.add_dynamic_items(PageButton, CancelButton)
         here = discord.Object(self.guild_id)
         self.tree.add_command(Leaderboards(), guild=here)
         self.tree.add_command(ping, guild=here)
         await self._sync(here)
+        await self.sending.resume()
         await self.following.resume()
 
     async def _sync(self, guild: discord.Object) -> None:

@@ -14,6 +14,7 @@ from discord_edge.bot.paging import NOBODY, buttons, looked_up
 from discord_edge.bot.rooms import embed, files
 from discord_edge.bot.submitting import Submit, all_boards, gpus
 from discord_edge.domain import tables, wishes
+from discord_edge.domain.comparison import compared
 from discord_edge.domain.report import report
 from discord_edge.domain.status import Status
 from discord_edge.domain.wording import CONTENT_MAX, escaped
@@ -118,8 +119,26 @@ class Leaderboards(app_commands.Group):
         """End one."""
         await here.response.defer(ephemeral=True, thinking=True)
         await _mine(here, submission_id)
-        await here.client.api.cancel(user_of(here), submission_id, str(here.id))
+        path = ("submissions", submission_id, "cancel")
+        await here.client.api.act(user_of(here), str(here.id), *path)
         await say(here, f"Submission **#{submission_id}** is being cancelled.")
+
+    @app_commands.command(name="compare", description="How one submission differs from another")
+    @app_commands.autocomplete(a=own, b=own)
+    async def compare(self, here: Here, a: int, b: int) -> None:
+        """The ratio of each case, and the difference of the sources as a file."""
+        await here.response.defer(ephemeral=True, thinking=True)
+        found = await here.client.api.get(user_of(here), "compare", a=a, b=b)
+        card = compared(found)
+        await here.edit_original_response(embed=embed(card), attachments=files(card))
+
+    @app_commands.command(name="join", description="Join a closed leaderboard by an invite")
+    async def join(self, here: Here, code: app_commands.Range[str, 1, 100]) -> None:
+        """Become a member."""
+        await here.response.defer(ephemeral=True, thinking=True)
+        said = await here.client.api.act(user_of(here), str(here.id), "user", "join", code=code)
+        names = ", ".join(f"`{one}`" for one in said["leaderboards"])
+        await say(here, f"You see {names} now.")
 
     @app_commands.command(name="queue", description="What waits, and who works")
     @app_commands.autocomplete(gpu=gpus)

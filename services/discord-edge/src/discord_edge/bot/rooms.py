@@ -8,6 +8,7 @@ from typing import Literal
 import aiohttp
 import discord
 
+from discord_edge.bot.cancelling import CancelButton
 from discord_edge.domain.report import Card
 from discord_edge.service.ports import Post
 from shared.errors import Failed, Refused
@@ -85,17 +86,23 @@ class DiscordRooms:
             user = await self._client.fetch_user(int(post.person))
             return str((await user.create_dm()).id)
 
-    async def say(self, room: str, text: str, nonce: str) -> str:
-        """A new message, once for a nonce. Its id."""
+    async def say(self, room: str, text: str, nonce: str, number: int) -> str:
+        """A new message by which a submission can be cancelled, once for a nonce. Its id."""
         await self._client.wait_until_ready()
+        view = discord.ui.View(timeout=None)
+        view.add_item(CancelButton(number))
         with reaching():
-            return str((await self._place(room).send(text, nonce=nonce)).id)
+            return str((await self._place(room).send(text, nonce=nonce, view=view)).id)
 
-    async def edit(self, room: str, message: str, text: str) -> None:
-        """Another text for a message."""
+    async def edit(self, room: str, message: str, text: str, *, is_over: bool = False) -> None:
+        """Another text for a message; once it is over, there is nothing to cancel."""
         await self._client.wait_until_ready()
+        held = self._place(room).get_partial_message(int(message))
         with reaching():
-            await self._place(room).get_partial_message(int(message)).edit(content=text)
+            if is_over:
+                await held.edit(content=text, view=None)
+            else:
+                await held.edit(content=text)
 
     async def show(self, room: str, card: Card, nonce: str) -> str:
         """A new message with a card, or the one that is there with its title. Its id."""

@@ -6,16 +6,18 @@ import discord
 from discord import app_commands
 
 from discord_edge.bot.asking import Here, fail, say, user_of
+from discord_edge.bot.consents import accepted
 from discord_edge.bot.menus import GpuMenu
 from discord_edge.domain import wishes
 from discord_edge.domain.report import headline
 from discord_edge.domain.wishes import Board, Wish
 from discord_edge.domain.wording import escaped
-from discord_edge.service.ports import Post
+from discord_edge.service.ports import Post, Sent
 from shared.errors import Failed, Refused
-from shared.telling.answers import Answer, Submission
+from shared.telling.answers import Submission
 
 READ_S_MAX = 10.0
+CONSENT = "consent_missing"
 MODES = {
     "test": "Run the tests of a leaderboard on your file",
     "benchmark": "Time your file, without being ranked",
@@ -92,8 +94,9 @@ async def _submit(
     if not chosen:
         return
     wish = Wish(board.slug, mode, chosen, script.filename, source)
-    answer = await here.client.api.submit(user, wish, str(here.id))
-    await _follow(here, wish, answer)
+    posts = await _sent(here, Sent(str(here.id), user, str(here.channel_id), wish))
+    if posts:
+        await _follow(here, wish, posts)
 
 
 def _check_place(here: Here) -> None:
@@ -128,18 +131,19 @@ async def _asked(here: Here, board: Board) -> tuple[str, ...]:
     return chosen
 
 
-async def _follow(here: Here, wish: Wish, answer: Answer) -> None:
-    posts = [
-        Post(
-            number=int(one["number"]),
-            person=str(here.user.id),
-            channel=str(here.channel_id),
-            problem=wish.problem,
-            gpu=str(one["gpu"]),
-            mode=wish.mode,
-        )
-        for one in answer["submissions"]
-    ]
+async def _sent(here: Here, sent: Sent) -> list[Post]:
+    """What was taken in; who has to accept a text first is asked. Errors: Refused; Failed."""
+    try:
+        return await here.client.sending.send(sent)
+    except Refused as refused:
+        if refused.code != CONSENT:
+            raise
+    if not await accepted(here, sent.wish.problem):
+        return []
+    return await here.client.sending.send(sent)
+
+
+async def _follow(here: Here, wish: Wish, posts: list[Post]) -> None:
     original = _Original(here, posts, wish)
     original.thread = await here.client.following.begin(posts, original.ended)
     await original.show()

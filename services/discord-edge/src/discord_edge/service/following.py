@@ -66,12 +66,7 @@ class Following:
             self._follow([post], _unheard)
 
     async def begin(self, posts: Sequence[Post], ended: Ended = _unheard) -> str | None:
-        """Keep a group, open its thread and follow; the thread, None if there is none yet.
-
-        Errors: Failed, if nothing could be kept.
-        """
-        for post in posts:
-            await self.posts.add(post)
+        """Open the thread of a group and follow; the thread, None if there is none yet."""
         try:
             held = await self.entered(posts)
         except (Failed, Refused) as trouble:
@@ -163,7 +158,7 @@ class _One:
         words, good = escaped(headline(found)), is_good(found)
         last = replace(self._status, now=words, is_over=True, is_good=good)
         with contextlib.suppress(Refused):
-            await persist(lambda: self._rooms.edit(self._room, message, last.text))
+            await persist(lambda: self._rooms.edit(self._room, message, last.text, is_over=True))
 
     async def _entered(self) -> str:
         if self._post.thread is not None:
@@ -175,8 +170,8 @@ class _One:
     async def _begun(self) -> str:
         """The first words of the message that says where it is. Its id."""
         text, mark = self._status.text, nonce(self._post.number, "status")
-        self._shown = text
-        made = await self._told(lambda room: self._rooms.say(room, text, mark))
+        self._shown, number = text, self._post.number
+        made = await self._told(lambda room: self._rooms.say(room, text, mark, number))
         await persist(lambda: self._posts.keep(self._post.number, "status", made))
         return made
 

@@ -40,6 +40,16 @@ class Heard:
     said: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Sent:
+    """A command that was promised an answer: what it sends, for whom, from where, by which key."""
+
+    key: str
+    user: User
+    channel: str
+    wish: Wish
+
+
 class Api(Protocol):
     """The platform, asked for somebody; None is nobody in particular."""
 
@@ -55,8 +65,8 @@ class Api(Protocol):
         """The receipts of a submission. Errors: as get."""
         ...
 
-    async def cancel(self, user: User, number: int, key: str) -> Answer:
-        """Let a submission end. Errors: as get."""
+    async def act(self, user: User, key: str, *path: str | int, **said: object) -> Answer:
+        """What a POST under /v1 answers, done once for a key. Errors: as get."""
         ...
 
     def events(self, user: User, number: int, after: int) -> AsyncIterator[Heard]:
@@ -78,12 +88,12 @@ class Rooms(Protocol):
         """Where its person gets letters."""
         ...
 
-    async def say(self, room: str, text: str, nonce: str) -> str:
-        """A new message, once for a nonce. Its id."""
+    async def say(self, room: str, text: str, nonce: str, number: int) -> str:
+        """A new message by which a submission can be cancelled, once for a nonce. Its id."""
         ...
 
-    async def edit(self, room: str, message: str, text: str) -> None:
-        """Another text for a message."""
+    async def edit(self, room: str, message: str, text: str, *, is_over: bool = False) -> None:
+        """Another text for a message; once it is over, there is nothing to cancel."""
         ...
 
     async def show(self, room: str, card: Card, nonce: str) -> str:
@@ -104,6 +114,18 @@ class Posts(Protocol):
 
     async def open(self) -> list[Post]:
         """Those that are still told of."""
+        ...
+
+    async def want(self, sent: Sent) -> None:
+        """Keep what is sent until its answer is kept."""
+        ...
+
+    async def unwant(self, key: str) -> None:
+        """Its answer is kept, or it was refused."""
+        ...
+
+    async def wanted(self) -> list[Sent]:
+        """What was sent, and whose answer nobody kept."""
         ...
 
 

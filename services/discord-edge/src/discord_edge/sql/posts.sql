@@ -25,6 +25,22 @@ update post set ended = %(value)s where number = %(number)s;
 select number, person, channel, problem, gpu, mode, thread, status, report
 from post where ended is null order by number limit 2000;
 
+-- name: want
+-- What is sent, until its answer is kept.
+insert into wanted (key, person, name, channel, problem, mode, gpus, file, source)
+values (%(key)s, %(person)s, %(name)s, %(channel)s, %(problem)s, %(mode)s, %(gpus)s, %(file)s,
+        %(source)s)
+on conflict (key) do nothing;
+
+-- name: unwant
+-- Its answer is kept, or it was refused.
+delete from wanted where key = %(key)s;
+
+-- name: wanted
+-- What was sent and not answered, oldest first; a key is good for a day.
+select key, person, name, channel, problem, mode, gpus, file, source
+from wanted where began_at > now() - interval '20 hours' order by began_at limit 500;
+
 -- name: synced
 -- What was synced last.
 select digest from synced where guild = %(guild)s;

@@ -160,7 +160,9 @@ def _join(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         body: Join, request: Request, caller: Annotated[Caller, Depends(gate.participant("join"))]
     ) -> board_shapes.Joined:
         """Become a member of closed leaderboards by an invite; again is as well."""
-        slugs = await ingest.invites.join(caller.id, body.code, whence(request))
+        # Who comes by the bot all come from its address, so they are counted by who they are.
+        where = caller.id if caller.kind == "discord" else whence(request)
+        slugs = await ingest.invites.join(caller.id, body.code, where)
         return {"status": "ok", "leaderboards": list(slugs)}
 
 
