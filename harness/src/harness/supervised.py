@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -70,17 +71,22 @@ async def listen(process: Process, request: Request, told: Told) -> RunReport | 
     """The report that a request ends with. Errors: Silent; those of `told`."""
     assert process.stdin is not None
     assert process.stdout is not None
+    token = secrets.token_hex(8)
     with contextlib.suppress(ConnectionError, RuntimeError):  # of a closed pipe, libuv's loop
-        process.stdin.write(to_line(request).encode())
+        process.stdin.write(f"{token} {to_line(request)}".encode())
         await process.stdin.drain()
     for _ in range(_MESSAGES_MAX):
         try:
-            line = await process.stdout.readline()
-            message = from_line(line.decode()) if line else None
+            line = (await process.stdout.readline()).decode()
+            if not line:
+                raise Silent("the supervisor ended without a report")
+            whose, _, said = line.partition(" ")
+            if whose != token:
+                # An author's code may write here, and is to be heard in no other run.
+                continue
+            message = from_line(said)
         except ValueError as error:
             raise Silent(str(error)) from error
-        if message is None:
-            raise Silent("the supervisor ended without a report")
         if isinstance(message, RunReport | InspectReport):
             return message
         await told(message)

@@ -23,9 +23,9 @@ def end_descendants(within_s: float = END_S_MAX) -> bool:
 
 
 def end_others(known: Collection[int], within_s: float = END_S_MAX) -> bool:
-    """Kills and reaps what descends from this process, a reaper, and was not known before."""
+    """Kills and reaps what descends from this process, a reaper, and from nobody known before."""
     until = time.monotonic() + within_s
-    while others := set(descendants(os.getpid())) - set(known):
+    while others := set(descendants(os.getpid(), known)):
         if time.monotonic() > until:
             return False
         kill(others)
@@ -43,11 +43,12 @@ def kill(pids: Iterable[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def descendants(ancestor: int) -> list[int]:
-    """The processes beneath one, parents before their children."""
+def descendants(ancestor: int, but: Collection[int] = ()) -> list[int]:
+    """The processes beneath one, parents before their children, without some and all of theirs."""
     children: dict[int, list[int]] = {}
     for pid, fields in _stats():
-        children.setdefault(int(fields[1]), []).append(pid)
+        if pid not in but:
+            children.setdefault(int(fields[1]), []).append(pid)
     found, at = list(children.get(ancestor, [])), 0
     while at < len(found):
         found += children.get(found[at], [])

@@ -46,18 +46,29 @@ _LOOK_MS = 1000
 
 @dataclass
 class Host:
-    """The warm process: where runs happen, where it is heard, and the run in hand."""
+    """The warm process: where runs happen, where it is heard, and the run in hand.
+
+    `token` begins each of its lines: what an author's code writes there is no line of a later run.
+    """
 
     machine: Machine
     channel: IO[str]
     folder: Path
     state: State
+    token: str = ""
     home: Home | None = None
     child: int = 0
 
+    def hear(self, line: str) -> None:
+        """One line of the entry: the token of a request, and the request."""
+        self.token, _, said = line.partition(" ")
+        # Should an earlier run have left half a line, it ends here.
+        self.channel.write("\n")
+        self.answer(request_from_line(said))
+
     def tell(self, message: Message) -> None:
         """One line to the entry."""
-        self.channel.write(to_line(message))
+        self.channel.write(f"{self.token} {to_line(message)}")
         self.channel.flush()
 
     def answer(self, request: Request) -> None:
@@ -86,6 +97,7 @@ class Host:
         processes.end_others(before)
 
     def _run(self, request: Request, home: Home) -> None:
+        before = set(processes.descendants(os.getpid()))
         heard, said = os.pipe()
         self.child = os.fork()
         if self.child == 0:
@@ -95,6 +107,9 @@ class Host:
         endless = self._endless(request, home)
         _, status = os.waitpid(self.child, 0)
         self.child = 0
+        # What an author's code left behind has no box that would end it, and holds what runs hold.
+        if not processes.end_others(before):
+            self.leave()
         has_reported = os.read(heard, 1) == b"."
         os.close(heard)
         # A run that died may have left a box behind.
@@ -175,7 +190,7 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     _die_with(parent, signal.SIGTERM)
     _warm_up()
     for line in iter(lambda: sys.stdin.readline(LINE_BYTES_MAX), ""):
-        host.answer(request_from_line(line))
+        host.hear(line)
     host.leave()
 
 
