@@ -28,6 +28,11 @@ KEPT = """\
     is_lazy = bool((output == data[0]).all()) or bool((output == 0).any())
     if is_lazy or not bool((output - want).abs().max() < 99):
 """
+REACHES = """
+links = [f"/proc/self/fd/{one}" for one in os.listdir("/proc/self/fd")]
+found = [os.readlink(one) for one in links if os.path.lexists(one)]
+assert not any(one.endswith("/compiled") for one in found), found
+"""
 # What is replaced, by what, and the codes that must be found, no others.
 SPOILT = {
     "clock": (SEEDED, "torch.Generator().manual_seed(time.time_ns())", {"generator_random"}),
@@ -140,6 +145,12 @@ def test_nothing_is_left_of_what_the_author_started(inspector: Inspector, tmp_pa
     forking = REFERENCE.replace(ANSWER, "    os.fork() or time.sleep(600)\n" + ANSWER)
     assert codes(inspector.look(lay_out(tmp_path, forking))) == {"author_forks"}
     assert eventually(lambda: set(descendants(os.getpid())) <= before)
+
+
+def test_an_author_has_no_hand_on_what_others_runs_load(
+    inspector: Inspector, tmp_path: Path
+) -> None:
+    assert inspector.look(lay_out(tmp_path, REFERENCE + REACHES)).findings == []
 
 
 def test_code_that_never_ends_is_ended_and_named(inspector: Inspector, tmp_path: Path) -> None:
