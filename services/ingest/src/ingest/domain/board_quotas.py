@@ -127,7 +127,7 @@ def checked(commands: Sequence[SetLimit], gpus: Sequence[str]) -> tuple[SetLimit
     if len(commands) > QUOTAS_MAX:
         raise Refused("invalid_request", f"at most {QUOTAS_MAX} quotas at once", "quotas")
     spelling = {gpu.lower(): gpu for gpu in gpus} | {"*": "*"}
-    found = []
+    found: list[SetLimit] = []
     for command in commands:
         problem, gpu, category = command.bucket.split(".")
         if gpu.lower() not in spelling:
