@@ -25,7 +25,7 @@ NVRTC = b"//!WARPBOARD compiler: nvrtc\n//!WARPBOARD launch: grid=1, block=1\n"
 
 
 def _plan(source: bytes, suffix: str, shop: Workshop = SHOP) -> Plan:
-    return plan(shop, source, f"/submission/submission{suffix}", "/scratch")
+    return plan(shop, (source,), f"/submission/submission{suffix}", "/scratch")
 
 
 def test_python_is_planned_without_an_order() -> None:
@@ -84,9 +84,19 @@ def test_a_text_that_moves_from_a_submission_to_its_header_makes_another_key() -
     assert plans[0].key != plans[1].key
 
 
+def test_what_a_source_leaves_beside_one_problem_is_for_no_other() -> None:
+    # Imported by the source, a problem's own file may put anything into what is kept.
+    source = b"import task, torch.utils.cpp_extension\n"
+    keys = {
+        plan(SHOP, (source, beside), "/submission/submission.py", "/scratch").key
+        for beside in (b"task.py\0", b"task.py\0import os", b"tusk.py\0")
+    }
+    assert len(keys) == 3
+
+
 def test_the_key_does_not_depend_on_where_a_box_is() -> None:
-    here = plan(SHOP, b"int x;", "/tmp/a/submission.cpp", "/tmp/a/scratch/0")
-    there = plan(SHOP, b"int x;", "/tmp/b/submission.cpp", "/tmp/b/scratch/1")
+    here = plan(SHOP, (b"int x;",), "/tmp/a/submission.cpp", "/tmp/a/scratch/0")
+    there = plan(SHOP, (b"int x;",), "/tmp/b/submission.cpp", "/tmp/b/scratch/1")
     assert here.key == there.key
     assert here.order != there.order
 

@@ -58,10 +58,10 @@ def _planned(guests: Guests) -> Plan:
     """Errors: BuildRefused; ToolMissing."""
     home, workshop = guests.home, guests.place.workshop
     source = (home.submission / home.problem.submission).read_bytes()
-    if home.problem.lang == "py":
-        return plan.plan(workshop, source, guests.path(), guests.scratch())
     others = sorted(one for one in home.submission.iterdir() if one.name != home.problem.submission)
     texts = (source, *(one.name.encode() + b"\0" + one.read_bytes() for one in others))
+    if home.problem.lang == "py":
+        return plan.plan(workshop, texts, guests.path(), guests.scratch())
     return plan.plan_driven(workshop, home.problem, texts, guests.path(), guests.scratch())
 
 

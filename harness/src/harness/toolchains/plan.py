@@ -83,14 +83,17 @@ def survey(gpu: str = "", headers: Mapping[str, str] | None = None, ncu: str = "
     )
 
 
-def plan(workshop: Workshop, source: bytes, path: str, scratch: str) -> Plan:
+def plan(workshop: Workshop, texts: Sequence[bytes], path: str, scratch: str) -> Plan:
     """What to do for a source that lies at `path` in its box, whose scratch folder is `scratch`.
 
+    `texts` are the source, and what lies beside it for it to import: the problem's, by whose
+    words the same source may leave something else behind.
     Errors: BuildRefused, if the submission asks for what it may not have; ToolMissing.
     """
-    language = language_of(path)
+    language, source = language_of(path), texts[0]
+    whole = _whole(texts)
     if language is None:
-        key = _key(workshop, source, ())
+        key = _key(workshop, whole, ())
         return Plan(key, is_heavy=compiles_at_import(source))
     asked = directives(source, language)
     if asked.language != "c++" and not workshop.gpu:
@@ -106,7 +109,7 @@ def plan(workshop: Workshop, source: bytes, path: str, scratch: str) -> Plan:
     made = replace(order(asked, bench), environment=workshop.environment)
     # Where a box's folders are named anew every time, the result is still the same.
     anywhere = order(asked, replace(bench, source="", output="")).arguments
-    return Plan(_key(workshop, source, anywhere), made, asked.launch)
+    return Plan(_key(workshop, whole, anywhere), made, asked.launch)
 
 
 def plan_driven(
@@ -125,9 +128,7 @@ def plan_driven(
     sources = [str(folder / name) for name in (DRIVER.name, *problem.native.sources)]
     command = (*arguments, f"-I{folder}", *sources, "-o", output)
     made = Order(command, sources[0], output)
-    # Each by its digest: what one text ends with is not what the next begins with.
-    whole = b"".join(hashlib.sha256(text).digest() for text in (*texts, drivers()))
-    key = _key(workshop, whole, arguments)
+    key = _key(workshop, _whole((*texts, drivers())), arguments)
     return Plan(key, replace(made, environment=workshop.environment))
 
 
@@ -176,6 +177,11 @@ def environment(workshop: Workshop, scratch: str) -> dict[str, str]:
 def cache_folder(scratch: str) -> str:
     """Where all compile caches of a box lie, for worker.cache to pack and unpack."""
     return f"{scratch}/cache"
+
+
+def _whole(texts: Sequence[bytes]) -> bytes:
+    """Each by its digest: what one text ends with is not what the next begins with."""
+    return b"".join(hashlib.sha256(text).digest() for text in texts)
 
 
 def _key(workshop: Workshop, source: bytes, arguments: tuple[str, ...]) -> str:
