@@ -181,3 +181,17 @@ async def test_what_a_killed_edge_had_sent_is_sent_again(whole: Whole, town: Sim
         await reported(town, ada, await thread_of(town, ada, channel))
         assert not await PostgresPosts(connections).wanted()
     assert len(ada.threads(channel)) == 1
+
+
+async def test_the_edge_waits_for_a_discord_that_is_away(whole: Whole, town: Simulator) -> None:
+    await whole.stop()
+    await town.outage()
+    before = len(town.record.calls)
+    starting = asyncio.create_task(whole.start())
+    try:
+        await town.record.until(lambda: len(town.record.calls) > before, "a try", END_S)
+    finally:
+        town.recover()
+    await asyncio.wait_for(starting, END_S)
+    ada, channel = town.person("ada13"), await town.add_channel("back")
+    assert "There" in (await (await ada.slash(channel, "ping")).answered())["content"]

@@ -5,6 +5,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 
+import aiohttp
 import discord
 import yarl
 from discord import app_commands
@@ -14,12 +15,16 @@ from discord_edge.bot.asking import Edge, Here, fail
 from discord_edge.bot.cancelling import CancelButton
 from discord_edge.bot.leaderboards import Leaderboards, ping
 from discord_edge.bot.paging import PageButton
-from discord_edge.bot.rooms import DiscordRooms
+from discord_edge.bot.rooms import DiscordRooms, reaching
 from discord_edge.postgres import PostgresPosts
 from discord_edge.service.boards import Boards
-from discord_edge.service.following import Following
+from discord_edge.service.following import Following, persist
 from discord_edge.service.ports import Api
 from discord_edge.service.sending import Sending
+from shared.errors import Failed, Refused
+
+# Each try counts towards what Discord bans for, so they come slowly.
+LOGIN_PAUSE_S_MAX = 60.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class EdgeBot(Edge):
         """Before the gateway: buttons of former processes, commands, what was open."""
         self.add_dynamic_items(PageButton, CancelButton)
         here = discord.Object(self.guild_id)
+        # A try before may have come as far as here.
+        self.tree.clear_commands(guild=here)
         self.tree.add_command(Leaderboards(), guild=here)
         self.tree.add_command(ping, guild=here)
         await self._sync(here)
@@ -77,9 +84,24 @@ class EdgeBot(Edge):
             await self.tree.sync(guild=guild)
             await self._posts.keep_synced(name, digest)
 
+    async def _serve(self, token: str) -> None:
+        """Log in as soon as Discord lets us, and stay. Errors: LoginFailure for a wrong token."""
+        await persist(lambda: self._enter(token), LOGIN_PAUSE_S_MAX)
+        await self.connect()
+
+    async def _enter(self, token: str) -> None:
+        try:
+            with reaching():
+                await self.login(token)
+        except (Failed, Refused):
+            # What was opened for this try; the next one begins anew.
+            await self.http.close()
+            self.http.connector = aiohttp.TCPConnector(limit=0)
+            raise
+
     async def run_until(self, token: str, stopping: asyncio.Event) -> None:
         """Serve until it is to stop."""
-        running = asyncio.create_task(self.start(token))
+        running = asyncio.create_task(self._serve(token))
         ending = asyncio.create_task(stopping.wait())
         try:
             await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)

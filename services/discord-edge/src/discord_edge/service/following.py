@@ -114,7 +114,7 @@ class Following:
         await persist(lambda: self.posts.keep(post.number, "ended", why))
 
 
-async def persist(attempt: Callable[[], Awaitable[T]]) -> T:
+async def persist(attempt: Callable[[], Awaitable[T]], pause_s_max: float = PAUSE_S_MAX) -> T:
     """Try until it works, with longer and longer pauses. Errors: Refused."""
     pause_s = PAUSE_S_MIN
     while True:
@@ -123,7 +123,7 @@ async def persist(attempt: Callable[[], Awaitable[T]]) -> T:
         except Failed as failed:
             _log.warning("tried again in %.1f s: %s", pause_s, failed)
         await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, PAUSE_S_MAX)
+        pause_s = min(2 * pause_s, pause_s_max)
 
 
 class _One:
