@@ -25,6 +25,7 @@ def check_implementation(data, output):
             if os.path.lexists(f"/proc/self/fd/{one}")
             and os.readlink(f"/proc/self/fd/{one}").endswith("/compiled")
         ]),
+        "asked=" + os.readlink("/proc/self/fd/0"),
         "kill=" + tried(lambda: os.kill(os.getppid(), 0)),
         "capabilities=" + next(
             line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")
@@ -50,6 +51,11 @@ def test_an_author_has_no_network(found: dict[str, str]) -> None:
 def test_an_author_does_not_see_into_the_supervisor(found: dict[str, str]) -> None:
     assert found["environ"] == "PermissionError"
     assert found["memory"] == "PermissionError"
+
+
+def test_an_author_does_not_hear_what_is_asked_next(found: dict[str, str]) -> None:
+    # It names what the reports of that run are known by.
+    assert found["asked"] == "/dev/null"
 
 
 def test_an_author_has_no_hand_on_what_others_runs_load(found: dict[str, str]) -> None:

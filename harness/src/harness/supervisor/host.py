@@ -141,6 +141,8 @@ class Host:
         """The fork's whole life."""
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            # What is asked next is not for whoever's code runs here.
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             here = os.open(home.folder, os.O_PATH | os.O_DIRECTORY)
             confine.give_up((here, home.out, self.machine.cache.folder))
             _die_with(os.getppid(), signal.SIGKILL)
