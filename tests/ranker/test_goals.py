@@ -113,6 +113,8 @@ async def test_a_baseline_is_shown_beside_the_rows_and_takes_no_place(
     assert (absent["name"], absent["state"], absent["score_us"]) == ("slow", "absent", None)
     records = [one.fact for one in reads.log.since(0) if isinstance(one.fact, events.RecordSet)]
     assert [one.submission for one in records] == ["s1"]
+    stats = (await reads.http.get("/internal/stats")).json()
+    assert (stats["num_submissions"], stats["num_run.CPU"]) == (1, 1)
     listed = await reads.get("submissions")
     assert [one["id"] for one in listed["items"]] == ["s1"]
     assert (await reads.get("submissions/" + str(row["number"])))["cases"][-1]["vs_baseline"] == {

@@ -611,7 +611,8 @@ from run
 join submission on submission.id = run.submission
 left join result on result.submission = submission.id and result.run = run.id
      and result.rejudge = ''
-where (%(since)s::timestamptz is null or submission.received_at >= %(since)s)
+where submission.baseline = ''
+  and (%(since)s::timestamptz is null or submission.received_at >= %(since)s)
   and (%(problem)s::text is null or submission.problem = %(problem)s)
 group by submission.gpu
 order by submission.gpu
