@@ -20,6 +20,8 @@ from warpboard.processes.services import AGENT, PORTS, Place, Service, local_ser
 
 # As long as services that lost their platform may take to drain.
 ORPHANS_S_MAX = 30.0
+# Who has a bot says so by its token.
+BOT = "WARPBOARD_DISCORD_EDGE_TOKEN"
 
 Table = Callable[[Place], Sequence[Service]]
 
@@ -79,7 +81,8 @@ class Platform:
             server.log = self._log(server.name)
             await self._start(self._add(server))
         token = kept(self.folder / "operator_token")
-        place = Place(self.folder, nats.url, postgres.dsn, ports, token)
+        edge_token = kept(self.folder / "edge_token") if BOT in self._environ else ""
+        place = Place(self.folder, nats.url, postgres.dsn, ports, token, edge_token)
         table = self._table(place)
         services = [self._service(service, self._lock) for service in table]
         enrolled = [

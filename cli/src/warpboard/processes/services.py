@@ -14,20 +14,26 @@ PORTS = (
     "ranker_ops",
     "scheduler_ops",
     "gpu_agent_ops",
+    "discord_edge_ops",
 )
 AGENT = "gpu-agent"
+EDGE = "discord-edge"
 AGENT_STOP_S = 15.0
 SERVICE_STOP_S = 10.0
 
 
 class Place(NamedTuple):
-    """Where the servers are, which ports are free for services, what operators show to ingest."""
+    """Where the servers are, which ports are free, what operators and the edge show to ingest.
+
+    Without an `edge_token` nobody comes by Discord, and there is no edge.
+    """
 
     folder: Path
     nats_url: str
     postgres_dsn: str
     ports: Mapping[str, int]
     operator_token: str
+    edge_token: str = ""
 
     def at(self, port: str) -> str:
         """The address of a named port."""
@@ -49,7 +55,9 @@ def _service(place: Place, name: str, given: Mapping[str, str]) -> Service:
     """A service of ours: its module, and its settings under its own prefix."""
     module = name.replace("-", "_")
     prefix = f"WARPBOARD_{module.upper()}"
-    settings = {**given, "NATS_URL": place.nats_url, "OPS_LISTEN": place.at(f"{module}_ops")}
+    settings = {**given, "OPS_LISTEN": place.at(f"{module}_ops")}
+    # The edge is a client of ingest, and knows no bus.
+    settings |= {} if name == EDGE else {"NATS_URL": place.nats_url}
     return Service(
         name=name,
         # -P: a folder here that has the name of a module must not stand in for it.
@@ -78,10 +86,14 @@ def local_services(place: Place) -> Sequence[Service]:
         "NAMES_BELIEVED": "true",
         "WEB_SIGNUP": "true",
     }
+    edge = {**postgres, "INGEST_URL": f"http://{place.at('ingest')}"}
+    if place.edge_token:
+        ingest["EDGE_TOKEN"] = edge["EDGE_TOKEN"] = place.edge_token
     agent = {"ID": "local", "DATA": str(place.folder / "agent")}
     return (
         _service(place, "ranker", ranker),
         _service(place, "ingest", ingest),
         _service(place, "scheduler", {}),
         _service(place, AGENT, agent),
+        *([_service(place, EDGE, edge)] if place.edge_token else []),
     )

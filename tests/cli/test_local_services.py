@@ -1,0 +1,30 @@
+"""Which services the local platform has."""
+
+from pathlib import Path
+
+from warpboard.processes.services import PORTS, Place, local_services
+
+PLACE = Place(
+    Path("/nowhere"),
+    "nats://127.0.0.1:1",
+    "postgresql://",
+    {name: number for number, name in enumerate(PORTS, 1)},
+    "a-token-of-operators",
+)
+
+
+def test_without_a_bot_there_is_no_edge() -> None:
+    services = local_services(PLACE)
+    assert "discord-edge" not in [one.name for one in services]
+    assert not [name for one in services for name in one.environ if "EDGE" in name]
+
+
+def test_a_bot_has_an_edge_that_ingest_knows() -> None:
+    services = {
+        one.name: one.environ for one in local_services(PLACE._replace(edge_token="t" * 16))
+    }
+    assert services["ingest"]["WARPBOARD_INGEST_EDGE_TOKEN"] == "t" * 16
+    edge = services["discord-edge"]
+    assert edge["WARPBOARD_DISCORD_EDGE_EDGE_TOKEN"] == "t" * 16
+    assert edge["WARPBOARD_DISCORD_EDGE_INGEST_URL"].startswith("http://127.0.0.1:")
+    assert "WARPBOARD_DISCORD_EDGE_NATS_URL" not in edge
