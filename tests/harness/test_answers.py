@@ -35,6 +35,21 @@ def custom_kernel(data):
     return {"sums": sums, "last": sums[-1:].double()}
 """
 
+ROWS = """
+import torch
+def generate_input(size, seed):
+    return torch.rand(size, size, generator=torch.Generator().manual_seed(seed))
+def ref_kernel(data):
+    return data.cumsum(1)
+def check_implementation(data, output):
+    return all(torch.allclose(got, want) for got, want in zip(output, ref_kernel(data)))
+"""
+# With a one in front the first row is compared with all of the answer, and no other row is.
+FIRST_ROW = """
+def custom_kernel(data):
+    return data[0].cumsum(0).expand(1, len(data), -1)
+"""
+
 
 @pytest.fixture
 def checked(host: Host) -> Host:
@@ -70,6 +85,12 @@ def test_what_is_wrong_stays_wrong(checked: Host, old: str, new: str, words: str
     report = checked.run(RIGHT.replace(old, new))
     assert (report.verdict, report.failure_code) == ("wrong_answer", ""), report.reason
     assert words in report.reason
+
+
+def test_a_check_that_goes_row_by_row_sees_every_row(checked: Host) -> None:
+    checked.files["reference.py"] = ROWS
+    report = checked.run(FIRST_ROW)
+    assert report.verdict == "wrong_answer", report.reason
 
 
 def shape(*, is_buffer: bool = False) -> Shape:

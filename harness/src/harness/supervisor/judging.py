@@ -46,7 +46,8 @@ def judge(court: Court, case: Case, seat: Seat, said: bytes) -> None:
     if not defences.compares_all:
         _forgive(outputs, answer())
     difference = declared.difference(shape.outputs, leaves)
-    output = Flat(shape.answer, outputs, []).rebuild(outputs)
+    # The check is shown the reference's shape: of a one in front it could take the rest for a row.
+    output = Flat(shape.answer, alike, []).rebuild(alike)
     if complaint := _complaint(lambda: court.author.complaint(case, data, output), difference):
         failure = CaseFailed("wrong_answer", complaint, is_last=False)
         failure.wrong, failure.mismatches = compare.mismatches(alike, answer())
