@@ -1,6 +1,7 @@
 """One interaction: who asks, and how they are answered whatever happens."""
 
 import logging
+import time
 
 import discord
 from discord import app_commands
@@ -54,7 +55,7 @@ async def fail(here: Here, error: BaseException) -> None:
     """Say in a sentence what went wrong, with an id and without what is inside."""
     identity = str(here.id)
     if isinstance(error, Refused):
-        await say(here, refusal(error, identity))
+        await say(here, refusal(error, identity, time.time()))
     elif isinstance(error, Failed):
         _log.warning("interaction %s failed: %s", identity, error)
         said = "Not done: the platform does not answer at the moment; try again soon."

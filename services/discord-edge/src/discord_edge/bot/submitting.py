@@ -168,7 +168,7 @@ class _Original:
         if self._here.is_expired():
             return
         where = f" in <#{self.thread}>" if self.thread else ""
-        lines = [f"Submitted `{self._wish.name[:60]}`: follow it{where}."]
+        lines = [f"Submitted {escaped(self._wish.name, 60)}: follow it{where}."]
         for post in self._posts:
             state = self._ends.get(post.number, "received")
             lines.append(f"**#{post.number}** {escaped(post.gpu)}: {escaped(state)}")

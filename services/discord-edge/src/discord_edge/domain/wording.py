@@ -1,5 +1,6 @@
 """Foreign text made harmless, and sentences for who uses the bot."""
 
+import math
 import re
 
 from shared.errors import Refused
@@ -32,11 +33,15 @@ def fenced(text: str) -> str:
     return f"```text\n{inner}\n```"
 
 
-def refusal(refused: Refused, identity: str) -> str:
+def refusal(refused: Refused, identity: str, at: float = 0.0) -> str:
     """Why not, in a sentence or two, with an id for who asks about it.
 
-    >>> refusal(Refused("user_banned", "you are banned", retry_after_s=5.0), "7")
-    'Not done: you are banned. `user_banned` · `7`'
+    Units: `at` is now, in seconds since 1970.
+
+    >>> refusal(Refused("user_banned", "you are banned", retry_after_s=5.0), "7", 100.0)
+    'Not done: you are banned. Try again <t:105:R>. `user_banned` · `7`'
     """
+    wait_s = refused.retry_after_s
+    again = "" if wait_s is None else f" Try again <t:{math.ceil(at + wait_s)}:R>."
     reason = harmless(refused.reason).replace("@", f"@{NOWHERE}").rstrip(".")
-    return f"Not done: {reason[:1500]}. `{refused.code}` · `{identity}`"
+    return f"Not done: {reason[:1500]}.{again} `{refused.code}` · `{identity}`"
