@@ -1,5 +1,5 @@
 # id: S21 bad_messages
-# expect: protocol
+# expect: protocol late_write
 # problem: words
 # answers: checked
 # Where a problem's check may judge another dtype, the last word of a call says which.
