@@ -63,7 +63,7 @@ def _texts(problem: Problem) -> list[tuple[str, bytes]]:
 
 def _compiled(home: Home, arguments: Sequence[str], workshop: Workshop) -> bytes:
     folder = home.folder / "native"
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     # Ours last, for they stand in for what the problem brings.
     brought = [home.problem.folder / name for name in home.problem.files]
     for path in (*brought, HEADER, *DRIVER.parent.iterdir()):
