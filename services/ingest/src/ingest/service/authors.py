@@ -109,7 +109,7 @@ class Authors:
         await self.decisions.preview(wishes)
         await self._keep(version, wanted.check)
         made = await self.decisions.make_all(wishes, By(actor, slug))
-        await self.feed.reach(made.seq)
+        await self.feed.reach(made.seq, made.facts)
         if version.baselines:
             # Whoever publishes the same again makes up for one that died here.
             await self.baselines.first(slug)

@@ -139,5 +139,5 @@ class Boards:
 
     async def _made(self, slug: str, wishes: Sequence[Wish], actor: str) -> Made:
         made = await self.decisions.make_all(wishes, By(actor, slug))
-        await self.feed.reach(made.seq)
+        await self.feed.reach(made.seq, made.facts)
         return made

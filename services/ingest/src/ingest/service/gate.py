@@ -2,13 +2,15 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import takewhile
 
 from ingest.domain.access import AGGREGATES, Access, Token, evolve
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Branch, Branches
+from shared.events import Fact
 
 LOOK_S = 0.05
 REACH_S_MAX = 5.0
@@ -77,11 +79,20 @@ class AccessFeed:
         """The live token with this text; None if it is nobody's. Errors: Failed."""
         return self.now().token(digest(secret), self._clock())
 
-    async def reach(self, seq: int | None) -> None:
-        """Wait until an event is folded, so that who said it finds it so; at most 5 s."""
+    async def reach(self, seq: int | None, batch: Sequence[Fact] = ()) -> None:
+        """Wait until an event is folded, so that who said it finds it so; at most 5 s.
+
+        Of a `batch` that ends in it, whose sequences follow each other, what says nothing of who
+        may do what is not waited for: it does not come here.
+        """
+        known = {one.removesuffix(".>") for one in AGGREGATES}
+        aside = list(takewhile(lambda fact: fact.aggregate not in known, reversed(batch)))
+        if seq is None or (batch and len(aside) == len(batch)):
+            return
+        seq -= len(aside)
         try:
             async with asyncio.timeout(REACH_S_MAX):
-                while seq is not None and self._access.seq < seq:
+                while self._access.seq < seq:
                     await self._grown.wait()
         except TimeoutError:
             # It is in the log all the same, and every ingest will come to it.
