@@ -8,7 +8,13 @@ from ingest.domain.baselines import WAIT_S_MAX
 from shared import subjects
 from shared.errors import Failed, Refused
 from shared.event_log import New
-from shared.events import ProblemPublished, QuotaTaken, SubmissionFinished, SubmissionReceived
+from shared.events import (
+    ProblemPublished,
+    QuotaTaken,
+    SubmissionCancelRequested,
+    SubmissionFinished,
+    SubmissionReceived,
+)
 from shared.ids import BASELINE_ACCOUNT
 from shared.memory import MemoryLog
 from shared.wire import Stamp, seal
@@ -35,6 +41,11 @@ def runs(log: MemoryLog) -> list[SubmissionReceived]:
     """What was sent in for baselines, in order."""
     facts = [one.fact for one in log.since(0)]
     return [one for one in facts if isinstance(one, SubmissionReceived) and one.baseline]
+
+
+def is_run_of(fact: object, name: str) -> bool:
+    """Whether a baseline was sent in by that."""
+    return isinstance(fact, SubmissionReceived) and fact.baseline == name
 
 
 async def publish(at: Counter) -> None:
@@ -77,6 +88,21 @@ async def test_publishing_the_same_again_runs_nothing_twice() -> None:
         await asyncio.gather(publish(at), publish(at))
         await publish(at)
         assert len(runs(at.log)) == 4
+
+
+async def test_a_newer_version_leaves_no_baseline_of_the_one_before_waiting() -> None:
+    async with counter() as at:
+        await publish(at)
+        await end(at, "eager")
+        open_ones = [e.envelope.agg for e in at.log.since(0) if is_run_of(e.fact, "cpp")]
+        newer = {**OURS, "baselines/eager.py": EAGER + b"# better\n"}
+        await at.commands.authors.publish(publication("copy", newer), ANN)
+        wished = [e for e in at.log.since(0) if isinstance(e.fact, SubmissionCancelRequested)]
+        assert sorted(e.envelope.agg for e in wished) == sorted(open_ones)
+        assert len(open_ones) == 2
+        await at.commands.authors.publish(publication("copy", FILES), ANN)
+        wished = [e for e in at.log.since(0) if isinstance(e.fact, SubmissionCancelRequested)]
+        assert len(wished) == 2 + 4
 
 
 class Dying(MemoryLog):

@@ -110,9 +110,8 @@ class Authors:
         await self._keep(version, wanted.check)
         made = await self.decisions.make_all(wishes, By(actor, slug))
         await self.feed.reach(made.seq, made.facts)
-        if version.baselines:
-            # Whoever publishes the same again makes up for one that died here.
-            await self.baselines.first(slug)
+        # Whoever publishes the same again makes up for one that died here.
+        await self.baselines.first(slug)
         return await self._published(wanted, version, made.facts)
 
     async def _command(

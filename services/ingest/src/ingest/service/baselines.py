@@ -1,12 +1,14 @@
 """Baselines: the platform submits them itself, when a version comes and when somebody asks."""
 
 import asyncio
+import contextlib
 import hashlib
 from dataclasses import asdict, dataclass
 
 from ingest.domain import baselines, problems
 from ingest.domain.baselines import ROUNDS_MAX, Place
-from ingest.domain.endings import submissions
+from ingest.domain.endings import Cancel, submissions
+from ingest.service.decisions import By, Decisions
 from ingest.service.ports import Ports
 from shared import subjects
 from shared.errors import Refused
@@ -19,6 +21,7 @@ from shared.problems.milestones import Milestone as Compared
 from shared.wire import Stamp, seal
 
 PLATFORM = "service:ingest"
+SUPERSEDED = "a newer version of the problem was published"
 
 
 def source_of(one: Compiled) -> Blob:
@@ -64,7 +67,15 @@ class Baselines:
     ports: Ports
 
     async def first(self, slug: str) -> list[Ordered]:
-        """Run those of the newest version that never ran. Errors: Refused; Failed."""
+        """Run those of the newest version that never ran, and no more those of the one before.
+
+        Errors: Refused; Failed.
+        """
+        history = await self.ports.log.history(subjects.problem(slug))
+        versions = [one.fact for one in history if isinstance(one.fact, ProblemPublished)]
+        for before in versions[-2:-1]:
+            places = baselines.places(slug, before)
+            await asyncio.gather(*(self._give_up(place) for place, _ in places))
         return await self._order(slug, PLATFORM, rounds=1)
 
     async def again(self, slug: str, actor: str) -> list[Ordered]:
@@ -77,6 +88,18 @@ class Baselines:
             what = f"{slug} has no baselines: its warpboard.yml names none"
             raise Refused("not_found", what, "slug")
         return ordered
+
+    async def _give_up(self, place: Place) -> None:
+        """Cancel the run that is still open: nobody compares with a version that is gone."""
+        for turn in range(ROUNDS_MAX):
+            submission = place.submission(turn)
+            agg = subjects.submission(submission)
+            if not await self.ports.log.history(agg):
+                return
+            decisions = Decisions(self.ports.log, self.ports.clock)
+            # What is over has nothing to cancel.
+            with contextlib.suppress(Refused):
+                await decisions.make(agg, submissions, Cancel(SUPERSEDED), By(PLATFORM, submission))
 
     async def _order(self, slug: str, actor: str, rounds: int) -> list[Ordered]:
         history = await self.ports.log.history(subjects.problem(slug))
