@@ -238,7 +238,7 @@ async def opened(
     *,
     are_names_believed: bool = True,
     autolink: str = "",
-    edge_token: str = "",
+    edge: tuple[str, frozenset[str]] = ("", frozenset()),
     blobs: MemoryBlobs | None = None,
     clock: Callable[[], datetime] = now,
 ) -> AsyncIterator[Door]:
@@ -261,8 +261,8 @@ async def opened(
 
         commands = ingest(ports, feed)
         linking = Linking(commands.people, commands.tokens, autolink)
-        edge = Edge(edge_token, feed, vouching(people, commands.people))
-        keys = Keys(token, are_names_believed, edge)
+        vouched = Edge(edge[0], feed, vouching(people, commands.people), edge[1])
+        keys = Keys(token, are_names_believed, vouched)
         gate = Gate(feed, commands.people, commands.tokens, linking, keys)
         app = application(commands, gate, is_well, PostgresRepeats(people))
         told, decisions = PostgresWebhooks(people), commands.boards.decisions

@@ -1,7 +1,8 @@
-"""The Discord edge acts for who uses the bot, as them and never as staff."""
+"""The Discord edge acts for who uses the bot, as them, and as staff by two keys alone."""
 
 from collections.abc import AsyncIterator, Mapping
 
+import httpx
 import pytest
 
 from ingest.settings import load
@@ -20,7 +21,10 @@ EDGE = {"Authorization": f"Bearer {EDGE_TOKEN}"}
 @pytest.fixture
 async def door(postgres_dsn: str) -> AsyncIterator[Door]:
     async with opened(
-        postgres_dsn, MemoryLog(), are_names_believed=False, edge_token=EDGE_TOKEN
+        postgres_dsn,
+        MemoryLog(),
+        are_names_believed=False,
+        edge=(EDGE_TOKEN, frozenset({"admin"})),
     ) as found:
         said = {"slug": "copy", "report": report_of(FILES)}
         parts = [("files", (name, text)) for name, text in FILES.items()]
@@ -66,13 +70,64 @@ async def test_the_edge_makes_nobody_an_operator_and_no_token(door: Door) -> Non
     given = await door.admin("POST", "participants/ada-l/roles", role="admin", reason="r")
     assert given.is_success, given.text
     refused = await door.http.post("/v1/admin/intake/pause", json={"reason": "r"}, headers=user(7))
-    assert refused.status_code == 401
+    assert code(refused) == (403, "scope_missing")
     asked = {"name": "t", "scopes": ["submit"]}
     refused = await door.http.post("/v1/tokens", json=asked, headers=user(7))
     assert code(refused) == (403, "scope_missing")
     me = (await door.http.get("/v1/me", headers=user(7))).json()
     assert "author" in me["scopes"]
     assert not [one for one in me["scopes"] if one.startswith("admin")]
+
+
+async def test_an_operator_on_discord_has_their_role_in_both_places(door: Door) -> None:
+    assert (await door.submit(headers=user(7))).status_code == 202
+    shown = {"Warpboard-Discord-Roles": "creator, admin"}
+
+    async def pauses(more: Mapping[str, str]) -> httpx.Response:
+        asked = {"reason": "a test on Discord"}
+        return await door.http.post(
+            "/v1/admin/intake/pause", json=asked, headers=user(7, "Ada%20L", **more)
+        )
+
+    # A role on Discord alone makes nobody an operator, and neither does one of the log alone.
+    assert code(await pauses(shown)) == (403, "scope_missing")
+    await door.admin("POST", "participants/ada-l/roles", role="moderator", reason="r")
+    assert code(await pauses(shown)) == (403, "scope_missing")
+    await door.admin("POST", "participants/ada-l/roles", role="admin", reason="r")
+    assert code(await pauses({})) == (403, "scope_missing")
+    assert code(await pauses({"Warpboard-Discord-Roles": "moderator"})) == (403, "scope_missing")
+    paused = await pauses(shown)
+    assert paused.status_code == 200, paused.text
+    # Nothing that makes somebody mightier, or outlives the visit.
+    for path in ("participants/ada-l/roles", "participants/ada-l/identities"):
+        refused = await door.http.post(
+            f"/v1/admin/{path}",
+            json={"role": "admin", "reason": "r"},
+            headers=user(7, "Ada%20L", **shown),
+        )
+        assert code(refused) == (403, "scope_missing"), path
+    await door.admin("POST", "participants/ada-l/ban", reason="a test")
+    assert code(await pauses(shown)) == (403, "user_banned")
+
+
+async def test_tokens_are_listed_and_ended_on_discord(door: Door) -> None:
+    assert (await door.submit(headers=user(7))).status_code == 202
+    made = await door.admin(
+        "POST",
+        "tokens",
+        participant="ada-l",
+        name="laptop",
+        scopes=["submit"],
+        expires_in_days=1,
+        reason="r",
+    )
+    assert made.status_code == 201, made.text
+    items = (await door.http.get("/v1/tokens", headers=user(7))).json()["items"]
+    assert [one["name"] for one in items] == ["laptop"]
+    ended = await door.http.delete(f"/v1/tokens/{items[0]['id']}", headers=user(7))
+    assert ended.json()["state"] == "revoked"
+    await door.admin("POST", "participants/ada-l/ban", reason="a test")
+    assert code(await door.http.get("/v1/tokens", headers=user(7))) == (403, "user_banned")
 
 
 async def test_who_is_banned_is_told_so_on_discord(door: Door) -> None:
@@ -112,6 +167,11 @@ def test_a_weak_secret_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPBOARD_INGEST_EDGE_TOKEN", "short")
     with pytest.raises(Refused, match="EDGE_TOKEN is no token"):
         load()
+    for roles, said in (("creator", "expected moderator, admin"), ("admin", "EDGE_TOKEN: set")):
+        monkeypatch.setenv("WARPBOARD_INGEST_EDGE_TOKEN", "")
+        monkeypatch.setenv("WARPBOARD_INGEST_EDGE_ROLES", roles)
+        with pytest.raises(Refused, match=said):
+            load()
     for name in ("EDGE_TOKEN", "OPERATOR_TOKEN"):
         monkeypatch.setenv(f"WARPBOARD_INGEST_{name}", "the-same-for-both")
     with pytest.raises(Refused, match="operators' own"):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fastapi import FastAPI
 
 from ingest import http, ranker_http
-from ingest.http.edge import Edge
+from ingest.http.edge import Arrive, Edge
 from ingest.http.hosts import OwnHosts
 from ingest.http.limits import Rates
 from ingest.http.webhooks import webhooks
@@ -64,6 +64,10 @@ def open_all(app: FastAPI, behind: Behind) -> None:
     popcorn(app, behind.parts, behind.sources)
 
 
+def _edge(settings: Settings, feed: AccessFeed, arrive: Arrive) -> Edge:
+    return Edge(settings.edge_token, feed, arrive, settings.edge_staff)
+
+
 async def _run(settings: Settings, life: Life) -> None:
     await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
     nc = await connect(settings.nats_url, "ingest", closed=life.stopping.set)
@@ -88,7 +92,7 @@ async def _run(settings: Settings, life: Life) -> None:
 
         waits = wiring.waiting(connections)
         linking = Linking(commands.people, commands.tokens, settings.autolink, waits)
-        edge = Edge(settings.edge_token, feed, wiring.vouching(connections, commands.people))
+        edge = _edge(settings, feed, wiring.vouching(connections, commands.people))
         keys = Keys(settings.operator_token, settings.names_believed, edge)
         gate = Gate(feed, commands.people, commands.tokens, linking, keys)
         rates = Rates(settings.rate_per_token, settings.rate_per_address)

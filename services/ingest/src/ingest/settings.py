@@ -34,6 +34,8 @@ class Settings:
     operator_token: str = field(default="", repr=False)
     # By which the Discord edge acts for its users: docs/login.md.
     edge_token: str = field(default="", repr=False)
+    # By which roles one may be an operator there: moderator, admin; apart by commas.
+    edge_roles: str = ""
     replicas: int = 1
     names_believed: bool = False
     autolink: str = ""
@@ -64,6 +66,11 @@ class Settings:
         return self.public_url.rstrip("/") or f"http://{self.listen}"
 
     @property
+    def edge_staff(self) -> frozenset[str]:
+        """The roles by which one may be an operator on Discord."""
+        return frozenset(one.strip() for one in self.edge_roles.split(",") if one.strip())
+
+    @property
     def problem_folders(self) -> tuple[Path, ...]:
         """The folders that problems may come from."""
         return tuple(Path(one) for one in self.problem_roots.split(":") if one)
@@ -76,6 +83,7 @@ def load() -> Settings:
     _check_rates(settings)
     _check_bounds(settings)
     _check_tokens(settings)
+    _check_edge(settings)
     _check_logins(settings)
     _check_folders(settings)
     return settings
@@ -95,6 +103,16 @@ def _check_tokens(settings: Settings) -> None:
     if settings.edge_token and settings.edge_token == settings.operator_token:
         what = f"{PREFIX}_EDGE_TOKEN is the operators' own: make another, which may do less"
         raise Refused("bad_settings", what, "edge_token")
+
+
+def _check_edge(settings: Settings) -> None:
+    """Errors: Refused, for roles by which nobody is an operator, or that nobody can show."""
+    if strange := sorted(settings.edge_staff - {"moderator", "admin"}):
+        what = f"{PREFIX}_EDGE_ROLES names {strange[0]!r}: expected moderator, admin, or both"
+        raise Refused("bad_settings", what, "edge_roles")
+    if settings.edge_staff and not settings.edge_token:
+        what = f"{PREFIX}_EDGE_ROLES is for who comes by {PREFIX}_EDGE_TOKEN: set that as well"
+        raise Refused("bad_settings", what, "edge_roles")
 
 
 def _check_believed(settings: Settings) -> None:

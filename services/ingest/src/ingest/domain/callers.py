@@ -19,6 +19,8 @@ MODERATOR_SCOPES = CREATOR_SCOPES | {"admin:submissions", "admin:participants"}
 STAFF_SCOPES = frozenset(SCOPES) - CREATOR_SCOPES
 # What who is vouched for may not: be an operator, or make what outlives their visit.
 NOT_VOUCHED = STAFF_SCOPES | {"account", "webhooks"}
+# What an operator may whose role is vouched for, too: nothing that makes somebody mightier.
+STAFF_VOUCHED = STAFF_SCOPES - {ADMIN}
 ALLOWED: Mapping[str, frozenset[str]] = {
     "participant": PARTICIPANT_SCOPES,
     "creator": CREATOR_SCOPES,
@@ -87,6 +89,11 @@ class Caller:
     def is_staff(self) -> bool:
         """Whether they see what is closed."""
         return bool(self.scopes & STAFF_SCOPES)
+
+    @property
+    def keeps_tokens(self) -> bool:
+        """Whether they may look after their own tokens; on Discord none is made, but ended."""
+        return self.may("account") or (self.kind == "discord" and self.ban is None)
 
     @property
     def id(self) -> str:

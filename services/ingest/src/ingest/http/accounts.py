@@ -95,7 +95,7 @@ def _tokens(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         return issued_shown(await tokens.mint(caller, body.new()), body)
 
     @router.get("/tokens")
-    async def listed(caller: Annotated[Caller, Depends(holder)]) -> shapes.Tokens:
+    async def listed(caller: Annotated[Caller, Depends(gate.keeper())]) -> shapes.Tokens:
         """One's tokens that are not revoked, oldest first, without their texts."""
         check_unlimited(caller)
         return {"items": [token_shown(one) for one in await tokens.listed(caller.id)]}
@@ -108,7 +108,7 @@ def _tokens(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         """Let a token act for nobody any more, everywhere within a second; any may end itself."""
         held = ingest.feed.now().tokens_of(caller.id)
         is_own = any((one.number, one.id) == (id, caller.token) for one in held)
-        if not (is_own or caller.may("account")):
+        if not (is_own or caller.keeps_tokens):
             raise Refused("scope_missing", "this needs the scope account, or the token itself")
         if not is_own:
             check_unlimited(caller)

@@ -16,6 +16,7 @@ from shared.errors import Refused
 
 USER = "Warpboard-Discord-User"
 NAME = "Warpboard-Discord-Name"
+ROLES = "Warpboard-Discord-Roles"
 SNOWFLAKE = re.compile(r"[1-9][0-9]{0,19}\Z")
 PROVIDER = "discord"
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -29,11 +30,15 @@ async def _nobody(_provider: str, _subject: str, _name: str | None) -> str | Non
 
 @dataclass(frozen=True)
 class Edge:
-    """Lets the edge act for its users, never as staff; without a token it lets nobody in."""
+    """Lets the edge act for its users; without a token it lets nobody in.
+
+    `roles` are those by which somebody may be an operator there, if their account has them, too.
+    """
 
     token: str = field(default="", repr=False)
     feed: AccessFeed | None = None
     arrive: Arrive = _nobody
+    roles: frozenset[str] = frozenset()
 
     def is_shown(self, given: Shown | None) -> bool:
         """Whether this is the edge's own secret."""
@@ -59,4 +64,8 @@ class Edge:
         reads = request.method in SAFE
         account = await self.arrive(PROVIDER, subject, None if reads else name)
         assert self.feed is not None, "who has a token is told who may do what"
-        return None if account is None else self.feed.now().vouched(account, PROVIDER, now())
+        if account is None:
+            return None
+        said = only(request, ROLES.lower()).split(",")
+        shown = self.roles.intersection(one.strip() for one in said)
+        return self.feed.now().vouched(account, PROVIDER, now(), *shown)

@@ -84,6 +84,20 @@ class Gate:
 
         return found
 
+    def keeper(self) -> Callable[[Request], Awaitable[Caller]]:
+        """A dependency: who may look after their own tokens, as one may on Discord as well.
+
+        There one lists and ends them, and links a CLI id; none is made. Errors: Refused; Failed.
+        """
+
+        async def found(request: Request) -> Caller:
+            caller = await self.participant()(request)
+            if not caller.keeps_tokens:
+                check_scope(caller, "account")
+            return caller
+
+        return found
+
     def operator(self, scope: str) -> Callable[[Request], Awaitable[str]]:
         """A dependency: the actor of a request that needs a scope of operators.
 
@@ -97,7 +111,10 @@ class Gate:
 
     async def staff(self, request: Request, scope: str = "") -> Caller:
         """Who asks for what needs a scope of operators, this or any. Errors: Refused; Failed."""
-        caller = self._operator(request) or self._by_token(request)
+        if self._edge.is_shown(bearer(request)):
+            caller = await self._edge.caller(request)
+        else:
+            caller = self._operator(request) or self._by_token(request)
         if caller is None:
             raise Refused("missing_credential", f"operators show a token: {HOW}", "authorization")
         if scope or not caller.is_staff:

@@ -55,7 +55,7 @@ def _cli_ids(router: APIRouter, logins: Logins, gate: Gate) -> None:
 
     @router.post("/v1/auth/link")
     async def link(
-        body: bodies.Link, caller: Annotated[Caller, Depends(gate.participant("account"))]
+        body: bodies.Link, caller: Annotated[Caller, Depends(gate.keeper())]
     ) -> bodies.LinkAsked | bodies.Linked:
         """Say who asked for a CLI id; with `confirm`, let it act for you."""
         check_unlimited(caller)
