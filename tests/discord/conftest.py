@@ -10,6 +10,7 @@ from discord_sim.judges import Judges
 from discord_sim.simulator import Simulator
 from shared.errors import Failed
 from shared.servers import nats, postgresql
+from tests.discord.desks import WHY, Desk, granted
 from tests.discord.platform import Whole, launched
 from tests.discord.running import BotProcess, judges, missing
 from tests.system.people import add_problem
@@ -77,7 +78,10 @@ async def whole(
         await asyncio.to_thread(add_problem, running.url, ROOT / "problems" / "identity")
         async with Simulator(discords_judges) as sim:
             dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
-            found = Whole(running, sim, folder / "edge.log", dsn)
+            roles = {"creator": await sim.add_role("authors")}
+            for name in ("moderator", "admin"):
+                roles[name] = await sim.add_role(f"{name}s", "manage_guild")
+            found = Whole(running, sim, folder / "edge.log", dsn, roles)
             try:
                 await found.start()
                 yield found
@@ -85,6 +89,17 @@ async def whole(
                 await found.stop()
     finally:
         await asyncio.to_thread(running.stop)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def olga(whole: Whole) -> AsyncIterator[Desk]:
+    """An admin, who has both keys."""
+    person = whole.sim.person("olga", whole.roles["admin"])
+    desk = Desk(whole, person, await whole.sim.add_channel("office"))
+    # The second key is no key.
+    assert "scope_missing" in await desk.ask("admin stop", **WHY)
+    await granted(whole, "olga", "admin")
+    yield desk
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class Whole:
     sim: Simulator
     log: Path
     dsn: str
+    roles: dict[str, str] = field(default_factory=dict)
     process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -44,6 +45,7 @@ class Whole:
             f"{prefix}_TOKEN": self.sim.token,
             f"{prefix}_EDGE_TOKEN": EDGE_TOKEN,
             f"{prefix}_API_URL": self.sim.url,
+            f"{prefix}_ROLES": ",".join(f"{one}={role}" for one, role in self.roles.items()),
         }
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
@@ -81,12 +83,14 @@ class Whole:
 
 def launched(folder: Path) -> Running:
     """A platform that lets the edge in, with an agent that is free."""
-    return Running(folder, {**QUICK, "WARPBOARD_INGEST_EDGE_TOKEN": EDGE_TOKEN}).up()
+    told = {"EDGE_TOKEN": EDGE_TOKEN, "EDGE_ROLES": "moderator,admin"}
+    settings = {f"WARPBOARD_INGEST_{name}": text for name, text in told.items()}
+    return Running(folder, {**QUICK, **settings}).up()
 
 
-async def known(person: Member, channel: str) -> None:
-    """The edge has heard of the leaderboard."""
-    typed = {"leaderboard_name": "ide"}
+async def known(person: Member, channel: str, name: str = "identity") -> None:
+    """The edge has heard of a leaderboard."""
+    typed = {"leaderboard_name": name[:3]}
     await eventually(
         lambda: person.autocomplete(channel, RANKED, "leaderboard_name", **typed), END_S
     )

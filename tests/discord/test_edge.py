@@ -86,7 +86,6 @@ async def test_what_cannot_be_submitted_is_refused_in_words(town: Simulator) -> 
         (Blob("kernel.py", "text/x-python", b"\xff\xfe"), BOARD, "not UTF-8"),
         (Blob("kernel.py", "text/x-python", b""), BOARD, "empty"),
         (Blob("kernel.py", "text/x-python", says["data"]), BOARD, "change one of them"),
-        (KERNEL, {}, "for which leaderboard"),
         (KERNEL, {"leaderboard_name": "nothing"}, "Not done"),
         (KERNEL, {**BOARD, "gpu": "NONE"}, "not `NONE`"),
     ):

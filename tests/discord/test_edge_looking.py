@@ -42,6 +42,8 @@ async def test_what_there_is_to_look_at_is_shown(town: Simulator) -> None:
         ("leaderboard task", BOARD, ""),
         ("leaderboard template", BOARD, "Begin"),
         ("leaderboard reference-code", BOARD, "reference"),
+        ("leaderboard eval-code", BOARD, "the lowest is first"),
+        ("account tokens", {}, "You have no tokens"),
         ("leaderboard queue", {"gpu": "CPU"}, "CPU"),
         ("leaderboard help", {}, "/leaderboard submit ranked"),
         ("leaderboard cancel", {"submission_id": 999999}, "you have no submission"),
@@ -56,7 +58,7 @@ async def test_what_there_is_to_look_at_is_shown(town: Simulator) -> None:
         assert said in text, (path, message)
         assert doing.is_ephemeral, path
     with pytest.raises(NotOffered):
-        await ada.slash(channel, "leaderboard create")
+        await ada.slash(channel, "admin stop", reason="no operator")
 
 
 async def test_pages_turn_and_outlive_the_edge(

@@ -24,7 +24,14 @@ async def _run(settings: Settings, life: Life) -> None:
         connected(settings.ingest_url, settings.edge_token) as api,
     ):
         boards = Boards(api)
-        behind = Behind(api, boards, PostgresPosts(connections), settings.guild, settings.places)
+        behind = Behind(
+            api,
+            boards,
+            PostgresPosts(connections),
+            settings.guild,
+            settings.places,
+            settings.staff,
+        )
         bot = EdgeBot(behind)
         await until_first(boards.run(), bot.run_until(settings.token, life.stopping))
 

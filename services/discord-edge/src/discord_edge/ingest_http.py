@@ -1,7 +1,7 @@
 """The platform's public HTTP API, asked for whoever uses the bot."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ PAUSED = "submissions_paused"
 
 @dataclass(frozen=True)
 class HttpApi:
-    """An Api over one client, which shows the edge's own token."""
+    """An Office over one client, which shows the edge's own token."""
 
     client: httpx.AsyncClient
 
@@ -59,6 +59,27 @@ class HttpApi:
         headers = {"Idempotency-Key": key}
         return _answer(await self._send(user, "POST", _under_v1(path), json=said, headers=headers))
 
+    async def do(
+        self, user: User, method: str, *path: str | int, key: str, **said: object
+    ) -> Answer:
+        """What any request under /v1 answers, done once for a key. Errors: as get."""
+        headers = {"Idempotency-Key": key} if method == "POST" else {}
+        return _answer(await self._send(user, method, _under_v1(path), json=said, headers=headers))
+
+    async def publish(
+        self, user: User, key: str, said: Mapping[str, object], files: Mapping[str, bytes]
+    ) -> Answer:
+        """A problem's newest version. Errors: as get."""
+        sent = await self._send(
+            user,
+            "POST",
+            "/v1/problems",
+            data=said,
+            files=[("files", one) for one in files.items()],
+            headers={"Idempotency-Key": key},
+        )
+        return _answer(sent)
+
     async def events(self, user: User, number: int, after: int) -> AsyncIterator[Heard]:
         """What happens to a submission, from after a place. Errors: as get."""
         headers = _who(user) | {"Accept": "text/event-stream"}
@@ -89,7 +110,8 @@ def _who(user: User | None) -> dict[str, str]:
         return {}
     said = {"Warpboard-Discord-User": str(user.id)}
     name = quote(user.name[:NAME_LENGTH_MAX], safe="")
-    return said | ({"Warpboard-Discord-Name": name} if name else {})
+    said |= {"Warpboard-Discord-Name": name} if name else {}
+    return said | ({"Warpboard-Discord-Roles": ",".join(user.roles)} if user.roles else {})
 
 
 def _under_v1(path: tuple[str | int, ...]) -> str:

@@ -7,6 +7,8 @@ from shared.errors import Refused
 from shared.settings import Listen, read
 
 PREFIX = "WARPBOARD_DISCORD_EDGE"
+ROLES = ("creator", "moderator", "admin")
+HOW = "creator=<id>, moderator=<id> or admin=<id> with the ids of roles of the server"
 
 
 @dataclass(frozen=True)
@@ -14,6 +16,7 @@ class Settings:
     """Where everything is, and the two secrets: the bot's own, and the edge's for ingest.
 
     `channels` are the ids of those where one may submit, apart by commas; none is every channel.
+    `roles` says which role of the server stands for which of the platform's, as `admin=<id>`.
     `api_url` is another Discord than the public one, such as the simulated one.
     """
 
@@ -24,12 +27,20 @@ class Settings:
     token: str = field(repr=False)
     edge_token: str = field(repr=False)
     channels: str = ""
+    roles: str = ""
     api_url: str = ""
 
     @property
     def places(self) -> frozenset[int]:
         """The channels where one may submit."""
         return frozenset(int(one) for one in self.channels.split(",") if one.strip())
+
+
+    @property
+    def staff(self) -> dict[int, str]:
+        """The roles of the server, by their ids, with what each stands for."""
+        pairs = [one.partition("=") for one in self.roles.split(",") if one.strip()]
+        return {int(identity): name.strip() for name, _, identity in pairs}
 
 
 def load() -> Settings:
@@ -44,4 +55,11 @@ def load() -> Settings:
     except ValueError as error:
         what = f"{PREFIX}_CHANNELS is {settings.channels!r}: expected ids apart by commas"
         raise Refused("bad_settings", what, "channels") from error
+    try:
+        strange = sorted(set(settings.staff.values()) - set(ROLES))
+    except ValueError:
+        strange = [settings.roles]
+    if strange:
+        what = f"{PREFIX}_ROLES names {strange[0]!r}: expected {HOW}, apart by commas"
+        raise Refused("bad_settings", what, "roles")
     return settings

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Mapping
 
 import discord
 from discord import app_commands
@@ -10,7 +11,8 @@ from discord.ext import commands
 from discord_edge.domain.wording import refusal
 from discord_edge.service.boards import Boards
 from discord_edge.service.following import Following
-from discord_edge.service.ports import Api, User
+from discord_edge.service.office import Office
+from discord_edge.service.ports import User
 from discord_edge.service.sending import Sending
 from shared.errors import Failed, Refused
 
@@ -18,12 +20,14 @@ from shared.errors import Failed, Refused
 class Edge(commands.Bot):
     """The bot as a command finds it: what it stands on, and where it serves."""
 
-    api: Api
+    api: Office
     boards: Boards
     following: Following
     sending: Sending
     places: frozenset[int]
     guild_id: int
+    # Which role on the server, by its id, stands for which of the platform's.
+    staff: Mapping[int, str]
 
 
 Here = discord.Interaction[Edge]

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -13,13 +14,14 @@ from discord.ext import commands
 
 from discord_edge.bot.asking import Edge, Here, fail
 from discord_edge.bot.cancelling import CancelButton
-from discord_edge.bot.leaderboards import Leaderboards, ping
+from discord_edge.bot.groups import groups
+from discord_edge.bot.leaderboards import ping
 from discord_edge.bot.paging import PageButton
 from discord_edge.bot.rooms import DiscordRooms, reaching
 from discord_edge.postgres import PostgresPosts
 from discord_edge.service.boards import Boards
 from discord_edge.service.following import Following, persist
-from discord_edge.service.ports import Api
+from discord_edge.service.office import Office
 from discord_edge.service.sending import Sending
 from shared.errors import Failed, Refused
 
@@ -31,11 +33,12 @@ LOGIN_PAUSE_S_MAX = 60.0
 class Behind:
     """What the bot stands on."""
 
-    api: Api
+    api: Office
     boards: Boards
     posts: PostgresPosts
     guild: int
     places: frozenset[int]
+    staff: Mapping[int, str]
 
 
 class Tree(app_commands.CommandTree[Edge]):
@@ -58,7 +61,7 @@ class EdgeBot(Edge):
             allowed_mentions=discord.AllowedMentions.none(),
         )
         self.api, self.boards, self.places = behind.api, behind.boards, behind.places
-        self.guild_id, self._posts = behind.guild, behind.posts
+        self.guild_id, self.staff, self._posts = behind.guild, behind.staff, behind.posts
         self.following = Following(behind.api, DiscordRooms(self), behind.posts)
         self.sending = Sending(behind.api, behind.posts)
 
@@ -68,7 +71,8 @@ class EdgeBot(Edge):
         here = discord.Object(self.guild_id)
         # A try before may have come as far as here.
         self.tree.clear_commands(guild=here)
-        self.tree.add_command(Leaderboards(), guild=here)
+        for one in groups(set(self.staff.values())):
+            self.tree.add_command(one, guild=here)
         self.tree.add_command(ping, guild=here)
         await self._sync(here)
         await self.sending.resume()

@@ -12,6 +12,7 @@ from discord_edge.bot.asking import Here, say, user_of
 from discord_edge.bot.menus import GpuMenu
 from discord_edge.bot.paging import NOBODY, buttons, looked_up
 from discord_edge.bot.rooms import embed, files
+from discord_edge.bot.staff import roles_of, told
 from discord_edge.bot.submitting import Submit, all_boards, gpus
 from discord_edge.domain import tables, wishes
 from discord_edge.domain.comparison import compared
@@ -155,12 +156,19 @@ class Leaderboards(app_commands.Group):
     async def help(self, here: Here) -> None:
         """The commands, as the tree has them."""
         await here.response.defer(ephemeral=True, thinking=True)
+        is_staff = bool(roles_of(here))
         lines = [
             f"`/{one.qualified_name}` {escaped(one.description)}"
             for one in here.client.tree.walk_commands(guild=discord.Object(here.client.guild_id))
-            if isinstance(one, app_commands.Command)
+            if isinstance(one, app_commands.Command) and (is_staff or _is_for_all(one))
         ]
-        await say(here, "\n".join(lines)[:CONTENT_MAX])
+        await told(here, lines, "There are no commands.")
+
+
+def _is_for_all(command: app_commands.Command[Any, ..., Any]) -> bool:
+    """Whether Discord hides it from nobody."""
+    group = command.root_parent
+    return group is None or group.default_permissions is None
 
 
 async def _mine(here: Here, number: int) -> dict[str, Any]:

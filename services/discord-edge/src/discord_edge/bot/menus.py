@@ -21,14 +21,16 @@ class _Menu(discord.ui.Select["GpuMenu"]):
 class GpuMenu(discord.ui.View):
     """Asks on which GPU types to run; `chosen` is none when time was over."""
 
-    def __init__(self, owner: int, gpus: Sequence[str], most: int = OPTIONS_MAX) -> None:
+    def __init__(
+        self, owner: int, gpus: Sequence[str], most: int = OPTIONS_MAX, about: str = "GPU types"
+    ) -> None:
         super().__init__(timeout=MENU_S_MAX)
         self.owner = owner
         self.chosen: tuple[str, ...] = ()
         self.by: Here | None = None
         shown = list(gpus)[:OPTIONS_MAX]
         self.menu = _Menu(
-            placeholder="GPU types",
+            placeholder=about,
             min_values=1,
             max_values=min(most, len(shown)),
             options=[discord.SelectOption(label=one[:100], value=one[:100]) for one in shown],

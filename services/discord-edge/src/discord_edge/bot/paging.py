@@ -23,7 +23,8 @@ async def looked_up(here: Here, what: str, slug: str, gpu: str, number: int) -> 
     if what == "list":
         known = sorted(client.boards.known.values(), key=lambda one: one.slug)
         found = [one for one in known if slug in ("all", one.state)]
-        return tables.boards(found, number)
+        paused = (await client.api.get(None, "intake"))["paused"]
+        return tables.boards(found, number, str(paused or ""))
     if what == "show":
         answer = await client.api.get(user, "leaderboards", slug, gpu, limit=ENTRIES_MAX)
         title = f"{slug} on {gpu}"

@@ -13,6 +13,7 @@ from discord_edge.bot.rooms import embed
 from discord_edge.bot.submitting import Choices, all_boards
 from discord_edge.domain import wishes
 from discord_edge.domain.report import Card
+from discord_edge.domain.rules import judged
 from shared.errors import Refused
 
 FILES_MAX = 10
@@ -33,10 +34,10 @@ def source_of(answer: bytes, name: str) -> list[discord.File]:
         text = json.loads(answer or b"{}").get("source")
     except ValueError:
         return []
-    return [_file(name, text.encode())] if isinstance(text, str) else []
+    return [file_of(name, text.encode())] if isinstance(text, str) else []
 
 
-def _file(name: str, data: bytes) -> discord.File:
+def file_of(name: str, data: bytes) -> discord.File:
     """A file under its last name alone: there are no folders on Discord."""
     return discord.File(io.BytesIO(data), PurePosixPath(name).name[:NAME_LENGTH_MAX] or "file.txt")
 
@@ -50,7 +51,7 @@ async def _files(here: Here, found: dict[str, Any], names: list[str]) -> list[di
     urls = {one["name"]: one["url"] for one in found["files"]}
     user = user_of(here)
     return [
-        _file(name, await here.client.api.file(user, urls[name]))
+        file_of(name, await here.client.api.file(user, urls[name]))
         for name in names[:FILES_MAX]
         if name in urls
     ]
@@ -87,7 +88,7 @@ async def template(here: Here, leaderboard_name: str, lang: str | None = None) -
     end = PurePosixPath(starts[chosen]["name"]).suffix
     said = f"Begin `{found['slug']}` with this file."
     await here.edit_original_response(
-        content=said, attachments=[_file(f"{found['slug']}{end}", text)]
+        content=said, attachments=[file_of(f"{found['slug']}{end}", text)]
     )
 
 
@@ -106,4 +107,19 @@ async def reference(here: Here, leaderboard_name: str) -> None:
     await here.edit_original_response(content=said, attachments=attached)
 
 
-COMMANDS: tuple[app_commands.Command[Any, ..., Any], ...] = (task, template, reference)
+@app_commands.command(name="eval-code", description="How a leaderboard judges, with its files")
+@app_commands.autocomplete(leaderboard_name=all_boards)
+async def eval_code(here: Here, leaderboard_name: str) -> None:
+    """The rules in words, and what of the problem itself runs beside a submission."""
+    await here.response.defer(ephemeral=True, thinking=True)
+    found = await _problem(here, leaderboard_name)
+    starts = set(found["templates"].values())
+    names = [one["name"] for one in found["files"] if one["name"] not in starts]
+    attached = await _files(here, found, [one for one in names if not one.endswith(".md")])
+    card = judged(str(found["slug"]), found["rules"])
+    await here.edit_original_response(embed=embed(card), attachments=attached)
+
+
+COMMANDS: tuple[app_commands.Command[Any, ..., Any], ...] = (
+    *(task, template, reference, eval_code),
+)

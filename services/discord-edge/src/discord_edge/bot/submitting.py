@@ -7,7 +7,7 @@ from discord import app_commands
 
 from discord_edge.bot.asking import Here, fail, say, user_of
 from discord_edge.bot.consents import accepted
-from discord_edge.bot.menus import GpuMenu
+from discord_edge.bot.menus import OPTIONS_MAX, GpuMenu
 from discord_edge.domain import wishes
 from discord_edge.domain.report import headline
 from discord_edge.domain.wishes import Board, Wish
@@ -85,10 +85,9 @@ async def _submit(
     wishes.check_attachment(script.filename, script.size)
     source = await _read(script)
     user = user_of(here)
-    slug = wishes.agreed(options[0], source)
-    if slug is None:
-        what = "say for which leaderboard: choose `leaderboard_name`, or begin the file with "
-        raise Refused("unknown_leaderboard", what + "`#!POPCORN leaderboard NAME`")
+    slug = wishes.agreed(options[0], source) or await _which(here)
+    if not slug:
+        return
     board = await here.client.boards.of(user, slug)
     chosen = wishes.chosen(options[1], source, board) or await _asked(here, board)
     if not chosen:
@@ -114,6 +113,23 @@ async def _read(script: discord.Attachment) -> bytes:
     except (discord.HTTPException, TimeoutError) as error:
         what = "Discord does not give the file out any more: attach it again"
         raise Refused("bad_file", what) from error
+
+
+async def _which(here: Here) -> str:
+    """The leaderboard that is chosen where none is named; "" when time is over, which is said."""
+    offered = here.client.boards.open
+    if not offered:
+        raise Refused("unknown_leaderboard", "no leaderboard takes submissions in at the moment")
+    menu = GpuMenu(here.user.id, offered, 1, "Leaderboards")
+    rest = f" These are the first {OPTIONS_MAX}; name others as `leaderboard_name`."
+    said = "For which leaderboard is this? Choose within two minutes."
+    said += rest if len(offered) > OPTIONS_MAX else ""
+    await here.edit_original_response(content=said, view=menu)
+    chosen = await menu.answered()
+    if not chosen:
+        said = "Nothing was chosen within two minutes, so nothing is submitted."
+        await here.edit_original_response(content=said, view=menu)
+    return chosen[0] if chosen else ""
 
 
 async def _asked(here: Here, board: Board) -> tuple[str, ...]:

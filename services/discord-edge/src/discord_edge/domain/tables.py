@@ -88,8 +88,8 @@ def _table(
     return Page(card, page.number, page.count)
 
 
-def boards(found: Sequence[Board], number: int) -> Page:
-    """The leaderboards, with when each closes on the reader's own clock.
+def boards(found: Sequence[Board], number: int, paused: str = "") -> Page:
+    """The leaderboards, with when each closes on the reader's own clock, and why all are stopped.
 
     >>> boards([Board("sort", ("CPU",), deadline_at="2026-01-01T00:00:00+00:00")], 0).card.body
     '**sort** · closes <t:1767225600:R> · CPU'
@@ -104,7 +104,8 @@ def boards(found: Sequence[Board], number: int) -> Page:
         )
         for one in found
     ]
-    return paged("Leaderboards", lines, number)
+    note = f"submissions are stopped: {one_line(paused, 200)}" if paused else ""
+    return paged("Leaderboards", lines, number, note)
 
 
 def _closes(board: Board) -> str:

@@ -11,10 +11,11 @@ from shared.telling.answers import Answer, Submission
 
 @dataclass(frozen=True)
 class User:
-    """Somebody on Discord, by their id, and what they are called there."""
+    """Somebody on Discord, by their id, what they are called there, and which roles they show."""
 
     id: int
     name: str = ""
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

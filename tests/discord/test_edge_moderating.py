@@ -1,0 +1,76 @@
+"""What moderators and admins decide on Discord, by the real bot before the real platform."""
+
+import pytest
+
+from discord_sim.simulator import Simulator
+from tests.discord.desks import WHY, Desk, begun, granted, kept, problem, text_of
+from tests.discord.platform import END_S, KERNEL, RANKED, Whole, known, reported, thread_of
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.long,
+    pytest.mark.timeout(300),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+
+async def test_operators_decide_on_what_counts(whole: Whole, town: Simulator, olga: Desk) -> None:
+    board = {"leaderboard_name": "identity"}
+    kim, channel = town.person("kim"), await town.add_channel("moderated")
+    await known(kim, channel)
+    await kim.slash(channel, RANKED, script=KERNEL, gpu="CPU", **board)
+    room = await thread_of(town, kim, channel)
+    await reported(town, kim, room)
+    [thread] = [one for one in kim.threads(channel) if one["id"] == room]
+    number = int(thread["name"].split()[0].removeprefix("#"))
+    which = {"submission": number, **WHY}
+    mia = Desk(whole, town.person("mia", whole.roles["moderator"]), channel)
+    assert "scope_missing" in await mia.ask("moderate hold", rule="r", **which)
+    await granted(whole, "mia", "moderator")
+    assert "until somebody decides" in await mia.ask("moderate hold", rule="r", **which)
+    assert f"#{number}" in await mia.ask("moderate appeals")
+    assert "no longer held" in await mia.ask("moderate release", **which)
+    assert "does not count" in await mia.ask("moderate disqualify", rule="r", **which)
+    assert "counts again" in await mia.ask("moderate restore", **which)
+    assert "Not done" in await mia.ask("moderate decide-appeal", decision="accept", **which)
+    # A moderator begins no rejudge, and is no admin.
+    asked = {**board, "select": "best", **WHY}
+    assert "role_missing" in await mia.ask("moderate rejudge", **asked)
+    assert "role_missing" in await mia.ask("admin health")
+
+    path = "admin get-submission"
+    doing = await olga.person.slash(olga.channel, path, submission_id=number)
+    message = await doing.answered()
+    files = [town.cdn.data(one) for one in message["attachments"]]
+    assert KERNEL.data in files
+    assert "kim" in message["content"]
+    path = "admin delete-submission"
+    message = await (await olga.person.slash(olga.channel, path, **which)).answered()
+    await olga.press(message, "Keep", "is kept")
+    message = await (await olga.person.slash(olga.channel, path, **which)).answered()
+    await olga.press(message, "Delete", "off its leaderboard")
+    await kept(whole, "OperatorActed")
+
+
+async def test_a_rejudge_is_shown_before_it_counts(town: Simulator, olga: Desk) -> None:
+    asked = {
+        "leaderboard_name": "copied2",
+        "deadline": "none",
+        "reference_code": problem()[0],
+        "unchecked": "a test of rejudges",
+    }
+    await olga.press(await begun(olga, asked), "Publish", "version 1 published")
+    lou, channel = town.person("lou"), await town.add_channel("rejudged")
+    named = {"leaderboard_name": "copied2"}
+    await lou.slash(channel, RANKED, script=KERNEL, gpu="CPU", **named)
+    await reported(town, lou, await thread_of(town, lou, channel))
+    asked["reference_code"] = problem("Said better.")[0]
+    await olga.press(await begun(olga, asked), "Publish", "version 2 published")
+    path = "moderate rejudge"
+    doing = await olga.person.slash(olga.channel, path, **named, select="best", **WHY)
+    message = await doing.answered()
+    await town.record.until(
+        lambda: message["components"] or "Not done" in text_of(message), "a preview", END_S
+    )
+    assert "would change" in text_of(message), text_of(message)
+    await olga.press(message, "Apply", "it counts now")
