@@ -35,7 +35,6 @@ class Settings:
         """The channels where one may submit."""
         return frozenset(int(one) for one in self.channels.split(",") if one.strip())
 
-
     @property
     def staff(self) -> dict[int, str]:
         """The roles of the server, by their ids, with what each stands for."""
