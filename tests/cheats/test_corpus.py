@@ -102,6 +102,7 @@ def test_a_cheat_ends_as_its_header_says(
     _try(one, zygote, here, request)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("one", [marked(one) for one in SECOND])
 def test_a_cheat_ends_no_better_under_bubblewrap(
     one: Cheat, bubblewrap: Trials, here: Isolation, request: pytest.FixtureRequest
@@ -109,6 +110,7 @@ def test_a_cheat_ends_no_better_under_bubblewrap(
     _try(one, bubblewrap, here, request)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(("disguise", "level", "names"), [*rounds()])
 def test_cheats_end_no_better_where_walls_are_missing(

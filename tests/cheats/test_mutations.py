@@ -22,7 +22,7 @@ from .trials import Ended, Trials
 LARGE = {"size": "512", "budgets": "benchmark=20"}
 TRIES_MAX = 4
 ROOT = HERE.parent.parent
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

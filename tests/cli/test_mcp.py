@@ -18,7 +18,7 @@ from tests.cli.talking import client, over, servers, tell, trouble
 from tests.system.people import HONEST, add_problem
 from tests.system.running import ROOT, Running
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(240)]
 
 WRONG = HONEST.replace("output.copy_(source)", "output.copy_(source + 1); print('x' * 3000)")
 SLOW = "import time\ntime.sleep(3)\n" + HONEST

@@ -12,7 +12,7 @@ from tests.cli.answers import ANSWER
 from tests.cli.standin import Heard, in_turn, standing
 from tests.cli.talking import END_S, call, client, raw, say, tell, trouble
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.long]
 
 NOTHING_THERE = "http://127.0.0.1:9"
 KERNEL = "def custom_kernel(data):\n    return data\n"

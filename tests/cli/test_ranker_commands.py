@@ -41,6 +41,7 @@ async def exported(folder: Path, file: Path) -> str:
     return town.seal_key
 
 
+@pytest.mark.long
 @pytest.mark.server
 async def test_a_log_goes_into_a_folder_that_does_not_run_and_out_again(tmp_path: Path) -> None:
     first, second, folder = tmp_path / "log.gz", tmp_path / "again.gz", tmp_path / "platform"

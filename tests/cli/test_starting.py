@@ -22,6 +22,8 @@ from tests.problems.test_popcorn import own
 from tests.problems.test_templates import MODEL, SINGLE
 from warpboard.local_run import LocalDisk
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parent.parent.parent
 IDENTITY = ROOT / "problems" / "identity"
 NEWER = SINGLE.replace(b"input()", b"input(seed: int)").replace(b"(got, want)", b"(data, got)")

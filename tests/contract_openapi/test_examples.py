@@ -9,7 +9,7 @@ import pytest
 from tests.access.town import Town
 from tests.documents import Document
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 
 def examples(said: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -10,7 +10,7 @@ from tests.contract_popcorn.polling import HONEST
 from tests.contract_popcorn.wire import Wire
 from tests.system.running import Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 FORBIDDEN = (
     re.compile(rb"Traceback \(most recent call last\)"),

@@ -170,6 +170,7 @@ async def test_people_do_what_their_client_offers_and_no_more(sim: Simulator) ->
         await eve.autocomplete(channel, "leaderboard tell", "user", user="e")
 
 
+@pytest.mark.alone
 async def test_fifty_people_at_once_are_answered_in_a_second(sim: Simulator) -> None:
     channel = await sim.add_channel("crowd")
     people = [sim.person(f"person{n}") for n in range(50)]

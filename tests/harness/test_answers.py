@@ -59,6 +59,7 @@ def checked(host: Host) -> Host:
     return host
 
 
+@pytest.mark.long
 def test_a_narrower_dtype_passes_by_the_problems_own_check(checked: Host) -> None:
     report = checked.run(RIGHT, "benchmark")
     assert report.verdict == "passed", report.reason

@@ -74,6 +74,7 @@ def native(host: Host) -> Host:
     return host
 
 
+@pytest.mark.long
 def test_a_right_kernel_passes_and_is_timed(native: Host) -> None:
     report = native.run(RIGHT, "ranked", suffix=".cu")
     assert (report.verdict, report.failure_code) == ("passed", ""), report.reason

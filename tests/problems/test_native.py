@@ -128,6 +128,7 @@ def test_a_header_of_nothing_but_the_name_is_searched_in_a_moment() -> None:
         compiled({"task.h": "ArgumentNames " * 70_000})
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 async def test_its_solutions_get_their_verdicts_on_the_processor(tmp_path: Path) -> None:
     for name, text in FILES.items():

@@ -10,6 +10,8 @@ from .sets import laid_out
 
 REFERENCE = """\
 import torch
+
+pytestmark = pytest.mark.long
 def generate_input(size, flip, seed):
     return torch.rand(size, device="cuda", generator=torch.Generator("cuda").manual_seed(seed))
 def ref_kernel(data):

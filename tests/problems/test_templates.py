@@ -197,6 +197,7 @@ def cases() -> dict[str, tuple[dict[str, bytes], str]]:
     return found
 
 
+@pytest.mark.long
 async def test_what_is_made_imports_and_fails_the_tests_in_plain_words() -> None:
     said: dict[str, Any] = {}
     async with LocalHarness().warm() as harness:

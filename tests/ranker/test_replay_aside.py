@@ -25,7 +25,7 @@ from shared.servers.nats import NatsServer
 from shared.testing import eventually
 from tests.contracts.samples import RUN, new, seqs, taken
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 BATCH = 1000
 ENOUGH = ASIDE_MIN + BATCH
 # An event of ours has more.

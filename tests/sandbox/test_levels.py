@@ -9,6 +9,8 @@ import pytest
 
 from harness.sandbox.probe import Isolation
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parent.parent.parent
 LIMIT_S = 110
 ASKED = ("tests/sandbox/test_walls.py", "tests/sandbox/test_box.py")

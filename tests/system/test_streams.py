@@ -13,7 +13,7 @@ from tests.ranker.streaming import Heard, listen
 from tests.system.people import HONEST, Person
 from tests.system.running import Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 READERS = 200
 WITHIN_S = 90.0
 ADA = {"Warpboard-Participant": "ada"}

@@ -22,6 +22,8 @@ from harness.timing.procedure import measure
 from harness.timing.process import Plan
 from ranker.domain.ties import Standing, is_tied
 
+pytestmark = pytest.mark.long
+
 RUNS = 80
 DUELS = 60
 TRUE_US = 20.0
