@@ -38,6 +38,18 @@ async def test_operators_decide_on_what_counts(whole: Whole, town: Simulator, ol
     assert "role_missing" in await mia.ask("moderate rejudge", **asked)
     assert "role_missing" in await mia.ask("admin health")
 
+    assert "runs on every agent" in await olga.ask("agents canary", gpu="CPU", submission=number)
+    [agent] = await olga.person.autocomplete(olga.channel, "agents drain", "agent", agent="")
+    treated = {"agent": agent["value"], **WHY}
+    for act, expected in (
+        ("drain", "nothing more to do"),
+        ("undrain", "works again"),
+        ("quarantine", "canaries alone"),
+        ("undrain", "works again"),
+    ):
+        assert expected in await olga.ask(f"agents {act}", **treated)
+    assert agent["value"] in (await olga.ask("agents list")).replace("\\", "")
+
     path = "admin get-submission"
     doing = await olga.person.slash(olga.channel, path, submission_id=number)
     message = await doing.answered()
