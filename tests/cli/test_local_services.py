@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from warpboard.processes.services import PORTS, Place, local_services
+from warpboard.processes.services import PORTS, Place, local_services, with_discord
 
 PLACE = Place(
     Path("/nowhere"),
@@ -27,4 +27,14 @@ def test_a_bot_has_an_edge_that_ingest_knows() -> None:
     edge = services["discord-edge"]
     assert edge["WARPBOARD_DISCORD_EDGE_EDGE_TOKEN"] == "t" * 16
     assert edge["WARPBOARD_DISCORD_EDGE_INGEST_URL"].startswith("http://127.0.0.1:")
-    assert "WARPBOARD_DISCORD_EDGE_NATS_URL" not in edge
+    assert edge["WARPBOARD_DISCORD_EDGE_NATS_URL"] == PLACE.nats_url
+
+
+def test_a_simulated_discord_is_what_the_edge_takes_for_the_real_one() -> None:
+    first, *_, last = with_discord(PLACE._replace(edge_token="t" * 16))
+    said = {name.removeprefix("WARPBOARD_DISCORD_SIM_"): one for name, one in first.environ.items()}
+    assert first.name == "discord-sim"
+    assert first.address == f"http://{said['LISTEN']}/sim/"
+    edge = {name.removeprefix("WARPBOARD_DISCORD_EDGE_"): one for name, one in last.environ.items()}
+    assert edge["API_URL"] == f"http://{said['LISTEN']}"
+    assert (edge["TOKEN"], edge["GUILD"]) == (said["TOKEN"], said["GUILD"])

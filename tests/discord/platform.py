@@ -32,6 +32,8 @@ class Whole:
     dsn: str
     roles: dict[str, str] = field(default_factory=dict)
     process: asyncio.subprocess.Process | None = None
+    # What the edge is told beside what it needs.
+    more: dict[str, str] = field(default_factory=dict)
 
     async def start(self) -> None:
         """Start the edge, and wait until it is connected."""
@@ -51,7 +53,7 @@ class Whole:
             self.process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "discord_edge"),
                 cwd=ROOT,
-                env={**os.environ, **settings},
+                env={**os.environ, **settings, **self.more},
                 stdout=log,
                 stderr=log,
             )

@@ -64,7 +64,7 @@ def test_people_act_over_http(bot: dict[str, Any]) -> None:
         _until_ready(http)
         ada = f"/people/{http.post('/people', json={'name': 'ada'}).json()['id']}"
         seen = {one["name"]: one["id"] for one in http.get(f"{ada}/channels").json()}
-        where = {"channel": seen["submissions"], "command": "leaderboard submit ranked"}
+        where = {"channel": seen["lobby"], "command": "leaderboard submit ranked"}
         typed = {"option": "leaderboard_name", "typed": "mat"}
         assert http.post(f"{ada}/autocomplete", json=where | typed).json()["choices"]
         script = {"name": "k.py", "base64": base64.b64encode(b"x = 1").decode()}
@@ -76,7 +76,7 @@ def test_people_act_over_http(bot: dict[str, Any]) -> None:
         assert refused.status_code == 409
         assert "asks for" in refused.json()["detail"]
         assert http.post(f"{ada}/fly", json={}).status_code == 404
-        messages = http.get(f"{ada}/channels/{seen['submissions']}").json()
+        messages = http.get(f"{ada}/channels/{seen['lobby']}").json()
         assert [one["id"] for one in messages] == [done["message"]]
         state = http.get("/state").json()
         assert not state["violations"]

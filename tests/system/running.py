@@ -25,14 +25,15 @@ QUICK = {
 class Running:
     """`warpboard up` as a child process; `folder` outlives it."""
 
-    def __init__(self, folder: Path, settings: dict[str, str] = QUICK) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, settings: dict[str, str] = QUICK, *options: str) -> None:
+        self.folder, self.options = folder, options
         self.settings = settings
         self.process: subprocess.Popen[bytes] | None = None
 
     def launch(self) -> "subprocess.Popen[bytes]":
         """Start `up`, without waiting for anything."""
         command = [sys.executable, "-m", "warpboard", "up", "--folder", str(self.folder)]
+        command += self.options
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with (self.folder.parent / f"{self.folder.name}.log").open("ab") as log:
             self.process = subprocess.Popen(

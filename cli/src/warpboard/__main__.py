@@ -44,12 +44,16 @@ class LocalMachine:
         folder: Path,
         demand: Demand,
         work: Callable[[processes.Platform], Awaitable[None]],
+        *,
+        has_discord: bool = False,
     ) -> signal.Signals | None:
         """Run a platform for as long as the work takes; the signal that ended it, if one did."""
         said = environ(demand)
         told = said if demand.is_own else said | dict(self.environ)
         overrides = {name: told[name] for name in said}
-        return await processes.supervise(processes.Platform(folder, self.environ, overrides), work)
+        table = processes.with_discord if has_discord else processes.local_services
+        platform = processes.Platform(folder, self.environ, overrides, table)
+        return await processes.supervise(platform, work)
 
     def describe(self, folder: Path) -> Sequence[processes.Row]:
         """How the processes of a folder's platform are."""

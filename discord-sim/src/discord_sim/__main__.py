@@ -12,15 +12,14 @@ from discord_sim.simulator import Place, Simulator
 
 async def serve(settings: Settings) -> None:
     """Run until told to stop; the first line that is printed says where everything is."""
-    place = Place(settings.host, settings.port)
+    place = Place(settings.host, settings.port, guild=settings.guild)
     sim = Simulator(settings.judges(), place, settings.token)
     sim.extras.append(Control(sim).add_to)
     stopping = asyncio.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(one, stopping.set)
     async with sim:
-        for name in ("general", "submissions"):
-            await sim.add_channel(name)
+        await sim.add_channel("lobby")
         told = {
             "url": sim.url,
             "page": f"{sim.url}/sim/",

@@ -41,6 +41,7 @@ class Control:
     def add_to(self, app: web.Application) -> None:
         """Let an application have the routes."""
         app.middlewares.append(_from_here)
+        app.router.add_get("/healthz", self.health)
         app.router.add_get("/sim/", self.page)
         app.router.add_get("/sim/state", self.state)
         app.router.add_get("/sim/changes", self.changes)
@@ -52,6 +53,10 @@ class Control:
         app.router.add_post("/sim/people/{person}/roles", self.hold)
         app.router.add_post("/sim/people/{person}/{act}", self.act)
         app.router.add_static("/sim/", PAGE)
+
+    async def health(self, _: web.Request) -> web.Response:
+        """That it is there, for who started it."""
+        return web.json_response({"ok": True})
 
     async def page(self, _: web.Request) -> web.FileResponse:
         """The chat, for a browser."""

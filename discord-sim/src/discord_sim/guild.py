@@ -11,8 +11,8 @@ from discord_sim.shapes import Json
 class Guild:
     """The state of the server; who changes it also tells the gateway."""
 
-    def __init__(self, clock: Clock, ids: Ids) -> None:
-        """A server with an owner, the bot, and a text channel."""
+    def __init__(self, clock: Clock, ids: Ids, identity: str = "") -> None:
+        """A server with an owner and the bot; it has an id of its own where none is given."""
         self._clock, self._ids = clock, ids
         self.users: dict[str, Json] = {}
         self.members: dict[str, Json] = {}
@@ -20,7 +20,7 @@ class Guild:
         self.channels: dict[str, Json] = {}
         self.thread_members: dict[str, dict[str, Json]] = defaultdict(dict)
         self.features: list[str] = []
-        self.id = ids.next()
+        self.id = identity or ids.next()
         self.roles[self.id] = shapes.role(
             self.id, "@everyone", permissions.bits(*permissions.EVERYONE), 0
         )

@@ -18,13 +18,13 @@ from discord_sim.shapes import FILE_BYTES_MAX, Json
 class Parts:
     """One simulated Discord, in memory."""
 
-    def __init__(self, token: str, judges: Judges) -> None:
+    def __init__(self, token: str, judges: Judges, guild: str = "") -> None:
         """An empty server that the bot with this token is a member of."""
         self.token, self.judges = token, judges
         self.clock = Clock()
         self.ids = Ids(self.clock)
         self.record = Record()
-        self.guild = Guild(self.clock, self.ids)
+        self.guild = Guild(self.clock, self.ids, guild)
         self.cdn = Cdn(self.clock, self.ids)
         self.interactions = Interactions(self.clock, self.ids)
         self.limits, self.faults = RateLimits(), Faults()

@@ -11,6 +11,7 @@ from discord_sim.judges.openapi import Document
 
 OPENAPI, GATEWAY = "WARPBOARD_DISCORD_OPENAPI", "WARPBOARD_DISCORD_GATEWAY_SCHEMA"
 LISTEN, TOKEN = "WARPBOARD_DISCORD_SIM_LISTEN", "WARPBOARD_DISCORD_SIM_TOKEN"
+GUILD = "WARPBOARD_DISCORD_SIM_GUILD"
 
 
 class BadSettings(ValueError):  # noqa: N818 - it reads as a sentence where it is printed
@@ -19,13 +20,15 @@ class BadSettings(ValueError):  # noqa: N818 - it reads as a sentence where it i
 
 @dataclass(frozen=True)
 class Settings:
-    """Where to listen, the bot's token, and Discord's documents if they are there."""
+    """Where to listen, the bot's token, the server's id if it is to have a certain one, and
+    Discord's documents if they are there."""
 
     host: str = "127.0.0.1"
     port: int = 0
     token: str = "simulated.bot.token"  # noqa: S105 - nobody's
     openapi: Path | None = None
     gateway: Path | None = None
+    guild: str = ""
 
     def judges(self) -> Judges:
         """Who judges the bot; without documents, the rules in prose alone."""
@@ -41,8 +44,10 @@ def load(environment: Mapping[str, str] | None = None) -> Settings:
     host, _, port = told.get(LISTEN, "127.0.0.1:0").rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise BadSettings(f"{LISTEN} is {told[LISTEN]!r}: expected host:port, such as 127.0.0.1:0")
-    token = told.get(TOKEN, Settings.token)
-    return Settings(host, int(port), token, _file(told, OPENAPI), _file(told, GATEWAY))
+    token, guild = told.get(TOKEN, Settings.token), told.get(GUILD, "")
+    if guild and not guild.isdecimal():
+        raise BadSettings(f"{GUILD} is {guild!r}: expected an id such as 1300000000000000000")
+    return Settings(host, int(port), token, _file(told, OPENAPI), _file(told, GATEWAY), guild)
 
 
 def _file(told: Mapping[str, str], name: str) -> Path | None:

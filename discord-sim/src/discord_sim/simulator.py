@@ -24,12 +24,16 @@ API_VERSION = "v10"
 
 @dataclass(frozen=True)
 class Place:
-    """Where to listen; with `public_names` it answers with Discord's own host names."""
+    """Where to listen, and as which server, by id; none is a new one.
+
+    With `public_names` it answers with Discord's own host names.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
     tls: ssl.SSLContext | None = None
     public_names: bool = False
+    guild: str = ""
 
 
 class Simulator(Parts):
@@ -39,8 +43,8 @@ class Simulator(Parts):
         self, judges: Judges | None = None, place: Place | None = None, token: str = TOKEN
     ) -> None:
         """A Discord that does not listen yet."""
-        super().__init__(token, judges or Judges())
         self._place = place or Place()
+        super().__init__(token, judges or Judges(), self._place.guild)
         self.url, self.port = "", 0
         self._runner: web.AppRunner | None = None
         # What is served beside Discord itself.

@@ -16,7 +16,14 @@ from shared.servers.secret import kept
 from warpboard.processes import state
 from warpboard.processes.child import STEP_S, Child, Leashed, ServiceProcess
 from warpboard.processes.enrolment import Desk, enrol
-from warpboard.processes.services import AGENT, PORTS, Place, Service, local_services
+from warpboard.processes.services import (
+    AGENT,
+    PORTS,
+    Place,
+    Service,
+    local_services,
+    with_discord,
+)
 
 # As long as services that lost their platform may take to drain.
 ORPHANS_S_MAX = 30.0
@@ -81,7 +88,8 @@ class Platform:
             server.log = self._log(server.name)
             await self._start(self._add(server))
         token = kept(self.folder / "operator_token")
-        edge_token = kept(self.folder / "edge_token") if BOT in self._environ else ""
+        has_edge = BOT in self._environ or self._table is with_discord
+        edge_token = kept(self.folder / "edge_token") if has_edge else ""
         place = Place(self.folder, nats.url, postgres.dsn, ports, token, edge_token)
         table = self._table(place)
         services = [self._service(service, self._lock) for service in table]

@@ -15,9 +15,14 @@ PORTS = (
     "scheduler_ops",
     "gpu_agent_ops",
     "discord_edge_ops",
+    "discord_sim",
 )
 AGENT = "gpu-agent"
 EDGE = "discord-edge"
+SIM = "discord-sim"
+# The same at every start, so that the edge knows it before the simulator is there.
+SIM_GUILD = "1300000000000000000"
+SIM_TOKEN = "simulated.bot.token"  # noqa: S105  (nobody's)
 AGENT_STOP_S = 15.0
 SERVICE_STOP_S = 10.0
 
@@ -55,9 +60,7 @@ def _service(place: Place, name: str, given: Mapping[str, str]) -> Service:
     """A service of ours: its module, and its settings under its own prefix."""
     module = name.replace("-", "_")
     prefix = f"WARPBOARD_{module.upper()}"
-    settings = {**given, "OPS_LISTEN": place.at(f"{module}_ops")}
-    # The edge is a client of ingest, and knows no bus.
-    settings |= {} if name == EDGE else {"NATS_URL": place.nats_url}
+    settings = {**given, "OPS_LISTEN": place.at(f"{module}_ops"), "NATS_URL": place.nats_url}
     return Service(
         name=name,
         # -P: a folder here that has the name of a module must not stand in for it.
@@ -97,3 +100,23 @@ def local_services(place: Place) -> Sequence[Service]:
         _service(place, AGENT, agent),
         *([_service(place, EDGE, edge)] if place.edge_token else []),
     )
+
+
+def with_discord(place: Place) -> Sequence[Service]:
+    """The services with a simulated Discord, which the edge takes for the real one."""
+    url = f"http://{place.at('discord_sim')}"
+    listen = {"LISTEN": place.at("discord_sim"), "TOKEN": SIM_TOKEN, "GUILD": SIM_GUILD}
+    simulated = Service(
+        name=SIM,
+        command=(sys.executable, "-P", "-m", "discord_sim"),
+        environ={f"WARPBOARD_DISCORD_SIM_{key}": value for key, value in listen.items()},
+        ops_port=place.ports["discord_sim"],
+        address=f"{url}/sim/",
+    )
+    # Whatever the environment says of a real one is not for this one.
+    said = {"TOKEN": SIM_TOKEN, "GUILD": SIM_GUILD, "API_URL": url, "CHANNELS": "", "ROLES": ""}
+    said |= {"PUBLIC": "true", "PODIUMS": "true"}
+    told = {f"WARPBOARD_DISCORD_EDGE_{key}": value for key, value in said.items()}
+    services = local_services(place)
+    edge = [one._replace(environ={**one.environ, **told}) for one in services if one.name == EDGE]
+    return (simulated, *(one for one in services if one.name != EDGE), *edge)

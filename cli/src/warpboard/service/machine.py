@@ -57,11 +57,17 @@ class Machine(Protocol):
     """This machine, on which platforms run, each in its folder."""
 
     async def supervise(
-        self, folder: Path, demand: Demand, work: Callable[[Platform], Awaitable[None]]
+        self,
+        folder: Path,
+        demand: Demand,
+        work: Callable[[Platform], Awaitable[None]],
+        *,
+        has_discord: bool = False,
     ) -> signal.Signals | None:
         """Run a platform for as long as the work takes; the signal that ended it, if one did.
 
-        A demand that is not the operator's own gives way to what the environment says.
+        A demand that is not the operator's own gives way to what the environment says;
+        `has_discord` is with a simulated Discord, and a bot there.
         Errors: Refused if the folder is in use; Failed; those of the work.
         """
         ...

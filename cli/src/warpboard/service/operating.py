@@ -21,16 +21,19 @@ from warpboard.service.machine import Machine, Platform, Row
 from warpboard.service.ports import Api, Connect, Harness, Screen, Unavailable
 
 TOKEN = "operator_token"  # noqa: S105  (a file's name)
+SIM = "discord-sim"
 AGENT_S_MAX = 15.0
 STEP_S = 0.25
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The folder of a platform, and what it is to demand of ranked times."""
+    """The folder of a platform, what it is to demand of ranked times, and whether a simulated
+    Discord is to be there."""
 
     folder: Path
     demand: Demand
+    has_discord: bool = False
 
 
 async def up(
@@ -43,7 +46,7 @@ async def up(
     async def work(platform: Platform) -> None:
         starting.close()
         await announce(connect, told, platform, wanted.demand)
-        for line in begin(platform.url):
+        for line in (*begin(platform.url), *chat(platform.rows)):
             told.say(line)
         told.say(f"operators show the token in {folder / TOKEN}; warpboard admin finds it there")
         told.say("Ctrl-C stops it")
@@ -54,7 +57,9 @@ async def up(
 
     with starting:
         starting.enter_context(begun(screen, "starting"))
-        number = await machine.supervise(folder, wanted.demand, work)
+        number = await machine.supervise(
+            folder, wanted.demand, work, has_discord=wanted.has_discord
+        )
     screen.note("warpboard: stopped")
     return INTERRUPTED if number == signal.SIGINT else OK
 
@@ -117,6 +122,13 @@ def processes(rows: Sequence[Row]) -> tables.Table:
         (row.name, row.state, pid_text(row.pid), str(row.restarts), row.address) for row in rows
     ]
     return tables.Table("processes", ("process", "state", "pid", "restarts", "address"), cells)
+
+
+def chat(rows: Sequence[Row]) -> Iterator[str]:
+    """Where the simulated Discord is, if there is one."""
+    for row in rows:
+        if row.name == SIM:
+            yield f"a Discord of this machine's own, with the bot, in a browser: {row.address}"
 
 
 def plain(row: Row) -> dict[str, Any]:

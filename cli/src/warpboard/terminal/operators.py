@@ -18,10 +18,15 @@ FOLDER = PathType(file_okay=False, path_type=Path)
 
 @click.command()
 @click.option("--folder", type=FOLDER, default=".warpboard", show_default=True, help="Its data.")
+@click.option(
+    *("--discord-sim", "has_discord"),
+    is_flag=True,
+    help="With the Discord bot on a simulated Discord, for a browser.",
+)
 @options.level_min
 @options.as_json
 @click.pass_obj
-def up(desk: Desk, folder: Path, level_min: str | None, *, as_json: bool) -> int:
+def up(desk: Desk, folder: Path, level_min: str | None, *, has_discord: bool, as_json: bool) -> int:
     """Start the platform on this machine and run it until Ctrl-C.
 
     Ranked are times with the isolation that this machine can give, or that --level-min demands.
@@ -31,7 +36,8 @@ def up(desk: Desk, folder: Path, level_min: str | None, *, as_json: bool) -> int
       warpboard up --folder .warpboard
     """
     # `supervise` hears the signals itself, for it has to stop all in order.
-    wanted = operating.Wanted(folder, operating.demand(desk.harness, level_min))
+    demand = operating.demand(desk.harness, level_min)
+    wanted = operating.Wanted(folder, demand, has_discord)
     return asyncio.run(
         operating.up(desk.machine, desk.connect, desk.screen, wanted, as_json=as_json)
     )

@@ -18,6 +18,8 @@ class Settings:
     `channels` are the ids of those where one may submit, apart by commas; none is every channel.
     `roles` says which role of the server stands for which of the platform's, as `admin=<id>`.
     `api_url` is another Discord than the public one, such as the simulated one.
+    `public` makes channels and tells everybody of results, which it hears at `nats_url`; with
+    `podiums`, of records and podiums too.
     """
 
     ingest_url: str
@@ -29,6 +31,9 @@ class Settings:
     channels: str = ""
     roles: str = ""
     api_url: str = ""
+    nats_url: str = ""
+    public: bool = False
+    podiums: bool = False
 
     @property
     def places(self) -> frozenset[int]:
@@ -61,4 +66,7 @@ def load() -> Settings:
     if strange:
         what = f"{PREFIX}_ROLES names {strange[0]!r}: expected {HOW}, apart by commas"
         raise Refused("bad_settings", what, "roles")
+    if settings.public and not settings.nats_url:
+        what = f"{PREFIX}_PUBLIC tells what the platform's log says: set {PREFIX}_NATS_URL as well"
+        raise Refused("bad_settings", what, "nats_url")
     return settings

@@ -115,6 +115,14 @@ class DiscordRooms:
             sent = await place.send(embed=embed(card), files=files(card), nonce=nonce)
             return str(sent.id)
 
+    async def close(self, room: str) -> None:
+        """Close a thread; who writes in it opens it again. Letters stay as they are."""
+        await self._client.wait_until_ready()
+        thread = self._client.get_channel(int(room))
+        if isinstance(thread, discord.Thread) and not thread.archived:
+            with reaching():
+                await thread.edit(archived=True)
+
     def _place(self, room: str) -> discord.PartialMessageable:
         return self._client.get_partial_messageable(int(room))
 

@@ -102,16 +102,23 @@ class Following:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
     async def _whole(self, post: Post, ended: Ended) -> None:
-        why = "told"
+        why, one = "told", _One(self, post, ended)
         try:
             async with asyncio.timeout(FOLLOW_S_MAX):
-                await _One(self, post, ended).tell()
+                await one.tell()
         except Refused as refused:
             why = refused.code
             _log.warning("submission %d is told of no more: %s", post.number, refused.reason)
         except TimeoutError:
             why = "too_long"
         await persist(lambda: self.posts.keep(post.number, "ended", why))
+        await self._leave(one.room)
+
+    async def _leave(self, room: str) -> None:
+        """Close a thread in which nothing is waited for any more."""
+        if room and not any(one.thread == room for one in await persist(self.posts.open)):
+            with contextlib.suppress(Refused):
+                await persist(lambda: self.rooms.close(room))
 
 
 async def persist(attempt: Callable[[], Awaitable[T]], pause_s_max: float = PAUSE_S_MAX) -> T:
@@ -135,12 +142,12 @@ class _One:
         self._post, self._ended = post, ended
         self._user = User(int(post.person))
         self._status = Status(post.number, post.problem, post.mode, post.gpu)
-        self._shown, self._room = "", ""
+        self._shown, self.room = "", ""
         self._changed = asyncio.Event()
 
     async def tell(self) -> None:
         """All of it. Errors: Refused where nothing can be told."""
-        self._room = await self._entered()
+        self.room = await self._entered()
         message = self._post.status or await self._begun()
         editing = asyncio.create_task(self._edit(message))
         try:
@@ -158,7 +165,7 @@ class _One:
         words, good = escaped(headline(found)), is_good(found)
         last = replace(self._status, now=words, is_over=True, is_good=good)
         with contextlib.suppress(Refused):
-            await persist(lambda: self._rooms.edit(self._room, message, last.text, is_over=True))
+            await persist(lambda: self._rooms.edit(self.room, message, last.text, is_over=True))
 
     async def _entered(self) -> str:
         if self._post.thread is not None:
@@ -178,12 +185,12 @@ class _One:
     async def _told(self, tell: Callable[[str], Awaitable[str]]) -> str:
         """The id of what is told in the thread, or by letter where that is gone."""
         try:
-            return await persist(lambda: tell(self._room))
+            return await persist(lambda: tell(self.room))
         except Refused as refused:
             _log.info("submission %d goes on by letter: %s", self._post.number, refused.reason)
-        self._room = await persist(lambda: self._rooms.letters(self._post))
-        await persist(lambda: self._posts.keep(self._post.number, "thread", self._room))
-        return await persist(lambda: tell(self._room))
+        self.room = await persist(lambda: self._rooms.letters(self._post))
+        await persist(lambda: self._posts.keep(self._post.number, "thread", self.room))
+        return await persist(lambda: tell(self.room))
 
     async def _listen(self) -> None:
         """Take everything in until the stream says that it is the end. Errors: Refused."""
@@ -210,7 +217,7 @@ class _One:
             began_at, text = time.monotonic(), self._status.text
             if text != self._shown:
                 try:
-                    await self._rooms.edit(self._room, message, text)
+                    await self._rooms.edit(self.room, message, text)
                     self._shown = text
                 except (Failed, Refused) as trouble:
                     _log.info("an edit is left out: %s", trouble)

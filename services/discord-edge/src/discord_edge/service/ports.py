@@ -101,6 +101,10 @@ class Rooms(Protocol):
         """A new message with a card, or the one that is there with its footer. Its id."""
         ...
 
+    async def close(self, room: str) -> None:
+        """Close a thread; who writes in it opens it again. Letters stay as they are."""
+        ...
+
 
 class Posts(Protocol):
     """Which submission has which messages. Errors of each: Failed."""

@@ -1,0 +1,167 @@
+"""What everybody is told of leaderboards, in words."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from discord_edge.domain.wording import NOWHERE, escaped
+from shared.telling.units import harmless, interval_text, time_text
+
+MEDALS = ("🥇", "🥈", "🥉")
+PLACES_MAX = 10
+STATEMENT_MAX = 1200
+NAME_MAX = 100
+ACTIVE = "active"
+HIDDEN = "hidden"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of a leaderboard; times are in microseconds."""
+
+    rank: int
+    submission: str
+    number: int
+    score_us: float
+    low_us: float | None = None
+    high_us: float | None = None
+    participant: str | None = None
+    is_tied: bool = False
+    runs: int = 1
+    tier: str | None = None
+
+
+class Ranking(msgspec.Struct, frozen=True, kw_only=True):
+    """A leaderboard as everybody sees it, best first."""
+
+    problem: str
+    gpu: str
+    items: list[Entry]
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a problem's post says of it."""
+
+    slug: str
+    title: str
+    number: int
+    gpus: list[str]
+    state: str
+    deadline_at: datetime | None = None
+    statement: str = ""
+
+
+def _who(entry: Entry) -> str:
+    return escaped(entry.participant or "somebody", 60)
+
+
+def line(entry: Entry, board: Ranking) -> str:
+    """A ranked result that is on its leaderboard now, in a line.
+
+    >>> ada = Entry(rank=2, submission="s", number=7, score_us=12.5, participant="ada")
+    >>> line(ada, Ranking(problem="sort", gpu="H100", items=[ada, ada]))
+    '🥈 **ada** is on place 2 of `sort` on H100: **12.5 µs** · #7'
+    """
+    what = "shares" if entry.is_tied else "is on"
+    place = f"{what} place {entry.rank}"
+    if entry.rank <= len(MEDALS):
+        mark = MEDALS[entry.rank - 1]
+    elif entry.rank <= PLACES_MAX:
+        mark = "🏁"
+    else:
+        mark, place = "📈", f"has a new best, place {entry.rank}"
+    first = ", the first valid entry" if len(board.items) == 1 else ""
+    where = f"`{board.problem}` on {escaped(board.gpu, 40)}"
+    score = f"**{time_text(entry.score_us)}**"
+    return f"{mark} **{_who(entry)}** {place} of {where}: {score}{first} · #{entry.number}"
+
+
+def thread_name(entry: Entry, board: Ranking) -> str:
+    """What the thread of a ranked result is called."""
+    name = " ".join(harmless(entry.participant or "somebody").split())[:50]
+    return f"{board.problem} · {name} · {board.gpu}"[:NAME_MAX]
+
+
+def detail(entry: Entry) -> str:
+    """A ranked result in a few lines."""
+    interval = None
+    if entry.low_us is not None and entry.high_us is not None:
+        interval = (entry.low_us, entry.high_us)
+    sure = f" ({interval_text(interval)})" if interval else ""
+    runs = f", {entry.runs} runs of this source pooled" if entry.runs > 1 else ""
+    tier = f"\nTiming tier {escaped(entry.tier, 20)}" if entry.tier else ""
+    tied = ", shared" if entry.is_tied else ""
+    score = time_text(entry.score_us)
+    return f"Submission #{entry.number}: score {score}{sure}{runs}\nPlace {entry.rank}{tied}{tier}"
+
+
+def podium(board: Ranking, *, is_record: bool) -> str:
+    """Who is ahead on a leaderboard, since that is not as it was.
+
+    >>> ada = Entry(rank=1, submission="s", number=7, score_us=12.5, participant="ada")
+    >>> podium(Ranking(problem="sort", gpu="H100", items=[ada]), is_record=True)
+    'A new record on `sort`, H100:\\n🥇 **ada** 12.5 µs'
+    """
+    what = "A new record on" if is_record else "The podium changed on"
+    shown = [one for one in board.items if one.rank <= len(MEDALS)][: len(MEDALS)]
+    rows = [f"{MEDALS[one.rank - 1]} **{_who(one)}** {time_text(one.score_us)}" for one in shown]
+    return "\n".join([f"{what} `{board.problem}`, {escaped(board.gpu, 40)}:", *rows])
+
+
+def post(facts: Facts) -> str:
+    """The first message of a problem's post."""
+    shown = harmless(facts.statement).replace("@", f"@{NOWHERE}").strip()
+    cut = shown if len(shown) <= STATEMENT_MAX else shown[: STATEMENT_MAX - 1] + "…"
+    return "\n".join(
+        [
+            f"**{escaped(facts.title, 150)}** · `{facts.slug}`, version {facts.number}",
+            f"{_state(facts)} · GPU types: {escaped(', '.join(facts.gpus) or 'none', 150)}",
+            "",
+            cut,
+            "",
+            f"`/leaderboard task` has its files, `/leaderboard show` who is ahead ({facts.slug}).",
+        ]
+    )
+
+
+def _state(facts: Facts) -> str:
+    if facts.state == HIDDEN:
+        return "Not public any more"
+    if facts.state != ACTIVE:
+        return "Closed: it takes nothing in any more"
+    if facts.deadline_at is None:
+        return "Open"
+    at = int(facts.deadline_at.timestamp())
+    return f"Open until <t:{at}:F> (<t:{at}:R>)"
+
+
+def changes(before: Facts, after: Facts) -> str:
+    """What is not as it was, in a message; empty if all that counts is.
+
+    >>> sort = Facts(slug="sort", title="Sort", number=1, gpus=["H100"], state="active")
+    >>> changes(sort, msgspec.structs.replace(sort, number=2))
+    'Version 2 is out.'
+    """
+    said: list[str] = []
+    if after.state != before.state:
+        said.append(f"{_state(after)}.")
+    elif after.deadline_at != before.deadline_at:
+        said.append(_deadline(after))
+    if after.number != before.number:
+        said.append(f"Version {after.number} is out.")
+    if _kinds(after.gpus) != _kinds(before.gpus):
+        said.append(f"GPU types are now: {escaped(', '.join(after.gpus) or 'none', 200)}.")
+    if not said and (after.title, after.statement) != (before.title, before.statement):
+        said.append("The description is another one.")
+    return "\n".join(said)
+
+
+def _kinds(gpus: Sequence[str]) -> list[str]:
+    return sorted(gpus)
+
+
+def _deadline(facts: Facts) -> str:
+    if facts.deadline_at is None:
+        return "There is no deadline any more."
+    at = int(facts.deadline_at.timestamp())
+    return f"The deadline is now <t:{at}:F> (<t:{at}:R>)."
