@@ -19,6 +19,8 @@ from tests.system.crew import LOCAL, Crew, crew_of, until
 from tests.system.people import HONEST, Person
 
 pytestmark = [
+    # It compares what agents take for the same work.
+    pytest.mark.alone,
     pytest.mark.long,
     pytest.mark.server,
     pytest.mark.timeout(240),
