@@ -8,10 +8,9 @@ from docs import sets
 
 from .sets import laid_out
 
+pytestmark = pytest.mark.long
 REFERENCE = """\
 import torch
-
-pytestmark = pytest.mark.long
 def generate_input(size, flip, seed):
     return torch.rand(size, device="cuda", generator=torch.Generator("cuda").manual_seed(seed))
 def ref_kernel(data):
