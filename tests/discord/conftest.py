@@ -51,15 +51,20 @@ async def world(
         assert not sim.record.lints
 
 
-@pytest.fixture
-def sim(world: BotProcess) -> Iterator[Simulator]:
-    """The simulator; nobody broke a rule in a test that did not take the violations itself."""
-    yield world.sim
-    record = world.sim.record
+def judged(sim: Simulator) -> Iterator[Simulator]:
+    """A simulator, held to what it recorded during a test."""
+    yield sim
+    record = sim.record
     faults, record.own_faults[:] = list(record.own_faults), []
     violations = record.take_violations()
     assert not faults, "\n".join(faults)
     assert not violations, "\n".join(violations)
+
+
+@pytest.fixture
+def sim(world: BotProcess) -> Iterator[Simulator]:
+    """The simulator; nobody broke a rule in a test that did not take the violations itself."""
+    yield from judged(world.sim)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -105,9 +110,4 @@ async def olga(whole: Whole) -> AsyncIterator[Desk]:
 @pytest.fixture
 def town(whole: Whole) -> Iterator[Simulator]:
     """The simulator; nobody broke a rule of Discord's in a test."""
-    yield whole.sim
-    record = whole.sim.record
-    faults, record.own_faults[:] = list(record.own_faults), []
-    violations = record.take_violations()
-    assert not faults, "\n".join(faults)
-    assert not violations, "\n".join(violations)
+    yield from judged(whole.sim)

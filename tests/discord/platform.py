@@ -1,8 +1,5 @@
 """The real platform, the simulated Discord, and the real edge between them."""
 
-import asyncio
-import os
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,11 +8,11 @@ from discord_sim.cdn import Blob
 from discord_sim.people.person import Person as Member
 from discord_sim.simulator import Simulator
 from shared.testing import eventually
+from tests.discord.running import BotProcess
 from tests.system.people import HONEST
-from tests.system.running import QUICK, ROOT, Running
+from tests.system.running import QUICK, Running
 
 EDGE_TOKEN = "a-token-of-the-edge"
-STOP_S = 20.0
 END_S = 90.0
 KERNEL = Blob("kernel.py", "text/x-python", HONEST.encode())
 BOARD = {"leaderboard_name": "identity"}
@@ -31,56 +28,34 @@ class Whole:
     log: Path
     dsn: str
     roles: dict[str, str] = field(default_factory=dict)
-    process: asyncio.subprocess.Process | None = None
     # What the edge is told beside what it needs.
     more: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.bot = BotProcess(self.sim, self.log, "discord_edge")
+
     async def start(self) -> None:
         """Start the edge, and wait until it is connected."""
-        before = self.sim.gateway.identified
-        prefix = "WARPBOARD_DISCORD_EDGE"
         settings = {
-            f"{prefix}_INGEST_URL": self.running.url,
-            f"{prefix}_POSTGRES_DSN": self.dsn,
-            f"{prefix}_OPS_LISTEN": "127.0.0.1:0",
-            f"{prefix}_GUILD": self.sim.guild.id,
-            f"{prefix}_TOKEN": self.sim.token,
-            f"{prefix}_EDGE_TOKEN": EDGE_TOKEN,
-            f"{prefix}_API_URL": self.sim.url,
-            f"{prefix}_ROLES": ",".join(f"{one}={role}" for one, role in self.roles.items()),
+            "INGEST_URL": self.running.url,
+            "POSTGRES_DSN": self.dsn,
+            "OPS_LISTEN": "127.0.0.1:0",
+            "GUILD": self.sim.guild.id,
+            "TOKEN": self.sim.token,
+            "EDGE_TOKEN": EDGE_TOKEN,
+            "API_URL": self.sim.url,
+            "ROLES": ",".join(f"{one}={role}" for one, role in self.roles.items()),
         }
-        with self.log.open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "discord_edge"),
-                cwd=ROOT,
-                env={**os.environ, **settings, **self.more},
-                stdout=log,
-                stderr=log,
-            )
-        ready = asyncio.create_task(self.sim.ready(identified=before))
-        ended = asyncio.create_task(self.process.wait())
-        await asyncio.wait({ready, ended}, return_when=asyncio.FIRST_COMPLETED)
-        ended.cancel()
-        if not ready.done():
-            ready.cancel()
-            raise AssertionError(f"the edge ended:\n{self.log.read_text()[-3000:]}")
-        await ready
+        told = {f"WARPBOARD_DISCORD_EDGE_{name}": text for name, text in settings.items()}
+        await self.bot.ready(**{**told, **self.more})
 
     async def kill(self) -> None:
         """End it as a power cut does."""
-        assert self.process is not None
-        self.process.kill()
-        await self.process.wait()
+        await self.bot.kill()
 
     async def stop(self) -> None:
         """End it as an operator does."""
-        if self.process is None or self.process.returncode is not None:
-            return
-        self.process.terminate()
-        try:
-            await asyncio.wait_for(self.process.wait(), STOP_S)
-        except TimeoutError:
-            await self.kill()
+        await self.bot.stop()
 
 
 def launched(folder: Path) -> Running:
