@@ -55,8 +55,8 @@ test: install ## What this machine can test in ten minutes; skips say what is mi
 	pytest -rs -m "alone and not long" tests
 
 test-long: install ## The other tests: minutes of kills, outages and random requests
-	pytest -rs -m "long and not alone" $(CROWDED) tests
-	pytest -rs -m "long and alone" tests
+	pytest -rs -m "long and not alone" --timeout 600 $(CROWDED) tests
+	pytest -rs -m "long and alone" --timeout 600 tests
 
 up: install ## The platform on this machine, until Ctrl-C
 	warpboard up

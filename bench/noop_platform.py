@@ -22,12 +22,17 @@ TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class Platform:
-    """`warpboard up` in a folder."""
+    """`warpboard up` in a folder, with settings beside those of the environment."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         command = [sys.executable, "-m", "warpboard", "up", "--folder", str(folder)]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        self.process = subprocess.Popen(
+            command,
+            env={**os.environ, **(settings or {})},
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         until = time.monotonic() + UP_S_MAX
         while not self.has_free_agent():
             if self.process.poll() is not None or time.monotonic() > until:

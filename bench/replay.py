@@ -2,8 +2,9 @@
 
 `python -m bench.replay [--quick | --events N ...]`. For each length: a log as a busy platform
 writes it; the bare limit, nats-py's callback consumer that counts; the ranker from event 1; a
-rebuild beside it, compared; and the seconds from the start of a ranker and of a scheduler that
-knew the whole log until they have dealt with one new event.
+rebuild beside it, compared, from the log and from its archive, whose chain it checks; and the
+seconds from the start of a ranker and of a scheduler that knew the whole log until they have dealt
+with one new event.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +34,7 @@ from shared.wire import Stamp, seal
 LONG, QUICK = (10_000, 100_000, 1_000_000), (2_000, 10_000)
 WAIT_S_MAX = 900.0
 STEP_S = 0.02
+ARCHIVED = "warpboard_ranker_archived_seq "
 # Each look is an answer that the same process has to give.
 FOLDING_STEP_S = 0.2
 
@@ -43,6 +46,7 @@ class Row(NamedTuple):
     bare: Cost
     first: Cost
     rebuild: Cost
+    archived: Cost
     ranker_start_s: float
     scheduler_start_s: float
     load: str
@@ -58,7 +62,9 @@ def measure(events: int, folder: Path, nothing: Row | None) -> Row:
             first_s = _until(lambda: _folded(ground) >= events, ranker, FOLDING_STEP_S)
             pid = ranker.process.pid
             first = Cost(first_s, cpu_s(pid), peak_mib(pid))
+            _until(lambda: _archived(ground) >= events, ranker, FOLDING_STEP_S)
         rebuild = ground.command("ranker", "rebuild")
+        archived = ground.command("ranker", "replay", "--source", "archive")
         with ground.service("ranker") as ranker:
             last = asyncio.run(_submit(ground.nats.url, "ranker"))
             ranker_start_s = _until(lambda: _folded(ground) >= last, ranker)
@@ -66,13 +72,14 @@ def measure(events: int, folder: Path, nothing: Row | None) -> Row:
         scheduler_start_s = _scheduler_start(ground, "second")
     finally:
         ground.stop()
-    row = Row(events, bare, first, rebuild, ranker_start_s, scheduler_start_s, load())
+    row = Row(events, bare, first, rebuild, archived, ranker_start_s, scheduler_start_s, load())
     if nothing is None:
         return row
     return row._replace(
         bare=bare.less(nothing.bare),
         first=first.less(nothing.first),
         rebuild=rebuild.less(nothing.rebuild),
+        archived=archived.less(nothing.archived),
     )
 
 
@@ -98,6 +105,14 @@ def _folded(ground: Ground) -> int:
     board = f"/v1/leaderboards/{replay_log.EMPTY}/{replay_log.GPU}"
     found = ask(ground.url("ranker") + board)
     return int(found["as_of"]) if found else 0
+
+
+def _archived(ground: Ground) -> int:
+    """How far the archive is, by the service's own metrics."""
+    url = f"{ground.url('ranker_ops')}/metrics"
+    with urllib.request.urlopen(url, timeout=WAIT_S_MAX) as said:  # noqa: S310  (ours)
+        lines = said.read().decode().splitlines()
+    return next(int(float(one.split()[1])) for one in lines if one.startswith(ARCHIVED))
 
 
 def _until(is_there: Callable[[], bool], running: Running, step_s: float = STEP_S) -> float:
@@ -146,7 +161,12 @@ def _print(row: Row) -> None:
         f"{row.events:9} events: start with all of it known: ranker {row.ranker_start_s:.2f} s, "
         f"scheduler {row.scheduler_start_s:.2f} s  ({row.load})"
     )
-    named = {"bare consumer": row.bare, "ranker from event 1": row.first, "rebuild": row.rebuild}
+    named = {
+        "bare consumer": row.bare,
+        "ranker from event 1": row.first,
+        "rebuild": row.rebuild,
+        "rebuild from the archive": row.archived,
+    }
     for name, one in named.items():
         print(
             f"{name:>30} {row.events / one.s:8.0f}/s, {row.bare.s / one.s:.2f} of bare;  "
@@ -167,7 +187,11 @@ def main() -> None:
         nothing = measure(2, _folder(home, "nothing"), None)
         said = (
             f"{name} {cost.s:.2f} s"
-            for name, cost in (("bare", nothing.bare), ("rebuild", nothing.rebuild))
+            for name, cost in (
+                ("bare", nothing.bare),
+                ("rebuild", nothing.rebuild),
+                ("from the archive", nothing.archived),
+            )
         )
         print(f"a start costs {', '.join(said)}, subtracted below", flush=True)
         for events in told.events or (QUICK if told.quick else LONG):

@@ -41,6 +41,7 @@ EXAMPLES: dict[str, object] = {
     "problem": "identity",
     "gpu": "H100",
     "language": "python",
+    "digest": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "number": 1207,
     "a": 1207,
     "b": 1215,
@@ -72,6 +73,7 @@ BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 MEDIA: dict[str, dict[str, Any]] = {
     "/v1/submissions/{number}/events": {"text/event-stream": STREAM},
     "/v1/submissions/{number}/files/{name}": {"application/octet-stream": BYTES, "*/*": BYTES},
+    "/v1/harnesses/{digest}": {"application/zip": BYTES},
     "/v1/problems/{slug}/files/{name}": {"text/plain": TEXT},
     "/v1/problems/{slug}/templates/{language}": {"text/plain": TEXT},
 }

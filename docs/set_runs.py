@@ -1,6 +1,8 @@
 """Runs submissions against a problem of a public set, on the cpu device and within bounds."""
 
+import ast
 import asyncio
+import hashlib
 import json
 import os
 import re
@@ -17,6 +19,9 @@ from warpboard.service.ports import ProblemFiles, Terms, Wish
 MEMORY_SHARE = 3
 REASON_CHARS = 160
 CUT = "one call of the first case"
+# Of a model, where even that takes longer; the sizes are those that its file names.
+SIZES = {"batch_size": 2, "M": 128, "N": 128, "K": 128}
+SMALL = "one call, sizes cut ({})"
 Run = tuple[str, str, str]
 ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
 LATE = "no verdict: took more than"
@@ -64,7 +69,7 @@ def samples(path: Path, problem: ProblemFiles) -> Iterator[Sample]:
     yield from (Sample("right", one.name, one.source) for one in found.correct)
     if path.is_file():
         yield Sample("right", "itself", path.read_bytes() + ITSELF)
-    elif source := problem.version_files.get("reference.py"):
+    elif b"ref_kernel" in (source := problem.version_files.get("reference.py", b"")):
         # A submission is not told that `cuda` means the processor, so its text is.
         yield Sample("right", "ref_kernel", source.replace(b"cuda", b"cpu") + REFERENCE)
     yield from (Sample("wrong", one.name, one.source) for one in found.wrong)
@@ -77,13 +82,63 @@ async def tried(
     """What becomes of submissions, each within so many seconds, up to the first that takes longer.
 
     Where that is one to the whole problem, one call of its first case alone is tried instead; of a
-    single file, whose one case is called five times, no more than that is.
+    single file, whose one case is called five times, no more than that is, and where it is too
+    large for this machine, one of smaller sizes.
     """
     if "form" not in json.loads(problem.manifest):
         found = await _runs(harness, problem, given, limit_s)
-        if not any(said.startswith(LATE) for _, _, said in found):
+        if not is_late(found):
             return Tried("", found)
-    return Tried(CUT, await _runs(harness, _cut(problem), given, limit_s))
+    found = await _runs(harness, _cut(problem), given, limit_s)
+    return Tried(CUT, found)
+
+
+async def tried_small(
+    harness: LocalHarness, problem: ProblemFiles, given: Sequence[Sample], limit_s: float
+) -> Tried:
+    """The same of a model whose file names its sizes, with such as any machine can bear."""
+    names, small = _small(problem.version_files["reference.py"])
+    cut = _cut(problem)
+    manifest: dict[str, Any] = json.loads(cut.manifest)
+    manifest["files"] = {"reference.py": hashlib.sha256(small).hexdigest()}
+    files = {**problem.version_files, "reference.py": small}
+    cut = replace(cut, manifest=json.dumps(manifest).encode(), version_files=files)
+    samples = [replace(one, source=_small(one.source)[1]) for one in given]
+    return Tried(SMALL.format(names), await _runs(harness, cut, samples, limit_s))
+
+
+def has_sizes(problem: ProblemFiles) -> bool:
+    """Whether it is a model whose file names sizes."""
+    is_model = json.loads(problem.manifest).get("form") == "kernelbench"
+    return is_model and bool(_small(problem.version_files["reference.py"])[0])
+
+
+def _small(source: bytes) -> tuple[str, bytes]:
+    """Which sizes a module sets, and the module with smaller ones.
+
+    >>> _small(b"M = 4 * 1024")
+    ('M = 128', b'M = 128')
+    """
+    lines = source.splitlines(keepends=True)
+    found: list[str] = []
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name in SIZES and node.lineno == node.end_lineno:
+                found.append(f"{name} = {SIZES[name]}")
+                end = lines[node.lineno - 1][node.end_col_offset :]
+                lines[node.lineno - 1] = found[-1].encode() + end
+    return ", ".join(found), b"".join(lines)
+
+
+def is_late(found: Sequence[Run]) -> bool:
+    """Whether a bound of time was met."""
+    return any(said.startswith(LATE) for _, _, said in found)
+
+
+def is_too_large(found: Sequence[Run]) -> bool:
+    """Whether a bound of time or of memory was met."""
+    return is_late(found) or any("memory" in said for _, _, said in found)
 
 
 def _cut(problem: ProblemFiles) -> ProblemFiles:

@@ -19,7 +19,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from docs.set_runs import bound_memory, samples, tried
+from docs.set_runs import (
+    CUT,
+    Tried,
+    bound_memory,
+    has_sizes,
+    is_too_large,
+    samples,
+    tried,
+    tried_small,
+)
 
 from shared.errors import Refused
 from shared.folders import task_folders
@@ -35,7 +44,8 @@ of a problem's own `ref_kernel` with `cpu` for `cuda` in its text, either of whi
 one that does nothing, which is wrong. All meet mode test, and a wrong one that passes it mode
 benchmark as well. A run has a bound of time, after which what is left of the problem is not run,
 and a process has a third of the machine's memory. Where the whole takes longer, *one call of the
-first case* is tried instead; of a model, whose one case is called five times, always. No verdict
+first case* is tried instead; of a model, whose one case is called five times, always; and where
+that is too large for this machine, one call with the *sizes* cut that its file names. No verdict
 means that a bound was met, or that the problem's own code cannot run here, as it says; a bound of
 time says more of the machine, two cores beside other work, than of the problem.
 
@@ -65,9 +75,9 @@ class Wanted:
     def runs(self, name: str, before: dict[str, Any]) -> bool:
         """Whether a problem is to be run now."""
         is_named = self.part is not None and self.part in name
-        return (
-            is_named and (self.is_anew or not before.get("runs")) and time.monotonic() < self.until
-        )
+        # What was too large is gone on with, by smaller sizes, until these were tried.
+        is_left = not before.get("runs") or (before["how"] == CUT and is_too_large(before["runs"]))
+        return is_named and (self.is_anew or is_left) and time.monotonic() < self.until
 
 
 def main(arguments: list[str], folder: Path = Path(__file__).parent) -> None:
@@ -112,7 +122,12 @@ async def _looked(
         return Told(refused.reason)
     if not wanted.runs(name, before):
         return Told("", before.get("how", ""), before.get("runs", []))
-    found = await tried(harness, problem, list(samples(path, problem)), wanted.limit_s)
+    given = list(samples(path, problem))
+    found = Tried(runs=[tuple(one) for one in before.get("runs", [])])
+    if wanted.is_anew or not found.runs:
+        found = await tried(harness, problem, given, wanted.limit_s)
+    if is_too_large(found.runs) and has_sizes(problem):
+        found = await tried_small(harness, problem, given, wanted.limit_s)
     for run in found.runs:
         sys.stderr.write(f"{name}: {' '.join(run)}\n")
     return Told("", found.how, found.runs)

@@ -50,6 +50,8 @@ class Town:
     tokens: dict[str, Mapping[str, str]] = field(default_factory=dict)
     # By what they are: ranked and test on the open leaderboard, closed on the closed one.
     numbers: dict[str, int] = field(default_factory=dict)
+    # The harness code that judged them.
+    harness: str = ""
 
     @property
     def url(self) -> str:
@@ -145,4 +147,6 @@ def _submit(town: Town) -> None:
             source = f"{HONEST}\n{MARK} {name}\n"
             town.numbers[name] = ada.submit(source, mode, f"{name}.py", problem)
         for number in town.numbers.values():
-            assert ada.end(number)["verdict"] == "passed"
+            ended = ada.end(number)
+            assert ended["verdict"] == "passed"
+            town.harness = ended["environment"]["harness_code"]

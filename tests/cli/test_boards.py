@@ -75,6 +75,14 @@ def test_what_is_no_deadline_is_refused_with_the_form() -> None:
     assert "2026-12-01 18:00 in UTC" in result.stderr
 
 
+def test_gpu_types_are_said_one_by_one() -> None:
+    words = (*AUTHOR, "m", "--gpu", "H100,B200", "--reason", "r")
+    result, heard = asked(lambda _: (200, MADE), *words, **TOKENS)
+    assert (result.exit_code, heard) == (2, [])
+    assert "'H100,B200' is no GPU type" in result.stderr
+    assert "--gpu H100 --gpu B200" in result.stderr
+
+
 def test_a_problem_is_published_with_all_its_settings(tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     folder.mkdir()

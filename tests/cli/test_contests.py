@@ -151,6 +151,28 @@ def test_a_bad_deadline_publishes_nothing_and_names_its_line(tmp_path: Path) -> 
     assert "contest.yaml, line 5: 'next week' is no deadline" in result.stderr
 
 
+def test_a_deadline_that_is_over_is_taken_by_force_or_where_it_was_so(tmp_path: Path) -> None:
+    file = contest(tmp_path, CONTEST.replace("2099-01-31", "2020-01-31"))
+    over = "2020-01-31T00:00:00Z"
+    known = {
+        "first": there(tmp_path, "one", "first", deadline_at=over),
+        "second": there(tmp_path, "two", "second"),
+    }
+    for words in (UNCHECKED, ("--dry-run",)):
+        result, sent = publish(platform(known), file, *words)
+        assert (result.exit_code, sent) == (2, [])
+        assert "third: the deadline 2020-01-31 00:00 UTC is over: name one ahead" in result.stderr
+    known["third"] = there(tmp_path, "three", "third", deadline_at=over, digest="other")
+    result, sent = publish(platform(known), file, *UNCHECKED)
+    assert sent == [("second", LATER), ("third", over)]
+    result, sent = publish(platform({}), file, *UNCHECKED, "--force")
+    assert sent == [("first", over), ("second", LATER), ("third", over)]
+    said = ("--deadline", "2020-01-31", *UNCHECKED)
+    result, sent = publish(platform({}), tmp_path / "two", *said)
+    assert (result.exit_code, sent) == (2, [])
+    assert "nothing was published" in result.stderr
+
+
 def test_a_gpu_type_with_entries_is_dropped_by_force_alone(tmp_path: Path) -> None:
     file = contest(tmp_path)
     known = {"first": there(tmp_path, "one", "first", gpus=["CPU", "A100"], digest="d")}

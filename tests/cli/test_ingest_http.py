@@ -1,5 +1,6 @@
 """What is said to the platform, and what its answers mean."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,6 +44,14 @@ async def test_a_submission_carries_its_key_and_every_gpu_type() -> None:
     assert heard.body.count(b'name="gpu"') == 2
     assert b'filename="kernel.py"' in heard.body
     assert b"x = 1\n" in heard.body
+    assert b'name="case"' not in heard.body
+
+
+async def test_a_submission_names_the_only_case_to_profile() -> None:
+    with standing(in_turn((202, {"submissions": []}))) as standin:
+        async with connected(standin.url, Caller("ada")) as api:
+            await api.submit(replace(WISH, case=3), "key-1")
+    assert b'name="case"\r\n\r\n3\r\n' in standin.heard[0].body
 
 
 async def test_a_problem_is_sent_with_the_paths_of_its_files_and_its_report() -> None:

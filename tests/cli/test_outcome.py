@@ -14,6 +14,7 @@ from warpboard.domain.outcome import (
     local_exit_code,
     local_lines,
     log_lines,
+    troubles,
     worst,
 )
 
@@ -124,6 +125,19 @@ def test_a_long_log_is_cut_to_its_end() -> None:
     lines = list(log_lines(run))
     assert len(lines) == LOG_LINES_MAX + 1
     assert lines[-1] == "  line 99"
+
+
+def test_a_failed_build_tells_its_command_its_first_error_and_its_end() -> None:
+    said = "".join(f"k.cpp:{number}: error: oops\n" for number in range(90))
+    reason = f"build ended with compile_error: {said}"
+    log = f"$ g++ -O3 k.cpp -o kernel\n{said}exit code 1\n"
+    run = Run(verdict="compile_error", stage="build", reason=reason, log_head=log)
+    place, _, command, first, *others, end = troubles(run)
+    assert place == "in stage build: build ended with compile_error: k.cpp:0: error: oops"
+    assert (command, end) == ("  $ g++ -O3 k.cpp -o kernel", "  exit code 1")
+    assert first == "  k.cpp:0: error: oops"
+    assert len(others) == LOG_LINES_MAX - 2
+    assert "  … 72 lines" in others
 
 
 def test_what_a_submission_prints_cannot_move_the_cursor() -> None:

@@ -1,6 +1,8 @@
 """What the local platform's services are told, which ports they get, how often they come back."""
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from shared.errors import Failed
 from warpboard.processes import Place, local_services
 from warpboard.processes.child import DEATHS_MAX, Child
-from warpboard.processes.state import ports
+from warpboard.processes.state import Claims, ports
 
 
 class Dead:
@@ -38,6 +40,21 @@ def test_a_kept_port_that_is_taken_is_chosen_anew() -> None:
     assert first["nats"] != port
     assert len(set(first.values())) == 2
     assert ports(first, ("nats", "ranker")) == first
+
+
+def test_what_one_platform_chose_no_other_gets_before_it_listens() -> None:
+    port = ports({}, ("ranker",))["ranker"]
+    ask = f"from warpboard.processes.state import Claims; print(Claims().take({port}))"
+
+    def other_gets_it() -> bool:
+        said = subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True)
+        return said.stdout.strip() == b"True"
+
+    claims = Claims()
+    assert claims.take(port)
+    assert not other_gets_it()
+    claims.close()
+    assert other_gets_it()
 
 
 def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone() -> None:

@@ -141,7 +141,7 @@ async def test_all_are_up_and_all_are_stopped(folder: Path) -> None:
 
 
 def answer(address: str) -> int:
-    with closing(HTTPConnection(address.removeprefix("http://"), timeout=5)) as connection:
+    with closing(HTTPConnection(address.removeprefix("http://"), timeout=30)) as connection:
         connection.request("GET", f"/{SITE}")
         return connection.getresponse().status
 

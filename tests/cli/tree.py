@@ -69,9 +69,18 @@ HOOK = {"id": "h1", "url": "https://x.org/in", "events": ["submission.ended"], "
 TOLD = {"number": 3, "event_id": "e1", "type": "submission.ended", "state": "delivered"}
 RECEIPT = {"submissions": [{"number": 12, "gpu": "CPU"}]}
 
+PREFERENCES = {
+    "overtaken": "dm",
+    "run_finished": "off",
+    "deadline_near": "off",
+    "ranked_line": "on",
+    "threads": "default",
+}
+
 ANSWERS: dict[str, Any] = {
     "GET /v1/me": ME,
     "GET /v1/me/milestones": {"items": [MILESTONE]},
+    "PUT /v1/me/preferences": PREFERENCES,
     "GET /v1/tokens": {"items": [TOKEN]},
     "POST /v1/tokens": TOKEN | {"token": "wb_secret"},
     "DELETE /v1/tokens/31": MADE,
@@ -130,6 +139,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "token create": ("laptop",),
     "token revoke": ("31",),
     "join": ("abc",),
+    "notify": ("overtaken", "dm"),
     "webhook add": ("https://x.org/in",),
     "webhook list": (),
     "webhook show": ("h1",),

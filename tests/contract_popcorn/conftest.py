@@ -132,7 +132,7 @@ def nobody(platform: Running) -> Wire:
 
 
 def made_repository(folder: Path) -> str:
-    """A repository with two contests: one is whole, one has a problem that is not there."""
+    """A repository with three contests: one is whole, one lacks a problem, one is long over."""
     problem = folder / "problems" / "good" / "copy"
     problem.mkdir(parents=True)
     for path in (ROOT / "problems" / "identity").iterdir():
@@ -145,6 +145,8 @@ def made_repository(folder: Path) -> str:
     (folder / "problems" / "good.yaml").write_text(head + entry.format("copy", "from-a-set"))
     two = entry.format("copy", "held-back") + entry.format("nope", "not-there").partition("\n")[2]
     (folder / "problems" / "bad.yaml").write_text(head + two)
+    over = entry.format("copy", "long-over").replace("2099", "2020")
+    (folder / "problems" / "over.yaml").write_text(head + over)
     git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.org"]
     for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "a set"]):
         subprocess.run([*git, *command], check=True, timeout=30, capture_output=True)

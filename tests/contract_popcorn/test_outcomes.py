@@ -10,7 +10,7 @@ from tests.contract_popcorn.wire import Wire
 from tests.system.people import add_problem
 from tests.system.running import ROOT, Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 WRONG = b"def custom_kernel(data):\n    return data[-1]\n"
 # Right as often as the public checks ask, wrong when the hidden ones do.

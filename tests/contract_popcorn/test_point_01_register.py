@@ -10,7 +10,7 @@ from tests.contract_popcorn.polling import HONEST, ended, refusal, submit
 from tests.contract_popcorn.wire import Wire, cli_id
 from tests.system.running import Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 
 def linked(platform: Running, state: str, *, confirm: bool) -> Any:

@@ -12,7 +12,7 @@ from tests.contract_popcorn.wire import Answer, Wire, bearer, cli_id, multipart
 from tests.system.people import add_problem
 from tests.system.running import ROOT, Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 WHO = ("no", "unlinked", "unknown", "revoked", "other", "member", "owner", "admin")
 # By method and path: what each of WHO is answered. Admins show a Bearer token, which is nobody's

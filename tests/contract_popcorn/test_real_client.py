@@ -14,7 +14,7 @@ from tests.contract_popcorn.polling import HONEST
 from tests.contract_popcorn.wire import Wire
 from tests.system.running import Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 BINARY = os.environ.get("WARPBOARD_POPCORN_CLI", "")
 WRONG = b"def custom_kernel(data):\n    return data[-1]\n"

@@ -7,7 +7,7 @@ import pytest
 from tests.contract_popcorn.polling import HONEST, NOBODYS, ended, refusal, submit
 from tests.contract_popcorn.wire import Wire, bearer, cli_id
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 SUBMIT = "/submission/identity/CPU/test"
 WAITS = f"/submission/identity/{NOBODYS}/test"

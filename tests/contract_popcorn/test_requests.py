@@ -9,7 +9,7 @@ from tests.contract_popcorn.conftest import Ranked
 from tests.contract_popcorn.polling import HONEST, NOBODYS, ended, polled, refusal, submit
 from tests.contract_popcorn.wire import Wire, multipart
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\Z")
 

@@ -12,7 +12,7 @@ from tests.contract_popcorn.conftest import Ranked
 from tests.contract_popcorn.polling import HONEST, ended, followed, refusal
 from tests.contract_popcorn.wire import Wire, multipart
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 # Prints what no ASCII has, so that a chunk may split a character.
 TALKING = HONEST + "\nprint('Dur\u00e9e \u2603 ' * 50)\n".encode()

@@ -7,7 +7,7 @@ from tests.contract_popcorn.polling import refusal
 from tests.contract_popcorn.wire import Wire, cli_id
 from tests.system.running import Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 
 def test_ten_wrong_codes_an_hour_are_enough(platform: Running, nobody: Wire) -> None:

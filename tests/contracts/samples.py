@@ -34,7 +34,7 @@ def seqs(events: Sequence[Recorded]) -> list[int]:
 async def taken(feed: Feed, count: int) -> list[Recorded]:
     """The next events of a feed, which may hand them over in several lists."""
     found: list[Recorded] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(found) < count:
             found += await feed.take(most=count - len(found))
     return found

@@ -129,7 +129,7 @@ async def test_what_is_in_hand_is_acknowledged_after_a_restart(
     restart(own_nats)
     acknowledging = asyncio.create_task(delivery.ack())
     assert await inbox.next(2) is None
-    await asyncio.wait_for(acknowledging, 10)
+    await asyncio.wait_for(acknowledging, 30)
     assert await inbox.next(1.5) is None
     await inbox.close()
 

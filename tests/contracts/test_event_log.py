@@ -162,7 +162,7 @@ async def test_a_feed_begins_after_its_place_and_goes_on_live(log: EventLog) -> 
     assert feed.behind == 0
     waiting = asyncio.create_task(feed.take())
     await log.append(new(JOB, last))
-    assert seqs(await asyncio.wait_for(waiting, 5)) == [11]
+    assert seqs(await asyncio.wait_for(waiting, 30)) == [11]
     await feed.close()
 
 
@@ -175,7 +175,7 @@ async def test_a_cancelled_take_takes_nothing(log: EventLog) -> None:
         await asyncio.wait({waiting})
         assert waiting.cancelled()
     await log.append(new(JOB, 0))
-    assert seqs(await asyncio.wait_for(feed.take(), 5)) == [1]
+    assert seqs(await asyncio.wait_for(feed.take(), 30)) == [1]
     await feed.close()
 
 
@@ -183,5 +183,5 @@ async def test_a_log_shorter_than_what_was_read_is_a_gap(log: EventLog) -> None:
     await log.append(new(JOB, 0))
     feed = log.follow(2)
     with pytest.raises(Gap, match="ends at 1"):
-        await asyncio.wait_for(feed.take(), 5)
+        await asyncio.wait_for(feed.take(), 30)
     await feed.close()

@@ -91,7 +91,7 @@ async def test_an_append_outlasts_an_outage(own_nats: NatsServer, client: Client
     await asyncio.wait({appending}, timeout=0.5)
     assert not appending.done()
     own_nats.start()
-    assert await asyncio.wait_for(appending, 10) == 1
+    assert await asyncio.wait_for(appending, 30) == 1
 
 
 async def test_patience_with_a_server_ends(own_nats: NatsServer, client: Client) -> None:

@@ -83,5 +83,5 @@ async def test_the_tools_of_nats_read_a_large_blob(client: Client) -> None:
 async def test_replicas_without_a_cluster_are_refused_at_once(own_nats: NatsServer) -> None:
     nc = await connect(own_nats.url, "test")
     with pytest.raises(Failed, match="replicas > 1 not supported"):
-        await asyncio.wait_for(ensure(nc, 3), 5)
+        await asyncio.wait_for(ensure(nc, 3), 30)
     await nc.close()

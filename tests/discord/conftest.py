@@ -11,6 +11,7 @@ from discord_sim.simulator import Simulator
 from shared.errors import Failed
 from shared.servers import nats, postgresql
 from tests.discord.desks import WHY, Desk, granted
+from tests.discord.news_desk import told
 from tests.discord.platform import Whole, launched
 from tests.discord.running import BotProcess, judges, missing
 from tests.system.people import add_problem
@@ -105,6 +106,13 @@ async def olga(whole: Whole) -> AsyncIterator[Desk]:
     assert "scope_missing" in await desk.ask("admin stop", **WHY)
     await granted(whole, "olga", "admin")
     yield desk
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def telling(whole: Whole) -> AsyncIterator[Whole]:
+    """The edge, told to tell everybody."""
+    async with told(whole) as found:
+        yield found
 
 
 @pytest.fixture

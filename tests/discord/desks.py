@@ -9,7 +9,7 @@ import httpx
 
 from discord_sim.cdn import Blob
 from discord_sim.people.person import Person as Member
-from shared.testing import clean_report
+from shared.testing import clean_report, eventually
 from tests.discord.platform import END_S, Whole
 from tests.system.people import LARGE, SMALL
 from tests.system.running import ROOT
@@ -58,7 +58,7 @@ async def granted(whole: Whole, name: str, role: str) -> None:
     assert answer.is_success, answer.text
 
 
-def problem(statement: str = "") -> tuple[Blob, str]:
+def problem(statement: str = "", slug: str = "copied") -> tuple[Blob, str]:
     """A problem as a zip of its folder, and the report of its check."""
     folder = ROOT / "problems" / "identity"
     files: dict[str, bytes] = {}
@@ -70,10 +70,10 @@ def problem(statement: str = "") -> tuple[Blob, str]:
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as zipped:
         for name, data in files.items():
-            zipped.writestr(f"copied/{name}", data)
-    report = clean_report("copied", files)
-    said = {"problems": [{**json.loads(report), "slug": "copied", "path": "x", "is_good": True}]}
-    return Blob("copied.zip", "application/zip", held.getvalue()), json.dumps(said)
+            zipped.writestr(f"{slug}/{name}", data)
+    report = clean_report(slug, files)
+    said = {"problems": [{**json.loads(report), "slug": slug, "path": "x", "is_good": True}]}
+    return Blob(f"{slug}.zip", "application/zip", held.getvalue()), json.dumps(said)
 
 
 async def begun(author: Desk, asked: dict[str, Any]) -> Any:
@@ -88,11 +88,15 @@ async def begun(author: Desk, asked: dict[str, Any]) -> Any:
 
 
 async def kept(whole: Whole, *kinds: str) -> None:
-    """What was done is in the log, with who and why."""
+    """What was done is in the log, with who and why, as soon as what is read has come to it."""
     token = (whole.running.folder / "operator_token").read_text().strip()
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(base_url=whole.running.url, headers=headers) as http:
         account = (await http.get("/v1/admin/participants/olga")).json()["participant_id"]
-        items = (await http.get("/v1/admin/audit", params={"limit": 100})).json()["items"]
-    by = {one["type"] for one in items if one["actor"] == f"account:{account}" and one["reason"]}
-    assert by.issuperset(kinds), by
+
+        async def is_kept() -> bool:
+            found = await http.get("/v1/admin/audit", params={"limit": 100})
+            by = [one for one in found.json()["items"] if one["actor"] == f"account:{account}"]
+            return {one["type"] for one in by if one["reason"]}.issuperset(kinds)
+
+        await eventually(is_kept, END_S)

@@ -4,17 +4,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from discord_edge.settings import PREFIX
 from discord_sim.cdn import Blob
 from discord_sim.people.person import Person as Member
 from discord_sim.simulator import Simulator
 from shared.testing import eventually
 from tests.discord.running import BotProcess
 from tests.system.people import HONEST
-from tests.system.running import QUICK, Running
+from tests.system.running import QUICK, ROOT, Running
 
 EDGE_TOKEN = "a-token-of-the-edge"
-END_S = 90.0
+END_S = 240.0
 KERNEL = Blob("kernel.py", "text/x-python", HONEST.encode())
+REPOSITORY = "ada/kernels"
 BOARD = {"leaderboard_name": "identity"}
 RANKED = "leaderboard submit ranked"
 
@@ -36,6 +38,10 @@ class Whole:
 
     async def start(self) -> None:
         """Start the edge, and wait until it is connected."""
+        await self.bot.ready(**{**self.told(), **self.more})
+
+    def told(self) -> dict[str, str]:
+        """What the edge needs to be told."""
         settings = {
             "INGEST_URL": self.running.url,
             "POSTGRES_DSN": self.dsn,
@@ -44,10 +50,10 @@ class Whole:
             "TOKEN": self.sim.token,
             "EDGE_TOKEN": EDGE_TOKEN,
             "API_URL": self.sim.url,
+            "PROBLEMS": str(ROOT / "problems"),
             "ROLES": ",".join(f"{one}={role}" for one, role in self.roles.items()),
         }
-        told = {f"WARPBOARD_DISCORD_EDGE_{name}": text for name, text in settings.items()}
-        await self.bot.ready(**{**told, **self.more})
+        return {f"{PREFIX}_{name}": text for name, text in settings.items()}
 
     async def kill(self) -> None:
         """End it as a power cut does."""
@@ -60,17 +66,32 @@ class Whole:
 
 def launched(folder: Path) -> Running:
     """A platform that lets the edge in, with an agent that is free."""
-    told = {"EDGE_TOKEN": EDGE_TOKEN, "EDGE_ROLES": "moderator,admin"}
+    told = {
+        "EDGE_TOKEN": EDGE_TOKEN,
+        "EDGE_ROLES": "moderator,admin",
+        # Made by the test that asks for it: it is fetched when it is asked for.
+        "REPOSITORIES": f"{REPOSITORY}=file://{folder.parent / 'repository'}",
+    }
     settings = {f"WARPBOARD_INGEST_{name}": text for name, text in told.items()}
-    return Running(folder, {**QUICK, **settings}).up()
+    found = Running(folder, {**QUICK, **settings})
+    try:
+        return found.up()
+    except BaseException:
+        # Nobody else knows of it.
+        if found.process is not None and found.process.poll() is None:
+            found.stop()
+        raise
 
 
 async def known(person: Member, channel: str, name: str = "identity") -> None:
     """The edge has heard of a leaderboard."""
     typed = {"leaderboard_name": name[:3]}
-    await eventually(
-        lambda: person.autocomplete(channel, RANKED, "leaderboard_name", **typed), END_S
-    )
+
+    async def offered() -> bool:
+        found = await person.autocomplete(channel, RANKED, "leaderboard_name", **typed)
+        return name in [one["value"] for one in found]
+
+    await eventually(offered, END_S)
 
 
 async def thread_of(sim: Simulator, person: Member, channel: str) -> str:

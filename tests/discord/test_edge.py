@@ -3,15 +3,21 @@
 import asyncio
 import re
 
+import httpx
 import pytest
 
 from discord_edge.domain.wishes import Wish
-from discord_edge.postgres import SCHEMA, PostgresPosts
-from discord_edge.service.ports import Sent, User
+from discord_edge.ingest_http import HttpApi
+from discord_edge.postgres import SCHEMA, PostgresLedger, PostgresPosts
+from discord_edge.service.ports import Post, Sent, User
+from discord_edge.service.public import Moved
+from discord_edge.service.sending import Sending
 from discord_sim import shapes
 from discord_sim.cdn import Blob
 from discord_sim.simulator import Simulator
+from shared.errors import Refused
 from shared.postgres import pool
+from shared.testing import eventually
 from tests.discord.platform import (
     BOARD,
     END_S,
@@ -27,7 +33,7 @@ from tests.system.people import Person
 pytestmark = [
     pytest.mark.server,
     pytest.mark.long,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.asyncio(loop_scope="session"),
 ]
 
@@ -129,11 +135,16 @@ async def test_a_kill_in_between_posts_nothing_twice(whole: Whole, town: Simulat
 
 
 async def test_several_gpu_types_are_chosen_from_a_menu(town: Simulator) -> None:
-    ada, channel = town.person("ada5"), await town.add_channel("menus")
+    ada, bob = town.person("ada5"), town.person("bob5")
+    channel = await town.add_channel("menus")
     await known(ada, channel)
     doing = await ada.slash(channel, "leaderboard submit test", script=KERNEL, **BOARD)
     message = await doing.answered()
     assert "Choose" in message["content"]
+    [[menu]] = [one["components"] for one in message["components"]]
+    forged = {"custom_id": menu["custom_id"], "component_type": 3, "values": ["CPU"]}
+    told = await (await bob._use(message, forged)).answered()
+    assert "only who asked for it" in told["content"]
     await (await ada.select(message, ["CPU"])).acknowledged()
     room = await thread_of(town, ada, channel)
     status, _ = await reported(town, ada, room)
@@ -180,6 +191,95 @@ async def test_what_a_killed_edge_had_sent_is_sent_again(whole: Whole, town: Sim
         await reported(town, ada, await thread_of(town, ada, channel))
         assert not await PostgresPosts(connections).wanted()
     assert len(ada.threads(channel)) == 1
+
+
+async def test_what_is_taken_in_late_is_followed_once_and_not_given_up(whole: Whole) -> None:
+    keys, told = set(), []
+    taken = {"submissions": [{"number": 2**40 + n, "gpu": gpu} for n, gpu in enumerate("AB")]}
+
+    async def answers(request: httpx.Request) -> httpx.Response:
+        keys.add(request.headers["Idempotency-Key"])
+        return httpx.Response(200, json=taken)
+
+    async def refused(sent: Sent, why: Refused) -> None:
+        raise AssertionError(sent, why)
+
+    async def follow(posts: list[Post]) -> None:
+        told.extend(posts)
+
+    wish = Wish("identity", "test", ("A", "B"), "kernel.py", KERNEL.data)
+    transport = httpx.MockTransport(answers)
+    async with (
+        pool(whole.dsn, 2, 2, SCHEMA) as connections,
+        httpx.AsyncClient(transport=transport, base_url="http://platform") as client,
+    ):
+        posts = PostgresPosts(connections)
+        sending = Sending(HttpApi(client), posts, follow, refused, send_s_max=0.2)
+        async with connections.connection() as locked, locked.transaction():
+            # Ingest has it, and the table does not take its numbers yet.
+            await locked.execute("lock table post in exclusive mode")
+            assert await sending.send(Sent("a-late-key", User(1), "2", wish)) is None
+        await eventually(lambda: len(told) == 2, END_S)
+        assert keys == {"a-late-key"}
+        assert [one.number for one in await posts.group(2**40)] == [2**40, 2**40 + 1]
+        assert not await posts.wanted()
+        for post in told:
+            await posts.keep(post.number, "ended", "a test")
+
+
+async def test_what_is_refused_late_is_kept_until_it_is_told(whole: Whole) -> None:
+    held, telling = asyncio.Event(), asyncio.Event()
+
+    async def answers(_: httpx.Request) -> httpx.Response:
+        await held.wait()
+        return httpx.Response(409, json={"code": "closed", "detail": "it is over"})
+
+    async def told(_: Sent, __: Refused) -> None:
+        if telling.is_set():
+            return
+        telling.set()
+        await asyncio.Event().wait()
+
+    async def follow(posts: list[Post]) -> None:
+        raise AssertionError(posts)
+
+    wish = Wish("identity", "test", ("A",), "kernel.py", KERNEL.data)
+    transport = httpx.MockTransport(answers)
+    async with (
+        pool(whole.dsn, 1, 1, SCHEMA) as connections,
+        httpx.AsyncClient(transport=transport, base_url="http://platform") as client,
+    ):
+        posts = PostgresPosts(connections)
+        sending = Sending(HttpApi(client), posts, follow, told, send_s_max=0.1)
+        assert await sending.send(Sent("a-refused-key", User(1), "2", wish)) is None
+        held.set()
+        await asyncio.wait_for(telling.wait(), END_S)
+        # Discord is away, and the process ends before it is told.
+        await sending.stop()
+        assert [one.key for one in await posts.wanted()] == ["a-refused-key"]
+        await sending.resume()
+        await asyncio.gather(*sending.tasks)
+        assert not await posts.wanted()
+
+
+async def test_what_moves_while_a_podium_is_told_is_told_after_it(whole: Whole) -> None:
+    async with pool(whole.dsn, 1, 1, SCHEMA) as connections:
+        ledger = PostgresLedger(connections)
+
+        async def due() -> list[Moved]:
+            return [one for one in await ledger.due(0, 0) if one.problem == "moved"]
+
+        first = Moved("moved", "CPU", 1, is_record=True, before=["ada"])
+        await ledger.moved(first)
+        await ledger.telling(first)
+        await ledger.moved(Moved("moved", "CPU", 2, is_record=False, before=["bob"]))
+        await ledger.moved(Moved("moved", "CPU", 3, is_record=False, before=["eve"]))
+        assert [one.seq for one in await due()] == [1]
+        await ledger.told(first)
+        [after] = await due()
+        assert after == Moved("moved", "CPU", 3, is_record=False, before=["bob"])
+        await ledger.told(after)
+        assert not await due()
 
 
 async def test_the_edge_waits_for_a_discord_that_is_away(whole: Whole, town: Simulator) -> None:

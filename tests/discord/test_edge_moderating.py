@@ -1,5 +1,8 @@
 """What moderators and admins decide on Discord, by the real bot before the real platform."""
 
+import json
+from typing import Any
+
 import pytest
 
 from discord_sim.simulator import Simulator
@@ -9,7 +12,7 @@ from tests.discord.platform import END_S, KERNEL, RANKED, Whole, known, reported
 pytestmark = [
     pytest.mark.server,
     pytest.mark.long,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.asyncio(loop_scope="session"),
 ]
 
@@ -23,6 +26,12 @@ async def test_operators_decide_on_what_counts(whole: Whole, town: Simulator, ol
     await reported(town, kim, room)
     [thread] = [one for one in kim.threads(channel) if one["id"] == room]
     number = int(thread["name"].split()[0].removeprefix("#"))
+    # What has entries is archived by force alone, and nothing else of it happens.
+    doing = await olga.person.slash(olga.channel, "admin delete-leaderboard", **board)
+    await doing.acknowledged()
+    filled = {"Type its name": "identity", "Why": "a test"}
+    message = await (await olga.person.fill_in(doing, filled)).answered()
+    assert "has_submissions" in text_of(message)
     which = {"submission": number, **WHY}
     mia = Desk(whole, town.person("mia", whole.roles["moderator"]), channel)
     assert "scope_missing" in await mia.ask("moderate hold", rule="r", **which)
@@ -50,18 +59,31 @@ async def test_operators_decide_on_what_counts(whole: Whole, town: Simulator, ol
         assert expected in await olga.ask(f"agents {act}", **treated)
     assert agent["value"] in (await olga.ask("agents list")).replace("\\", "")
 
+    await taken_off(town, olga, number)
+    await kept(whole, "OperatorActed")
+
+
+async def taken_off(town: Simulator, olga: Desk, number: int) -> None:
+    """Look at all of a submission, keep it, and then take it off for ever."""
     path = "admin get-submission"
     doing = await olga.person.slash(olga.channel, path, submission_id=number)
     message = await doing.answered()
     files = [town.cdn.data(one) for one in message["attachments"]]
     assert KERNEL.data in files
+    named = {one["filename"]: town.cdn.data(one) for one in message["attachments"]}
+    # The hidden run is in it as well, and why it was disqualified for a while.
+    assert {one["stage"] for one in json.loads(named["runs.json"])["cases"]} >= {"hidden_check"}
+    assert b"SubmissionDisqualified" in named["history.txt"]
     assert "kim" in message["content"]
     path = "admin delete-submission"
-    message = await (await olga.person.slash(olga.channel, path, **which)).answered()
+    message = await (
+        await olga.person.slash(olga.channel, path, submission=number, **WHY)
+    ).answered()
     await olga.press(message, "Keep", "is kept")
-    message = await (await olga.person.slash(olga.channel, path, **which)).answered()
+    message = await (
+        await olga.person.slash(olga.channel, path, submission=number, **WHY)
+    ).answered()
     await olga.press(message, "Delete", "off its leaderboard")
-    await kept(whole, "OperatorActed")
 
 
 async def test_a_rejudge_is_shown_before_it_counts(town: Simulator, olga: Desk) -> None:
@@ -78,11 +100,21 @@ async def test_a_rejudge_is_shown_before_it_counts(town: Simulator, olga: Desk) 
     await reported(town, lou, await thread_of(town, lou, channel))
     asked["reference_code"] = problem("Said better.")[0]
     await olga.press(await begun(olga, asked), "Publish", "version 2 published")
-    path = "moderate rejudge"
-    doing = await olga.person.slash(olga.channel, path, **named, select="best", **WHY)
+    shown = await previewed(olga, "rejudge", **named, select="best", **WHY)
+    which = {"rejudge_id": text_of(shown).split("`")[1], **WHY}
+    # Whoever did not answer, or somebody else, takes it up again.
+    await olga.press(await previewed(olga, "settle-rejudge", **which), "Apply", "it counts now")
+    assert "is applied already" in await olga.ask("moderate settle-rejudge", **which)
+    unknown = {**which, "rejudge_id": "nothing"}
+    assert "Not done" in await olga.ask("moderate settle-rejudge", **unknown)
+
+
+async def previewed(desk: Desk, command: str, **given: Any) -> Any:
+    """The message that says what a rejudge would change, and asks."""
+    doing = await desk.person.slash(desk.channel, f"moderate {command}", **given)
     message = await doing.answered()
-    await town.record.until(
+    await desk.whole.sim.record.until(
         lambda: message["components"] or "Not done" in text_of(message), "a preview", END_S
     )
     assert "would change" in text_of(message), text_of(message)
-    await olga.press(message, "Apply", "it counts now")
+    return message

@@ -1,92 +1,29 @@
 """What everybody reads on Discord: each thing once, whatever is killed or folded anew."""
 
 import asyncio
-import json
-import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-import pytest_asyncio
 
-from discord_edge.service.announcing import CONSUMER
+from discord_edge.postgres import SCHEMA, PostgresLedger
 from discord_sim import shapes
+from discord_sim.parts import NONCE_S
 from discord_sim.permissions import BITS
 from discord_sim.simulator import Simulator
-from shared.nats.connection import connect
+from shared.postgres import pool
 from shared.testing import eventually
-from tests.discord.platform import END_S, KERNEL, RANKED, Whole
-from tests.system.people import add_problem
-from tests.system.running import ROOT
+from tests.discord.news_desk import changed, place, published
+from tests.discord.platform import END_S, KERNEL, RANKED, Whole, reported, thread_of
 
 pytestmark = [
     pytest.mark.server,
     pytest.mark.long,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.asyncio(loop_scope="session"),
 ]
 
 CLOSES = "2126-12-01T18:00:00+00:00"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def telling(whole: Whole) -> AsyncIterator[Whole]:
-    """The edge, told to tell everybody; it has begun to listen."""
-    await whole.stop()
-    url = whole.running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
-    prefix = "WARPBOARD_DISCORD_EDGE"
-    whole.more = {
-        f"{prefix}_NATS_URL": url,
-        f"{prefix}_PUBLIC": "true",
-        f"{prefix}_PODIUMS": "true",
-    }
-    await whole.start()
-    client = await connect(url, "test")
-
-    async def listens() -> bool:
-        answer = await client.request("$JS.API.CONSUMER.NAMES.EVENTS", b"", 2)
-        return CONSUMER in (json.loads(answer.data)["consumers"] or [])
-
-    try:
-        await eventually(listens, END_S)
-    finally:
-        await client.close()
-    yield whole
-    await whole.stop()
-    whole.more = {}
-    await whole.start()
-
-
-def place(sim: Simulator, name: str) -> str:
-    """The newest channel with a name."""
-    return str([one for one in sim.guild.channels.values() if one.get("name") == name][-1]["id"])
-
-
-async def changed(telling: Whole, **said: str) -> None:
-    """An author's change of the leaderboard that is announced."""
-    token = (telling.running.folder / "operator_token").read_text().strip()
-    async with httpx.AsyncClient(base_url=telling.running.url, timeout=30) as http:
-        answer = await http.put(
-            "/v1/admin/leaderboards/announced",
-            json={**said, "reason": "a test"},
-            headers={"Authorization": f"Bearer {token}", "Warpboard-Operator": "olga"},
-        )
-    assert answer.is_success, answer.text
-
-
-async def published(whole: Whole, sim: Simulator, folder: Path) -> list[Any]:
-    """A copy of a problem under the folder's name, published; its posts in the forum, now one."""
-    shutil.copytree(ROOT / "problems" / "identity", folder)
-    await asyncio.to_thread(add_problem, whole.running.url, folder)
-    owner, central = sim.owner(), place(sim, "central")
-
-    def posts() -> list[Any]:
-        return [one for one in owner.threads(central) if one["name"] == folder.name]
-
-    await sim.record.until(posts, "a post", END_S)
-    return posts()
 
 
 async def test_a_ranked_result_is_told_once_whatever_is_killed(
@@ -125,7 +62,9 @@ async def test_a_ranked_result_is_told_once_whatever_is_killed(
     thread = town.guild.channels[first["id"]]
     assert thread["type"] == shapes.PUBLIC_THREAD
     assert thread["name"] == "raced · eva · CPU"
-    assert "score" in hugo.sees(first["id"])[0]["content"]
+    [detail] = hugo.sees(first["id"])
+    assert "score" in detail["content"]
+    assert "```text\ncase" in detail["content"]
 
     def open_threads() -> list[Any]:
         threads = [one for one in town.guild.threads() if one["parent_id"] == lobby]
@@ -137,6 +76,42 @@ async def test_a_ranked_result_is_told_once_whatever_is_killed(
     await town.record.until(lambda: told("A new record on"), "a record", END_S)
     assert len(told("A new record on")) + len(told("The podium changed")) == 1
     assert not any(one["mentions"] for one in hugo.sees(submissions))
+
+
+async def test_answers_that_are_lost_repeat_nothing_though_no_nonce_is_remembered(
+    telling: Whole, town: Simulator, tmp_path: Path
+) -> None:
+    await published(telling, town, tmp_path / "forgotten")
+    lines, lobby = place(town, "submissions"), await town.add_channel("forgetting")
+    jan = town.person("jan")
+    town.nonce_s = 0
+    # In the private thread where it is and the report; for everybody line, its thread, a podium.
+    town.faults.lose("create_message", times=5)
+    try:
+        given = {"script": KERNEL, "gpu": "CPU", "leaderboard_name": "forgotten"}
+        await jan.slash(lobby, RANKED, **given)
+        room = await thread_of(town, jan, lobby)
+        await reported(town, jan, room)
+
+        def said(sign: str) -> list[Any]:
+            told = [one for one in jan.sees(lines) if "`forgotten`" in one["content"]]
+            return [one for one in told if sign in one["content"]]
+
+        await town.record.until(lambda: said("A new record on"), "a podium", END_S)
+        async with pool(telling.dsn, 1, 1, SCHEMA) as connections:
+            ledger = PostgresLedger(connections)
+
+            async def is_told() -> bool:
+                due = await ledger.due(0, 0)
+                return "forgotten" not in [one.problem for one in due]
+
+            await eventually(is_told, END_S)
+    finally:
+        town.nonce_s = NONCE_S
+    assert len(jan.sees(room)) == 2
+    [line] = said("· #")
+    assert len(jan.sees(line["id"])) == 1
+    assert len(said("")) == 2
 
 
 async def test_a_problem_has_one_post_that_says_how_it_is(
@@ -151,16 +126,28 @@ async def test_a_problem_has_one_post_that_says_how_it_is(
     assert len(posts) == 1
     assert "version 1" in said()[0]["content"]
     assert len(said()[0]["mention_roles"]) == 1
-    await changed(telling, deadline_at=CLOSES)
+    await changed(telling, "announced", deadline_at=CLOSES)
     await town.record.until(lambda: "Open until" in said()[0]["content"], "an edit", END_S)
     assert "The deadline is now" in said()[-1]["content"]
     await telling.kill()
-    await changed(telling, visibility="closed")
+    await changed(telling, "announced", visibility="closed")
     await telling.start()
     await town.record.until(lambda: "Not public" in said()[0]["content"], "an edit", END_S)
     assert len(said()) == 3
     central = owner.threads(place(town, "central"))
     assert len([one for one in central if one["name"] == "announced"]) == 1
+    # Where somebody deleted it, it is made anew, and calls nobody a second time.
+    await town.delete_channel(posts[0]["id"])
+    await changed(telling, "announced", visibility="public")
+
+    def anew() -> list[Any]:
+        found = owner.threads(place(town, "central"))
+        return [one for one in found if one["name"] == "announced"]
+
+    [post] = await town.record.until(anew, "a post", END_S)
+    [first] = owner.sees(post["id"])
+    assert "Open until" in first["content"]
+    assert not first["mention_roles"]
 
 
 async def test_places_are_made_once_and_again_where_they_are_gone(
@@ -180,14 +167,36 @@ async def test_places_are_made_once_and_again_where_they_are_gone(
         doing = await town.person("ida").slash(before["general"], "ping")
         assert "There" in (await doing.answered())["content"]
     finally:
+        town.faults.lose("create_guild_channel")
         bot["permissions"] = allowed
 
-    def is_new() -> bool:
-        ids = [one["id"] for one in town.guild.channels.values() if one.get("name") == "central"]
-        return bool(ids) and before["central"] not in ids
+    async def is_set_up() -> bool:
+        async with pool(telling.dsn, 1, 1, SCHEMA) as connections:
+            key = f"channel:{town.guild.id}:central"
+            return await PostgresLedger(connections).made(key) != before["central"]
 
-    await eventually(is_new, END_S)
+    await eventually(is_set_up, END_S)
+    named = [one["id"] for one in town.guild.channels.values() if one.get("name") == "central"]
+    assert len(named) == 1
     assert place(town, "general") == before["general"]
     assert town.guild.channels[place(town, "central")]["parent_id"] == before["Leaderboards"]
     assert [one["name"] for one in town.guild.roles.values()] == roles
     assert roles.count("Leaderboard Participant") == 1
+
+
+async def test_a_server_that_discord_does_not_tell_of_yet_gets_no_second_places(
+    telling: Whole, town: Simulator
+) -> None:
+    before = [one.get("name") for one in town.guild.channels.values()]
+    await telling.stop()
+    said = telling.log.read_text().count("has not told of the server")
+    town.gateway.is_shy = True
+    try:
+        await telling.start()
+        await eventually(
+            lambda: telling.log.read_text().count("has not told of the server") > said, END_S
+        )
+    finally:
+        town.gateway.is_shy = False
+        await town.gateway.invalidate()
+    assert [one.get("name") for one in town.guild.channels.values()] == before

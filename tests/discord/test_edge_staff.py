@@ -14,7 +14,7 @@ from tests.discord.platform import KERNEL, RANKED, Whole, known, reported, threa
 pytestmark = [
     pytest.mark.server,
     pytest.mark.long,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     pytest.mark.asyncio(loop_scope="session"),
 ]
 
@@ -125,7 +125,10 @@ async def test_an_admin_runs_the_platform_from_discord(
         assert "are taken in" in await olga.ask("admin start", **WHY)
     await bob.slash(olga.channel, "leaderboard submit test", script=KERNEL, gpu="CPU", **board)
     await reported(town, bob, await thread_of(town, bob, olga.channel))
-    assert "is kept out" in await olga.ask("admin ban", user=bob.id, **WHY)
+    assert "is over" in await olga.ask("admin ban", user=bob.id, until="2020-01-01", **WHY)
+    assert "say one of" in await olga.ask("admin ban", **WHY)
+    said = await olga.ask("admin ban", user=bob.id, until="2099-01-02 03:04", **WHY)
+    assert "is kept out, until <t:4071006240:F>" in said
     said = await bobs.ask("leaderboard submit test", script=KERNEL, gpu="CPU", **board)
     assert "user_banned" in said
     assert "may take part" in await olga.ask("admin unban", participant="bob2", **WHY)

@@ -85,7 +85,7 @@ def test_a_deadline_lies_ahead(text: str) -> None:
     assert ends_at("none", NOW) is None
 
 
-def test_a_role_that_is_none_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_that_is_none_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
         "INGEST_URL": "http://x",
         "POSTGRES_DSN": "x",
@@ -102,3 +102,7 @@ def test_a_role_that_is_none_is_refused_at_the_start(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_ROLES", text)
         with pytest.raises(Refused, match="ROLES names"):
             load()
+    monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_ROLES", "")
+    monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_THREADS", "person")
+    with pytest.raises(Refused, match="THREADS is 'person': expected submission or problem"):
+        load()

@@ -4,16 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discord_edge.bot.drawing import BODY_MAX, embed
+from discord_edge.bot.paging import buttons
 from discord_edge.domain import tables
-from discord_edge.domain.report import report
+from discord_edge.domain.report import Card, report
 from discord_edge.domain.status import Status, evolve
 from discord_edge.domain.tables import ROWS, WIDTH_MAX
-from discord_edge.domain.wishes import check_attachment, matching, matching_gpus
+from discord_edge.domain.wishes import Board, check_attachment, matching, matching_gpus
 from discord_edge.domain.wording import escaped, fenced, refusal
 from shared.errors import Refused
 from shared.telling.answers import Case, Submission
 
 TEXT = st.text(max_size=300)
+SLUGS = [f"b{place}_" * 12 for place in range(20)]
 OVER = {
     "number": 7,
     "problem": "sort",
@@ -46,7 +49,7 @@ def test_a_report_keeps_discords_limits(cases: list[tuple[str, str, bool]], log:
         for name, said, bad in cases
     ]
     found = Submission(
-        **{**OVER, "outcome": "failed", "verdict": "wrong"},  # type: ignore[arg-type]
+        **{**OVER, "outcome": "failed", "verdict": "wrong", "stage": "check"},  # type: ignore[arg-type]
         cases=made,
         log_tail=log * 100,
     )
@@ -54,7 +57,8 @@ def test_a_report_keeps_discords_limits(cases: list[tuple[str, str, bool]], log:
     assert len(card.body) <= 4096
     assert len(card.title) <= 256
     assert len(card.title) + len(card.body) + len(card.footer) <= 6000
-    assert "```" not in card.body[len("```text\n") : -len("\n```")]
+    assert card.body.count("```") == 2
+    assert card.body.endswith("```")
 
 
 @given(st.lists(st.tuples(TEXT, st.floats(0.001, 1e9)), max_size=40), st.integers(-3, 9))
@@ -72,13 +76,32 @@ def test_a_table_is_narrow_and_its_page_is_there(
     assert all(len(line) <= WIDTH_MAX for line in lines)
 
 
-@given(st.lists(st.sampled_from(["JobQueued", "StageCompleted", "queue", "progress", "odd"])), TEXT)
+def test_a_list_of_leaderboards_on_many_gpu_types_is_a_card() -> None:
+    gpus = tuple(f"G_{place}" * 6 for place in range(25))
+    best = {(slug, gpu): 12.5 for slug in SLUGS for gpu in gpus}
+    page = tables.boards([Board(slug, gpus) for slug in SLUGS], 1, "*" * 900, best)
+    assert len(page.card.body) <= BODY_MAX
+    assert len(embed(Card("t", "b" * 9000)).description or "") <= BODY_MAX
+
+
+def test_pages_of_long_names_have_no_button_that_discord_refuses() -> None:
+    page = tables.paged("t", ["line"] * 30, 0)
+    assert buttons("show", "s" * 95, "g" * 40, page) is None
+
+
+HEARD = ("JobQueued", "StageCompleted", "SubmissionCancelRequested", "queue", "progress", "odd")
+
+
+@given(st.lists(st.sampled_from(HEARD)), TEXT)
 def test_a_status_is_a_message_whatever_is_heard(kinds: list[str], text: str) -> None:
     status = Status(7, "sort", "test", "CPU")
     for place, kind in enumerate(kinds):
         status = evolve(status, kind, {"id": place, "stage": text, "why": text, "state": text})
     assert len(status.text) <= 2000
     assert "@everyone" not in status.text
+    # Whatever comes after it, it is being cancelled until the end.
+    assert status.is_cancelling == ("SubmissionCancelRequested" in kinds)
+    assert status.is_cancelling <= ("being cancelled; " in status.text)
 
 
 @given(TEXT, TEXT)

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from discord_edge.domain import news
-from discord_edge.domain.news import Entry, Facts, Ranking
+from discord_edge.domain.news import Entry, Facts, Ranking, Rejudge
 
 HOSTILE = "**@everyone** <@&1> `x`\n# big"
 SORT = Facts(slug="sort", title="Sort", number=1, gpus=["H100", "CPU"], state="active")
+AGAIN = Rejudge(problem="s", from_version=1, to_version=2, submissions=9, changed=1)
 AT = datetime(2126, 12, 1, tzinfo=UTC)
 
 
@@ -32,7 +33,7 @@ def test_a_hostile_name_or_statement_mentions_nobody() -> None:
     bad = msgspec.structs.replace(SORT, title=HOSTILE, statement=HOSTILE)
     for text in (
         news.line(board.items[0], board),
-        news.podium(board, is_record=True),
+        news.podium(board, None, is_record=True),
         news.post(bad),
         news.changes(SORT, bad),
     ):
@@ -53,8 +54,10 @@ def test_nothing_is_longer_than_discord_takes() -> None:
         statement=long * 40,
     )
     assert len(news.post(facts)) < 1950
+    marks = {"title": "*" * 300, "gpus": ["_" * 300], "rejudge": news.rejudged(AGAIN, "*" * 400)}
+    assert len(news.post(msgspec.structs.replace(facts, **marks))) < 1950
     assert len(news.thread_name(entry(1, long), board)) <= 100
-    assert len(news.podium(board, is_record=False)) < 1950
+    assert len(news.podium(board, [], is_record=False)) < 1950
 
 
 @pytest.mark.parametrize(
@@ -73,3 +76,36 @@ def test_a_change_says_what_is_not_as_it_was(change: dict[str, object], said: st
     found = news.changes(SORT, msgspec.structs.replace(SORT, **change))
     assert said in found
     assert bool(found) == bool(said)
+
+
+def test_a_podium_says_who_moved_since_it_was_told() -> None:
+    rows = [entry(rank, name) for rank, name in enumerate(("ada", "eve", "bob", "kim"), 1)]
+    items = [msgspec.structs.replace(one, account=one.participant or "") for one in rows]
+    board = Ranking(problem="sort", gpu="H100", items=items)
+    said = news.podium(board, ["eve", "kim", "bob"], is_record=False).splitlines()[0]
+    assert "**ada** took the first place, **kim** fell out." in said
+    assert "eve" not in said
+    # Changed, and changed back, within the ten minutes.
+    assert news.podium(board, ["ada", "eve", "bob"], is_record=False) == ""
+    assert news.podium(board, None, is_record=False).splitlines()[0].endswith("H100:")
+
+
+def test_a_problem_for_beginners_is_calm() -> None:
+    assert msgspec.structs.replace(SORT, tags=["beginner", "memory"]).is_calm
+    assert not SORT.is_calm
+
+
+def test_a_rejudge_stays_in_the_post() -> None:
+    rejudge = Rejudge(problem="sort", from_version=1, to_version=2, submissions=1, changed=2)
+    said = news.rejudged(rejudge, HOSTILE)
+    assert said.startswith("Rejudged under version 2: 1 submission was run again, and 2 results")
+    assert "@everyone" not in said
+    assert said in news.post(msgspec.structs.replace(SORT, rejudge=said))
+
+
+def test_a_valid_result_that_is_not_the_best_says_so() -> None:
+    board = Ranking(problem="sort", gpu="H100", items=[entry(2)])
+    assert "valid but slower than their 9.5 µs on place 2 · #9" in news.slower(
+        entry(2), board, 9, 14.0
+    )
+    assert "pooled with their runs of this source: 9.5 µs" in news.slower(entry(2), board, 9, 9.0)

@@ -205,3 +205,13 @@ async def test_one_may_ask_only_so_often() -> None:
         assert everywhere.body["global"]
         assert everywhere.headers["X-RateLimit-Scope"] == "global"
         assert sim.record.invalid() == 2
+
+
+async def test_who_may_not_read_history_is_told_nothing_of_it(asking: Raw) -> None:
+    sim = asking.sim
+    deny = {sim.guild.bot_role: ("read_message_history",)}
+    for name, denied, found in (("open", {}, 1), ("forgetful", deny, 0)):
+        channel = await sim.add_channel(name, deny=denied)
+        assert (await asking("POST", f"/channels/{channel}/messages", CONTENT)).status == 200
+        listed = await asking("GET", f"/channels/{channel}/messages?after=0&limit=5")
+        assert (listed.status, len(listed.body)) == (200, found)

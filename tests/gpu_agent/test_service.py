@@ -7,7 +7,9 @@ import json
 import pytest
 
 from gpu_agent.gpu import canary
-from shared.events import RunCompleted, RunFailed
+from harness.entry import code, environment
+from shared.errors import Failed
+from shared.events import HARNESS_CODE, RunCompleted, RunFailed
 from shared.testing import eventually
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
 
@@ -118,6 +120,33 @@ async def test_a_machine_that_is_not_well_takes_no_more_orders(world: World) -> 
         "the agent is in quarantine: a process is left",
     )
     assert await world.types("r2") == ["JobAssigned", "RunFailed"]
+
+
+async def test_a_verdict_names_the_harness_code_that_everybody_can_fetch(world: World) -> None:
+    agent, named = world.agent(), environment()[HARNESS_CODE]
+    await world.runs[0].keep_code(named)
+    async with serving(agent):
+        await world.order(HONEST, "r1")
+        ended = (await world.until("r1", "RunCompleted")).fact
+    assert isinstance(ended, RunCompleted)
+    assert ended.environment[HARNESS_CODE] == named
+    assert await world.blobs.get(named) == code()
+
+
+async def test_no_run_is_by_another_harness_code_than_the_registered_one(world: World) -> None:
+    agent = world.agent()
+    with pytest.raises(Failed, match="start it again"):
+        await world.runs[0].keep_code("0" * 64)
+    world.runs[0].code = "0" * 64
+    async with serving(agent):
+        await world.order(HONEST, "r1")
+        failed = (await world.until("r1", "RunFailed")).fact
+        await eventually(lambda: bool(agent.registration.quarantine))
+    assert isinstance(failed, RunFailed)
+    assert failed.code == "platform"
+    assert "harness code was changed" in failed.reason
+    assert "start it again" in agent.registration.quarantine
+    assert await world.types("r1") == ["JobAssigned", "RunFailed"]
 
 
 async def test_a_canary_on_a_healthy_machine_is_well() -> None:

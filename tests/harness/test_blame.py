@@ -1,6 +1,10 @@
 """Whatever an author's code does wrong is a fault of the problem, told in words."""
 
+import time
+
 import pytest
+
+from harness.entry import Started, environment
 
 from .host import HONEST, Host
 
@@ -83,4 +87,58 @@ def test_an_authors_code_that_never_ends_is_named(host: Host, function: str, sai
     assert (report.verdict, report.failure_code) == ("", "problem_fault")
     assert report.reason == f"{said} did not end within 0.3 s"
     host.budgets_s, host.files["reference.py"] = {}, GOOD
+    assert host.run(HONEST).verdict == "passed"
+
+
+KEEPS = """
+import os, time
+os._exit = lambda code: time.sleep(600)
+_write = os.write
+os.write = lambda to, data: time.sleep(600) if data == b"." else _write(to, data)
+"""
+
+
+def test_an_author_that_keeps_a_run_from_ending_keeps_no_other(host: Host) -> None:
+    host.files["reference.py"] = GOOD + KEEPS
+    began = time.monotonic()
+    assert host.run(HONEST).verdict == "passed"
+    host.files["reference.py"] = GOOD
+    assert host.run(HONEST).verdict == "passed"
+    assert time.monotonic() - began < 60
+
+
+BEGINS_AGAIN = """
+import sys
+from harness.messages import Started
+frame = sys._getframe()
+while not hasattr(frame.f_locals.get("self"), "channel"):
+    frame = frame.f_back
+frame.f_locals["self"].tell(Started("2", "strong", "G1", "0" * 64, {"harness_code": "0" * 64}))
+"""
+
+
+def test_an_author_cannot_say_how_a_run_began(host: Host) -> None:
+    host.files["reference.py"] = GOOD + BEGINS_AGAIN
+    assert host.run(HONEST).verdict == "passed"
+    (started,) = [one for one in host.messages if isinstance(one, Started)]
+    assert started.environment == environment()
+
+
+FLEES = """
+import os, stat
+for one in range(3, 64):
+    try:
+        stat.S_ISFIFO(os.fstat(one).st_mode) and os.write(one, b".")
+    except OSError:
+        pass
+os._exit(0)
+"""
+
+
+def test_an_author_that_only_seems_to_have_reported_keeps_nobody_waiting(host: Host) -> None:
+    host.files["reference.py"] = GOOD + FLEES
+    report = host.run(HONEST)
+    said = "the author's code ended the run in reference.py: the process exited with code 0"
+    assert (report.failure_code, report.reason) == ("problem_fault", said)
+    host.files["reference.py"] = GOOD
     assert host.run(HONEST).verdict == "passed"

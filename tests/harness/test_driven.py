@@ -6,7 +6,10 @@ import pytest
 
 from .host import Host
 
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++"),
+]
 
 TASK = """
 #pragma once

@@ -38,7 +38,7 @@ def test_a_message_survives_its_line(message: Started | Progress | RunReport) ->
 
 
 def test_a_request_survives_its_line() -> None:
-    request = RunRequest("problem", "source.py", "test", "out", key="00", gpus=[3, 1])
+    request = RunRequest("problem", "source.py", "test", "out", key="00", gpus=[3, 1], case=2)
     assert request_from_line(to_line(request)) == request
 
 

@@ -118,7 +118,7 @@ def test_each_rank_sees_its_own_gpu_alone(host: Host, tmp_path: Path) -> None:
     home = prepare(host.request(HONEST), tmp_path, History())
     place = Place(cast("Launcher", None), WALLS, SHOP, [], given)
     guests: Any = Guests(place, home, "test", 2)
-    told = [guests._group(rank) for rank in range(2)]
+    told = [guests._group(rank, 2) for rank in range(2)]
     os.close(home.out)
     assert [one["CUDA_VISIBLE_DEVICES"] for one in told] == ["GPU-a", "GPU-b"]
     # Of the GPUs that it sees, its own is the first.
@@ -146,7 +146,7 @@ def test_a_builder_has_no_gpu_and_a_profiler_has_the_limits_of_both(
     home = prepare(host.request(HONEST), tmp_path, History())
     place = Place(cast("Launcher", None), WALLS, SHOP, [], given)
     guests = Guests(place, home, "test", 1)
-    worker, builder, profiler = guests.worker(), guests.builder(("/x",)), guests.profiler(("/x",))
+    worker, builder, profiler = guests.worker(1), guests.builder(("/x",)), guests.profiler(("/x",))
     os.close(home.out)
     assert worker.devices == profiler.devices == ("/dev/nvidia0",)
     assert builder.devices == ()
@@ -168,6 +168,6 @@ def test_a_box_has_the_memory_that_its_problem_asks_for(
     home = Home(tmp_path, load(tmp_path), tmp_path, tmp_path, -1, Mark())
     launcher: Any = None
     place = Place(launcher, ("namespaces",), Workshop({}, {}, (), "", "x86_64"), [])
-    found = Guests(place, home, "test", 1).worker().limits.memory_bytes
+    found = Guests(place, home, "test", 1).worker(1).limits.memory_bytes
     third = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 3
     assert found == (min(expected, max(third, 1024**3)) if expected else max(third, 1024**3))

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from harness import entry
 from harness.problem import ProblemFault, load
 
-from .host import Host
+from .host import HONEST, Host
 
 
 def _changed(host: Host, **changes: Any) -> Path:
@@ -80,3 +81,15 @@ def test_a_manifest_nested_without_end_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_a_manifest_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProblemFault, match=r"manifest\.json"):
         load(tmp_path)
+
+
+def test_a_run_whose_cases_change_their_ranks_has_time_for_every_team(host: Host) -> None:
+    def limit_s(ranks: list[int]) -> float:
+        cases = [{"name": str(at), "args": {"world_size": n}} for at, n in enumerate(ranks)]
+        host.told_besides = {"tests": cases, "benchmarks": cases}
+        return entry._limit_s(host.request(HONEST, "ranked"))
+
+    host.budgets_s = {"build": 7}
+    # Both checks need a team for each change, and so does each of three timed processes.
+    assert limit_s([2, 2, 2, 2]) - limit_s([1, 1]) == 0
+    assert limit_s([1, 2, 2, 1]) - limit_s([1, 1]) == 5 * 2 * 7

@@ -77,6 +77,20 @@ def test_a_profile_is_a_trace_and_a_table_of_every_case(host: Host) -> None:
     assert "aten::copy_" in (host.out / "profile-1-table.txt").read_text()
 
 
+def test_one_case_alone_is_profiled(host: Host) -> None:
+    report = host.warm.evaluate(host.request(HONEST, "profile", case=2), host.told)
+    assert [one.name for one in report.artefacts] == [
+        "profile-0-trace.json.gz",
+        "profile-0-table.txt",
+    ]
+    [profiled] = [one.name for one in report.cases if one.stage == "profile"]
+    assert "32" in profiled
+    for case in (3, -1):
+        lost = host.warm.evaluate(host.request(HONEST, "profile", case=case), host.told)
+        said = f"there is no timed case {case}, only 2"
+        assert (lost.failure_code, lost.reason) == ("problem_fault", said)
+
+
 def test_ncu_runs_two_calls_of_each_case_on_its_published_input(profiled: Host) -> None:
     report = profiled.run(TELLING, "profile")
     assert report.verdict == "passed", report.reason
@@ -116,7 +130,7 @@ def test_a_submission_that_fails_under_ncu_is_told_why(profiled: Host) -> None:
 
 
 def test_a_submission_that_hangs_under_ncu_ends_with_the_stage(profiled: Host) -> None:
-    profiled.budgets_s = {"benchmark": 6.0}
+    profiled.budgets_s = {"benchmark": 20.0}
     report = profiled.run(
         FAILING.replace('raise ValueError("not under ncu")', "while 1: ..."), "profile"
     )

@@ -94,20 +94,85 @@ def custom_kernel(data):
 """
 
 
-@pytest.mark.parametrize(("source", "verdict"), [(GATHERED, "passed"), ("", "wrong_answer")])
-def test_ranks_of_a_reference_that_speak_to_each_other_find_a_group(
-    host: Host, source: str, verdict: str
-) -> None:
+ANSWER = "data * 2 +"
+ENDS_EARLY = """\
+    if torch.distributed.get_rank() == 0 and not bool((output > 0).all()):
+        return False, "a sum of what is positive"
+"""
+
+
+@pytest.fixture
+def speaking(host: Host) -> Host:
+    """A problem of two ranks that speak to each other."""
     host.files["reference.py"] = COLLECTIVE
     host.more = {"world_size": 2}
-    report = host.run(source or GATHERED.replace("* 2", "* 3"))
+    host.budgets_s = {"author": 20}
+    return host
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "rank"),
+    [
+        ("data * 2 +", "passed", ""),
+        ("data * 3 +", "wrong_answer", "rank 0: not the sum of all"),
+        ("data * (2 + dist.get_rank()) +", "wrong_answer", "rank 1: not the sum of all"),
+        ("data * (3 - dist.get_rank()) +", "wrong_answer", "rank 0: not the sum of all"),
+        ("data * (2 if dist.get_rank() else float('nan')) +", "wrong_answer", "has 4 NaN"),
+    ],
+)
+def test_ranks_of_a_reference_that_speak_to_each_other_find_a_group(
+    speaking: Host, answer: str, verdict: str, rank: str
+) -> None:
+    report = speaking.run(GATHERED.replace(ANSWER, answer))
     assert (report.verdict, report.failure_code) == (verdict, ""), (report.reason, report.log_tail)
+    assert rank in report.reason
 
 
-def test_a_rank_of_the_reference_that_fails_ends_all(host: Host) -> None:
-    fails = "    torch.distributed.get_rank() == 1 and 1 / 0\n    size ="
-    host.files["reference.py"] = COLLECTIVE.replace("    size =", fails)
-    host.more = {"world_size": 2}
-    report = host.run(GATHERED)
+def test_cases_of_other_numbers_of_ranks_have_teams_of_their_own(speaking: Host) -> None:
+    cases = [
+        {"name": f"{ranks} ranks", "args": {"size": 4, "seed": 7, "world_size": ranks}}
+        for ranks in (2, 3)
+    ]
+    speaking.told_besides = {"tests": cases, "benchmarks": cases}
+    report = speaking.run(GATHERED.replace(ANSWER, "data * dist.get_world_size() +"), "benchmark")
+    assert (report.verdict, report.failure_code) == ("passed", ""), (report.reason, report.log_tail)
+    assert [case.time_us is not None for case in report.cases] == [False, False, True, True]
+
+
+WRITES = """\
+    return bool((output.sub_(ref_kernel(data)).abs() < 1e-4).all()), "not the sum of all"
+"""
+
+
+def test_a_check_that_writes_to_an_answer_is_shown_it_as_it_was_each_time(speaking: Host) -> None:
+    kept = COLLECTIVE[: COLLECTIVE.index("    return torch.allclose")]
+    speaking.files["reference.py"] = kept + WRITES
+    assert speaking.run(GATHERED).verdict == "passed"
+    twice = GATHERED.replace("return ", "return 2 * data + ").replace("_rank()", "_rank() * 2")
+    report = speaking.run(twice)
+    assert report.verdict == "wrong_answer", report.reason
+
+
+def test_a_check_that_ends_early_on_one_rank_keeps_no_other_waiting(speaking: Host) -> None:
+    check = "    return torch.allclose"
+    speaking.files["reference.py"] = COLLECTIVE.replace(check, ENDS_EARLY + check)
+    report = speaking.run(GATHERED.replace(ANSWER, "-data * 2 +"))
+    assert report.verdict == "wrong_answer", report.reason
+    assert "rank 0: a sum of what is positive" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("fails", "reason"),
+    [
+        ("get_rank() == 1 and 1 / 0", "ZeroDivisionError"),
+        ("get_rank() == 1 and torch.distributed.barrier()", "wait for each other"),
+    ],
+)
+def test_a_rank_of_the_reference_that_fails_ends_all(
+    speaking: Host, fails: str, reason: str
+) -> None:
+    fails = f"    torch.distributed.{fails}\n    return mine"
+    speaking.files["reference.py"] = COLLECTIVE.replace("    return mine", fails)
+    report = speaking.run(GATHERED)
     assert report.failure_code == "problem_fault"
-    assert "ZeroDivisionError" in report.reason
+    assert reason in report.reason

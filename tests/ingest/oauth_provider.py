@@ -143,4 +143,4 @@ async def provider_server() -> AsyncIterator[Provider]:
         yield provider
     finally:
         stopping.set()
-        await asyncio.wait_for(serving, 15)
+        await asyncio.wait_for(serving, 30)

@@ -63,7 +63,7 @@ class Counter:
 
     async def close_at(self, at: datetime) -> None:
         """Let copy have a deadline."""
-        change = problems.Change("r", has_deadline=True, deadline_at=at)
+        change = problems.Change("r", has_deadline=True, deadline_at=at, is_forced=True)
         await self.commands.boards.change(BoardWish("copy", change), "operator:olga")
 
 

@@ -112,6 +112,8 @@ def test_what_is_no_quota_is_refused_with_its_form(text: str) -> None:
         ({"*.H100.ranked": Limit(1, 60.0)}, SetLimit("copy.*.ranked", 2, 60.0, R), True),
         ({"*.*.test": Limit(1, 60.0)}, SetLimit("copy.*.ranked", 2, 60.0, R), False),
         ({"copy.*.ranked": Limit(1, 60.0)}, SetLimit("copy.*.ranked", -1, 60.0, R), True),
+        # They could not take it back.
+        ({}, SetLimit("copy.*.ranked", 0, 60.0, R), True),
     ],
 )
 def test_an_author_gives_nobody_more_than_there_is(

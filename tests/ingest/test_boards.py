@@ -156,7 +156,13 @@ async def test_a_problem_may_be_closed_from_its_first_moment(door: Door) -> None
 
 async def test_after_the_deadline_nothing_is_taken_in(door: Door) -> None:
     ends_at = (now() - timedelta(seconds=1)).isoformat()
-    assert (await door.admin("PUT", BOARD, deadline_at=ends_at, reason="r")).status_code == 200
+    said = {"deadline_at": ends_at, "reason": "r"}
+    refused = await door.admin("PUT", BOARD, **said)
+    assert code(refused) == (422, "invalid_request")
+    assert "is over, and nothing would be taken in" in refused.json()["detail"]
+    assert (await door.admin("PUT", BOARD, **said, force=True)).status_code == 200
+    # What is so already is not said twice.
+    assert (await door.admin("PUT", BOARD, **said)).json()["event"] is None
     answer = await door.submit()
     assert code(answer) == (403, "deadline_passed")
     assert ends_at[:19] in answer.json()["detail"]
@@ -173,7 +179,7 @@ async def test_a_repeat_of_what_came_in_time_is_never_late(door: Door) -> None:
     headers = ADA | {"Idempotency-Key": "k1"}
     first = await door.submit(headers=headers)
     ends_at = now().isoformat()
-    await door.admin("PUT", BOARD, deadline_at=ends_at, reason="r")
+    await door.said(await door.admin("PUT", BOARD, deadline_at=ends_at, reason="r", force=True))
     again = await door.submit(headers=headers)
     assert again.status_code == 202
     assert again.json()["submissions"] == first.json()["submissions"]

@@ -70,6 +70,35 @@ def test_an_author_may_put_a_deadline_off_alone(
         assert problems.problems.fold([known, *facts]).deadline_at == after
 
 
+@given(DEADLINES, DEADLINES, st.booleans())
+def test_a_deadline_that_is_over_is_set_by_force_alone(
+    before: datetime | None, after: datetime | None, is_forced: bool
+) -> None:
+    at = T0 + timedelta(days=5)
+    known = LeaderboardChanged(
+        visibility=None, has_deadline=before is not None, deadline_at=before, reason="r"
+    )
+    state = problems.problems.fold([known])
+    change = problems.Change(
+        "r", has_deadline=after is not None, deadline_at=after, is_forced=is_forced, at=at
+    )
+    if after is not None and after <= at and after != before and not is_forced:
+        with pytest.raises(Refused, match="is over, and nothing would be taken in: name one ahead"):
+            problems.problems.decide(change, state)
+    else:
+        facts = problems.problems.decide(change, state)
+        assert problems.problems.fold([known, *facts]).deadline_at == after
+
+
+@pytest.mark.server
+async def test_a_leaderboard_is_not_made_closed_by_a_slip_of_the_pen(door: Door) -> None:
+    before = len(door.log.since(0))
+    answer = await door.publish(slug="over", deadline="2020-01-02")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert "the deadline 2020-01-02 00:00 UTC is over" in answer.json()["detail"]
+    assert len(door.log.since(0)) == before
+
+
 @pytest.mark.server
 async def test_nobody_sees_others_sources_sooner_by_an_authors_will(door: Door) -> None:
     soon, later = ((now() + timedelta(days=days)).isoformat() for days in (1, 2))

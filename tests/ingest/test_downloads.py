@@ -30,6 +30,10 @@ def ranker() -> FastAPI:
         headers = {"Content-Disposition": f"attachment; filename={name}", "Set-Cookie": "a=b"}
         return StreamingResponse(pieces(), media_type="application/gzip", headers=headers)
 
+    @app.get("/v1/harnesses/{digest}")
+    async def harness(digest: str) -> StreamingResponse:
+        return await file(f"{digest}.zip")
+
     return app
 
 
@@ -51,6 +55,13 @@ async def test_a_download_comes_whole_and_as_a_file(door: httpx.AsyncClient) -> 
     assert answer.headers["content-type"] == "application/gzip"
     assert answer.headers["content-disposition"] == "attachment; filename=samples.json.gz"
     assert "set-cookie" not in answer.headers
+
+
+async def test_a_harness_code_is_a_download_like_any_other(door: httpx.AsyncClient) -> None:
+    answer = await door.get("/v1/harnesses/7de7")
+    assert answer.content == b"".join(PIECES)
+    assert answer.headers["content-disposition"] == "attachment; filename=7de7.zip"
+    assert (await door.get("/v1/harnesses/..%2Fqueue")).status_code == 404
 
 
 async def test_many_downloads_at_once_all_come(door: httpx.AsyncClient) -> None:

@@ -39,7 +39,7 @@ class Slow(MemoryLog):
         """What was there when it was asked."""
         self.readings += 1
         found = await super().history(agg, after)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await self.open.wait()
         return found
 

@@ -113,6 +113,19 @@ async def test_a_request_without_a_file_names_the_field(door: Door) -> None:
     assert isinstance(answer.json()["detail"], str)
 
 
+async def test_a_single_case_is_kept_and_is_part_of_the_request(door: Door) -> None:
+    keyed = {**ADA, "Idempotency-Key": "k1"}
+    answer = await door.ask({"mode": "profile", "case": "1"}, headers=keyed)
+    assert answer.status_code == 202
+    fact = door.log.since(0)[-1].fact
+    assert isinstance(fact, SubmissionReceived)
+    assert fact.case == 1
+    other = await door.ask({"mode": "profile"}, headers=keyed)
+    assert other.json()["code"] == "idempotency_key_reused"
+    refused = await door.ask({"mode": "ranked", "case": "1"})
+    assert refused.json()["errors"][0]["field"] == "case"
+
+
 async def test_a_field_that_is_none_is_refused(door: Door) -> None:
     answer = await door.ask({"pool": "CPU"})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

@@ -73,3 +73,15 @@ async def test_the_only_way_to_log_in_stays(doorway: Doorway, browser: httpx.Asy
     async with doorway.browser() as other:
         answer = await send(other, "/login", "/login", name="ada", password=PASSWORD)
         assert answer.status_code == 401
+
+
+async def test_who_was_renamed_logs_in_by_the_new_name(
+    doorway: Doorway, browser: httpx.AsyncClient
+) -> None:
+    await registered(browser)
+    for old, new in (("ada", "lovelace"), ("lovelace", "ada")):
+        await doorway.logins.people.rename(old, new)
+        async with doorway.browser() as other:
+            for name, status in ((old, 401), (new, 303)):
+                answer = await send(other, "/login", "/login", name=name, password=PASSWORD)
+                assert answer.status_code == status, name

@@ -48,7 +48,7 @@ class Behind:
 @asynccontextmanager
 async def behind() -> AsyncIterator[Behind]:
     found = Behind()
-    async with await asyncio.start_server(found, "127.0.0.1", 0) as server:
+    async with await asyncio.start_server(found, "127.0.0.1", 0, backlog=ASKED) as server:
         host, port = server.sockets[0].getsockname()[:2]
         found.url = f"http://{host}:{port}"
         yield found
@@ -91,7 +91,7 @@ async def test_who_goes_away_and_what_breaks_off_leave_nothing_open() -> None:
         gone = asyncio.create_task(ask("/v1/queue", "", {}, ANYBODY))
         await eventually(lambda: found.asked == 1)
         gone.cancel()
-        await asyncio.wait({gone}, timeout=5)
+        await asyncio.wait({gone}, timeout=30)
         found.answer = HEAD
         found.go.set()
         async with Ranker(http).stream("/v1/queue", "", {}, ANYBODY) as stream:

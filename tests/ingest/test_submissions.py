@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import structs
 
 from ingest.domain import problems
 from ingest.domain import submissions as domain
@@ -53,6 +54,19 @@ def refusal(name: str, source: bytes) -> str:
 )
 def test_a_bad_file_is_refused_with_its_reason(name: str, source: bytes, code: str) -> None:
     assert refusal(name, source) == code
+
+
+def test_a_single_case_is_one_that_is_timed_and_profiled() -> None:
+    several = structs.replace(version(), ranking_by="mean", cases_count={"benchmarks": 3})
+    assert domain.check_case(3, "profile", several) == 3
+    assert domain.check_case(0, "ranked", several) == 0
+    for case, mode, published, said in (
+        (4, "profile", several, "case 4 is none of 1 to 3"),
+        (2, "profile", version(), "case 2 is none of 1 to 1"),
+        (1, "ranked", several, "for mode profile, not for ranked"),
+    ):
+        with pytest.raises(Refused, match=said):
+            domain.check_case(case, mode, published)
 
 
 def test_the_text_of_a_good_file_comes_back() -> None:

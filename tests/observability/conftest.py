@@ -4,22 +4,23 @@ import shutil
 import time
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from shared.errors import Failed
 from shared.servers import nats, postgresql
-from tests.observability.prometheus import Prometheus
+from tests.observability.prometheus import JOBS, Prometheus
 from tests.system.people import HONEST, Person, add_problem
-from tests.system.running import ROOT, Running
+from tests.system.running import QUICK, ROOT, Running
 
 SETTLE_S_MAX = 20
 # Two looks at everything, so that a rate has something to be made of.
-LOOKS = 'min(count_over_time(up{job=~"ingest|ranker|scheduler|gpu-agent"}[1m]))'
+LOOKS = 'min(count_over_time(up{job=~"ingest|ranker|scheduler|gpu-agent|discord-edge"}[1m]))'
 
 
 @pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A platform with a problem, where Prometheus is installed to look at it."""
+    """A platform with a bot, where Prometheus is installed to look at it."""
     if shutil.which("prometheus") is None:
         pytest.skip("NOT RUN: no prometheus here; apt-get install prometheus")
     try:
@@ -27,7 +28,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         postgresql.binaries()
     except Failed as failed:
         pytest.skip(str(failed))
-    platform = Running(tmp_path_factory.mktemp("observed") / "home")
+    platform = Running(tmp_path_factory.mktemp("observed") / "home", QUICK, "--discord-sim")
     try:
         yield platform.up()
     finally:
@@ -39,10 +40,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def prometheus(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """A Prometheus that saw a submission go by."""
     ports = running.state["ports"]
-    targets = {
-        job: f"127.0.0.1:{ports[job.replace('-', '_') + '_ops']}"
-        for job in ("ingest", "ranker", "scheduler", "gpu-agent")
-    }
+    targets = {job: f"127.0.0.1:{ports[job.replace('-', '_') + '_ops']}" for job in JOBS}
     found = Prometheus(tmp_path_factory.mktemp("prometheus") / "home", targets)
     try:
         found.start()
@@ -57,6 +55,30 @@ def _work(running: Running) -> None:
     add_problem(running.url, ROOT / "problems" / "identity")
     with Person(running.url, "ada") as ada:
         assert ada.end(ada.submit(HONEST))["outcome"] == "passed"
+    _work_on_discord(running)
+
+
+def _work_on_discord(running: Running) -> None:
+    """Somebody uses a command, and one that comes to nothing."""
+    rows = {row["name"]: row["address"] for row in running.state["processes"]}
+    with httpx.Client(base_url=rows["discord-sim"], timeout=30) as http:
+        _connected(http)
+        bob = f"people/{http.post('people', json={'name': 'bob'}).json()['id']}"
+        [lobby] = [one for one in http.get(f"{bob}/channels").json() if one["name"] == "lobby"]
+        for command, options in (
+            ("leaderboard list", {}),
+            ("leaderboard get-submission", {"submission_id": 999}),
+        ):
+            said = {"channel": lobby["id"], "command": command, "options": options}
+            done = http.post(f"{bob}/slash", json=said).json()
+            assert not done["is_failed"], done
+
+
+def _connected(http: httpx.Client) -> None:
+    until = time.monotonic() + SETTLE_S_MAX
+    while not ((said := http.get("state").json())["is_connected"] and said["commands"]):
+        assert time.monotonic() < until, "the bot is not connected"
+        http.get("changes", params={"after": said["changes"]})
 
 
 def _settle(prometheus: Prometheus) -> None:

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 DASHBOARD = DEPLOY / "grafana" / "dashboard.json"
+JOBS = ("ingest", "ranker", "scheduler", "gpu-agent", "discord-edge")
 READY_S_MAX = 20
 STOP_S_MAX = 10
 # So that a test need not wait for what is patient in earnest.
@@ -74,7 +75,7 @@ class Prometheus:
     def __init__(self, folder: Path, targets: Mapping[str, str]) -> None:
         self.folder = folder
         self.process: subprocess.Popen[bytes] | None = None
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{_free_port()}", timeout=10)
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{_free_port()}", timeout=30)
         folder.mkdir()
         (folder / "prometheus.yml").write_text(_configuration(targets))
         (folder / "alerts.yml").write_text(_impatient())

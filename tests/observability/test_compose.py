@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+import discord_edge.settings
 import gpu_agent.settings
 import ingest.settings
 import ranker.settings
@@ -25,6 +26,7 @@ SETTINGS = {
     "ranker": ranker.settings.Settings,
     "scheduler": scheduler.settings.Settings,
     "gpu-agent": gpu_agent.settings.Settings,
+    "discord-edge": discord_edge.settings.Settings,
 }
 NEEDED = re.findall(r"\$\{([A-Z_]+):\?", COMPOSE.read_text(encoding="utf-8"))
 ENVIRON = dict.fromkeys(NEEDED, "stands-in")
@@ -70,7 +72,7 @@ def config(**environ: str) -> "subprocess.CompletedProcess[str]":
     return _said(*compose(), "-f", str(COMPOSE), "config", **environ)
 
 
-@pytest.mark.parametrize("profiles", ["single", "cluster", "single,agent"])
+@pytest.mark.parametrize("profiles", ["single", "cluster", "single,agent,discord"])
 def test_compose_understands_the_file(profiles: str) -> None:
     checked = config(**ENVIRON, COMPOSE_PROFILES=profiles)
     assert checked.returncode == 0, checked.stderr

@@ -9,13 +9,21 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.observability.prometheus import ROOT, Alert, Panel, Prometheus, alerts, panels, selectors
+from tests.observability.prometheus import (
+    JOBS,
+    ROOT,
+    Alert,
+    Panel,
+    Prometheus,
+    alerts,
+    panels,
+    selectors,
+)
 from tests.system.people import HONEST, Person
 from tests.system.running import Running
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
-JOBS = ("ingest", "ranker", "scheduler", "gpu-agent")
 # What only a machine with an NVIDIA driver can fill.
 GPU_READINGS = (
     "warpboard_gpu_agent_gpu_use_ratio",

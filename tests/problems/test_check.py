@@ -33,6 +33,7 @@ links = [f"/proc/self/fd/{one}" for one in os.listdir("/proc/self/fd")]
 found = [os.readlink(one) for one in links if os.path.lexists(one)]
 assert not any(one.endswith("/compiled") for one in found), found
 """
+BY_DTYPE = "9 * torch.finfo(output.dtype).eps"
 # What is replaced, by what, and the codes that must be found, no others.
 SPOILT = {
     "clock": (SEEDED, "torch.Generator().manual_seed(time.time_ns())", {"generator_random"}),
@@ -103,7 +104,7 @@ SPOILT = {
     "takes all": (
         FORMLESS + COMPARED,
         "    if False:\n",
-        {one for one in CODES if one.startswith("check_takes")},
+        {one for one in CODES if one.startswith("check_takes")} - {"check_takes_rounded"},
     ),
     "raising": (ANSWER, "    raise ValueError('no')\n", {"author_fails"}),
     "leaving": (ANSWER, "    os._exit(3)\n", {"problem_fault"}),
@@ -138,6 +139,26 @@ def test_a_mistake_is_found_by_its_code(name: str, inspector: Inspector, tmp_pat
     report = inspector.look(lay_out(tmp_path, REFERENCE.replace(old, new)))
     found = codes(report)
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("bound", "answers", "expected"),
+    [
+        ("1e-5", "checked", ()),
+        (BY_DTYPE, "", ("check_takes_dtype", "warning", "float64 is taken")),
+        (BY_DTYPE, "checked", ("check_takes_rounded", "error", "its values in float32 are not")),
+        ("5e-2", "checked", ("check_takes_rounded", "warning", "float16 is taken for one in")),
+    ],
+)
+def test_a_tolerance_that_is_wider_for_fewer_bits_is_found(
+    bound: str, answers: str, expected: tuple[str, ...], inspector: Inspector, tmp_path: Path
+) -> None:
+    reference = REFERENCE.replace("    output.copy_(wanted(x))\n", "    output = wanted(x)\n")
+    reference = reference.replace(TYPED, "").replace("1e-5", bound)
+    reference = reference.replace("torch.zeros_like(x)", "x + 1")
+    findings = inspector.look(lay_out(tmp_path, reference, answers=answers)).findings
+    assert [(one.code, one.level) for one in findings] == ([expected[:2]] if expected else [])
+    assert all(expected[2] in one.text for one in findings)
 
 
 def test_nothing_is_left_of_what_the_author_started(inspector: Inspector, tmp_path: Path) -> None:

@@ -19,10 +19,14 @@ pytestmark = pytest.mark.long
 PAGE = Path(__file__).parents[2] / "docs" / "writing-a-problem.md"
 # Right on what is tested, wrong on what is timed.
 SMALL = RIGHT.replace("+ x)", "+ x).mul_(len(x) < 32)")
+BASELINES = "baselines: [{name: eager, file: baselines/eager.py}]\n"
+HEAD = "#!POPCORN leaderboard right\n"
 SPOILT: Mapping[str, Mapping[str, str]] = {
-    "right": FILES,
+    "right": {**FILES, "warpboard.yml": BASELINES, "baselines/eager.py": HEAD + RIGHT},
     "spoilt": {
         **FILES,
+        "warpboard.yml": BASELINES,
+        "baselines/eager.py": SMALL,
         "template.py": "import nothing_of_this_name\n",
         "solutions/correct/small.py": SMALL,
         "solutions/wrong/right.py": RIGHT,
@@ -77,13 +81,16 @@ def test_a_right_problem_is_clean_and_its_solutions_end_as_they_must(checked: Ch
     assert [(one["name"], one["verdict"]) for one in found["solutions"]] == [
         ("right.py", "passed"),
         ("half.py", "wrong_answer"),
+        ("baselines/eager.py", "passed"),
     ]
+    assert found["solutions"][-1]["kind"] == "baseline"
 
 
 def test_each_solution_that_ends_otherwise_is_named(checked: Checked) -> None:
     assert checked.result.exit_code == 1
     assert checked.codes("spoilt") == {
         "correct_fails": "solutions/correct/small.py",
+        "baseline_fails": "baselines/eager.py",
         "wrong_passes": "solutions/wrong/right.py",
         "wrong_never_ran": "solutions/wrong/never.py",
         "template_fails": "template.py",

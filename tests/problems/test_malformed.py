@@ -23,11 +23,29 @@ CONTEST: Any = yaml.safe_load(sets.CONTEST)
 EXTRAS: Any = {
     "title": "T",
     "gpus": ["CPU"],
-    "limits": {"source_bytes": 9},
+    "limits": {"source_bytes": 99},
     "budget_s": {"build": 5},
     "requires": {"count": 1, "toolchains": ["g++"]},
     "languages": ["python"],
     "tags": ["a"],
+    "authors": ["Ada"],
+    "tolerance": {"rtol": 0.1},
+    "licence": {"problem": "MIT", "submissions": "CC-BY-4.0"},
+    "consent": "CONSENT.md",
+    "ranking_by": "geom",
+    "source_visible": "always",
+    "publish": "never",
+    "answers": "strict",
+    "roofline": {"bytes": "8*size", "written": "4*size", "flops": "size", "dtype": "fp32"},
+    "baselines": [{"name": "eager", "file": "baselines/eager.py", "note": "as it is"}],
+    "milestones": [
+        {"id": "a", "title": "A", "when": {"metric": "vs_baseline.eager", "op": ">=", "value": 2}}
+    ],
+}
+BESIDE = {
+    **FILES,
+    "CONSENT.md": b"I agree.\n",
+    "baselines/eager.py": b"def custom_kernel(data):\n    return data\n",
 }
 VALUES = st.recursive(
     st.none()
@@ -38,6 +56,33 @@ VALUES = st.recursive(
     | st.sampled_from(["@SUBMISSION@", "../x", "/etc/passwd", "a" * 5000, 10**400, -1, 0, 2**63]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
     max_leaves=6,
+)
+TEXTS = {
+    "task.yml": TASK.encode(),
+    "warpboard.yml": yaml.safe_dump(EXTRAS).encode(),
+    "set.yaml": sets.CONTEST.encode(),
+}
+MARKS = st.sampled_from(
+    (
+        *(
+            b"\n",
+            b"\t",
+            b"  ",
+            b": ",
+            b"- ",
+            b"#",
+            b"'",
+            b'"',
+            b"{",
+            b"}",
+            b"[",
+            b"]",
+            b",",
+            b"|\n",
+        ),
+        *(b"&a ", b"*a", b"<<: ", b"!!python/object:os ", b"? ", b"---\n", b"%", b"\xff", b"\0"),
+        *(b"~", b".nan", b"1e999", b"0x", b"2026-01-01", b"yes", b"\xef\xbb\xbf", b"\r"),
+    )
 )
 PIECES = st.sampled_from(
     ["..", ".", "", "a", "task.py", "private.py", "link", "etc", "passwd", "C:", "\\", "\0", "…"]
@@ -70,6 +115,17 @@ def damaged(draw: st.DrawFn, sound: Any) -> bytes:
     return json.dumps(value).encode()
 
 
+@st.composite
+def broken(draw: st.DrawFn, sound: bytes) -> bytes:
+    """A text with a few pieces put in, taken out or put in the place of others."""
+    text = sound
+    for _ in range(draw(st.integers(1, 4))):
+        begin = draw(st.integers(0, len(text)))
+        piece = draw(MARKS | st.binary(max_size=4) | st.text(max_size=4).map(str.encode))
+        text = text[:begin] + piece + text[begin + draw(st.integers(0, 12)) :]
+    return text
+
+
 def one_clear_sentence(refused: Refused, name: str) -> None:
     assert refused.code == "bad_problem"
     assert refused.reason.strip()
@@ -89,9 +145,27 @@ def test_a_task_of_wrong_values_gets_one_sentence(text: bytes) -> None:
 @given(damaged(EXTRAS))
 def test_extras_of_wrong_values_get_one_sentence(text: bytes) -> None:
     try:
-        compile_problem("doubling", {**FILES, "warpboard.yml": text})
+        compile_problem("doubling", {**BESIDE, "warpboard.yml": text})
     except Refused as refused:
         one_clear_sentence(refused, "warpboard.yml")
+
+
+def test_what_is_damaged_here_is_whole_before() -> None:
+    version = compile_problem("doubling", {**BESIDE, "warpboard.yml": json.dumps(EXTRAS).encode()})
+    assert (len(version.baselines), len(version.milestones), len(version.works)) == (1, 1, 1)
+    assert contest("set.yaml", sets.CONTEST.encode())
+
+
+@given(st.sampled_from(sorted(TEXTS)), st.data())
+def test_a_file_of_broken_yaml_gets_one_sentence(name: str, data: st.DataObject) -> None:
+    text = data.draw(broken(TEXTS[name]))
+    try:
+        if name == "set.yaml":
+            contest(name, text)
+        else:
+            compile_problem("doubling", {**BESIDE, name: text})
+    except Refused as refused:
+        one_clear_sentence(refused, name)
 
 
 @given(damaged(CONTEST))

@@ -55,6 +55,8 @@ def test_a_model_is_kernelbenchs_form() -> None:
     assert version.languages == ("python",)
     assert "ModelNew" in manifest["description"]
     assert version.gpus == ("H100",)
+    # All generators are seeded before each call.
+    assert version.warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ class Life:
             cases=[case],
             took_s=1.0,
             key="k",
-            environment={"torch": "2"},
+            environment={"torch": "2", events.HARNESS_CODE: "c" * 64},
             log_head="hello \0",
             log=BLOB,
             artefacts=[Artefact(name="profile.json", media="application/json", blob=self.artefact)],

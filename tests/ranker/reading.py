@@ -47,6 +47,15 @@ class Reads:
             statement = b"insert into participant (account, name) values (%(account)s, %(name)s)"
             await connection.execute(statement, values)
 
+    async def renamed(self, name: str, wanted: str) -> None:
+        """Call somebody otherwise, as ingest does."""
+        async with await connect(self.dsn, "accounts") as connection:
+            values = {"name": name, "wanted": wanted}
+            former = b"insert into former_name select name, account from participant "
+            update = b"update participant set name = %(wanted)s "
+            for statement in (former, update):
+                await connection.execute(statement + b"where name = %(name)s", values)
+
     async def get(self, path: str) -> Any:
         answer = await self.http.get(f"/v1/{path}")
         assert answer.status_code == 200, answer.text
@@ -89,4 +98,9 @@ async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
             transport=transport, base_url="http://ranker", headers=STAFF
         ) as http:
             reads.http = http
+
+            async def has_begun() -> bool:
+                return news.seq == await log.last()
+
+            await eventually(has_begun)
             yield reads

@@ -80,7 +80,7 @@ async def served(app: ASGIApp) -> AsyncIterator[tuple[str, asyncio.Event]]:
 
 
 async def _is_up(url: str) -> None:
-    async with asyncio.timeout(10), httpx.AsyncClient() as http:
+    async with asyncio.timeout(30), httpx.AsyncClient() as http:
         while True:
             try:
                 await http.get(url)

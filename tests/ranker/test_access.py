@@ -96,8 +96,11 @@ async def test_of_others_a_ranked_submission_shows_a_summary(reads: Reads) -> No
         1,
         "passed",
     )
-    assert not [word for word in SECRETS if word in answer.text]
+    assert [word for word in SECRETS if word in answer.text] == ["size=1"]
     assert not any(line["note"] or line["actor"] for line in shown["timeline"])
+    (case,) = shown["cases"]
+    assert (case["name"], case["time_us"], case["is_hidden"]) == ("size=1", 100.0, False)
+    assert not {"message", "mismatches", "process_us"} & set(case)
     listed = (await reads.http.get("/v1/submissions", headers=as_("grace"))).text
     assert "kernel.py" not in listed
     for rest in ("/cases", "/files/log.txt", "?source=true"):
@@ -106,6 +109,20 @@ async def test_of_others_a_ranked_submission_shows_a_summary(reads: Reads) -> No
         f"{path}/events", headers=as_("grace") | {"Accept": "application/json"}
     )
     assert not [word for word in SECRETS if word in told.text]
+
+
+async def test_of_others_what_is_not_on_the_leaderboard_shows_no_case(reads: Reads) -> None:
+    (found,) = await reads.ended(Life("s1", verdict="wrong_answer"))
+    answer = await reads.http.get(f"/v1/submissions/{found['number']}", headers=as_("grace"))
+    assert answer.json()["cases"] == []
+    assert not [word for word in SECRETS if word in answer.text]
+
+
+async def test_the_list_of_leaderboards_says_ones_own_best(reads: Reads) -> None:
+    await reads.ended(Life("s1"), Life("s2", "grace", 50.0))
+    for name, best in (("ada", 100.0), ("grace", 50.0), (None, None)):
+        (line,) = await items(reads, "leaderboards", as_(name))
+        assert (line["best_us"], line["own_us"]) == (50.0, best)
 
 
 async def test_of_others_nothing_but_what_is_ranked_exists(reads: Reads) -> None:

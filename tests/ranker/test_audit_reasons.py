@@ -38,6 +38,13 @@ async def test_the_other_runs_of_a_pooled_source_are_among_the_reasons(town: Tow
     assert (row.row.runs, len(runs)) == (2, 2)
 
 
+async def test_the_code_that_judged_a_run_is_told_with_it(town: Town) -> None:
+    report = await asked(town)
+    runs = [one for row in report.rows for one in row.reasons if one.type == "RunCompleted"]
+    said = "the run ended passed with 1 cases, by harness code cccccccccccc"
+    assert {one.sentence for one in runs} == {said}
+
+
 async def test_whatever_was_decided_about_a_row_is_among_its_reasons(town: Town) -> None:
     again = events.SubmissionFinished(
         outcome="passed", is_eligible=True, code="ranked", reason="", score_us=9.0, run="run-s1"

@@ -48,7 +48,7 @@ def test_an_edit_is_shown_as_everybody_shows_it() -> None:
 def test_texts_made_to_be_compared_for_ever_are_not() -> None:
     before = [line for index in range(2500) for line in (f"x{index % 50}", f"a{index}")]
     after = [line for index in range(2500) for line in (f"x{index % 50}", f"b{index}")]
-    began = time.monotonic()
+    began = time.process_time()
     diff = list(unified(before, after, NAMES))
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 3
     assert applied(before, diff) == after

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec import structs
 
 from ranker.__main__ import SCHEMA
 from ranker.archive.keeping import keep
@@ -26,9 +27,10 @@ from ranker.export.restoring import restore
 from ranker.postgres import ReadModels
 from ranker.service import News, project
 from ranker.settings import Settings
+from shared import subjects
 from shared.errors import Refused
 from shared.event_log import New
-from shared.events import ProblemPublished, ProjectionSwitched
+from shared.events import HARNESS_CODE, AgentRegistered, ProblemPublished, ProjectionSwitched
 from shared.memory import MemoryBlobs, MemoryLog
 from shared.nats.blobs import NatsBlobs
 from shared.nats.connection import connect as connect_nats
@@ -39,7 +41,7 @@ from shared.servers.nats import NatsServer
 from shared.settings import Listen
 from shared.testing import example, nats_server, postgres_database
 from tests.ranker.audited import Town
-from tests.ranker.lives import Life, NoMetrics
+from tests.ranker.lives import AGENT, Life, NoMetrics
 
 # asyncio lets go of the pipes of a process that was killed while somebody waited for it.
 pytestmark = [
@@ -162,18 +164,22 @@ async def test_a_log_moves_to_other_servers_and_all_is_as_it_was(
     old, new, folder = places
     async with logging_to(old.nats_url) as (_, blobs):
         source = await blobs.put(b"x" * 100_000)
+        code_of = await blobs.put(b"the harness code")
+    offer = structs.replace(example(AgentRegistered), details={HARNESS_CODE: code_of.digest})
+    await town.say(subjects.agent(AGENT), offer)
     await town.live(Life("s3", account="linus", time_us=75.0, artefact=source))
     await fill(places, town)
     code, said = await command(old, "audit", "identity", "CPU", "--json")
     assert (code, said["findings"], said["differences"]) == (0, [], [])
     file = folder / "log.gz"
     code, exported = await command(old, "export", str(file), "--blobs")
-    assert (code, exported["events"], exported["blobs"]) == (0, len(town.log.since(0)), 1)
+    assert (code, exported["events"], exported["blobs"]) == (0, len(town.log.since(0)), 2)
 
     code, imported = await command(new, "import", str(file))
     assert (code, imported["chain"]) == (0, exported["chain"])
     async with logging_to(new.nats_url) as (log, blobs):
         assert await blobs.get(source.digest) == b"x" * 100_000
+        assert await blobs.get(code_of.digest) == b"the harness code"
         stored = [(one.seq, one.body) for one in town.log.since(0)]
         assert await followed(log, len(stored)) == stored
         await rank(log, new.postgres_dsn)

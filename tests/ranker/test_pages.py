@@ -41,6 +41,12 @@ async def test_a_history_says_what_was_best_when_it_came(reads: Reads) -> None:
         ("first", True),
     ]
     assert (items[0]["score_us"], items[0]["low_us"]) == pytest.approx((80.0, 72.0))
+    # Whoever was called otherwise is found by what they were called, too.
+    await reads.renamed("Ada", "lovelace")
+    for name in ("Ada", "lovelace"):
+        found = await reads.get(f"participants/{name}/history?problem=identity&gpu=cpu")
+        assert (found["participant"], len(found["items"])) == ("lovelace", 4)
+        assert len((await reads.get(f"submissions?participant={name}"))["items"]) == len(lives)
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,8 @@ async def test_how_far_one_is_behind_is_said_in_seconds(reads: Reads) -> None:
         "superseded",
         second["number"],
     )
+    assert slower["ranking"]["own_best_us"] == pytest.approx(150)
+    assert second["ranking"]["own_best_us"] is None
 
 
 async def test_what_is_not_over_is_pending(reads: Reads) -> None:

@@ -193,6 +193,10 @@ async def test_the_archive_and_a_file_are_sources_too(dsn: str, town: Town, tmp_
     await copy(town.log, dsn, "archive", last)
     async with archive(dsn) as found:
         assert (await replayed(dsn, ArchiveLog(found), LIVE)).differences == []
+        spoil_it = b"update event_archive set body = body || ' '::bytea where seq = 4"
+        await found.connection.execute(spoil_it)
+        with pytest.raises(Gap, match="chain breaks at event 4"):
+            await replayed(dsn, ArchiveLog(found), LIVE)
     writer = Writer(tmp_path / "log.gz", last, None)
     for event in town.log.since(0):
         writer.write(kept(event))

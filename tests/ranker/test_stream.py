@@ -25,7 +25,7 @@ class Line:
         self.reads = reads
         self.url = url
         self.stopping = stopping
-        self.http = httpx.AsyncClient(headers=STAFF, timeout=10)
+        self.http = httpx.AsyncClient(headers=STAFF, timeout=30)
 
     def events(self, number: int) -> str:
         """Where a submission's history is."""
@@ -65,7 +65,7 @@ async def test_a_stream_tells_what_was_then_what_happens_and_ends(line: Line) ->
     number = await line.received(life)
     listening = asyncio.create_task(listen(line.http, line.events(number), Heard()))
     await line.go_on(life)
-    heard = await asyncio.wait_for(listening, 10)
+    heard = await asyncio.wait_for(listening, 30)
     assert heard.retry_ms == 2000
     assert heard.is_end
     assert heard.types[0] == "SubmissionReceived"
@@ -109,7 +109,7 @@ async def test_every_reader_sees_the_same_numbers(line: Line) -> None:
     (found,) = await line.reads.ended(Life("s1"))
     url = line.events(found["number"])
     mine = await listen(line.http, url, Heard())
-    async with httpx.AsyncClient(headers=as_("grace"), timeout=10) as http:
+    async with httpx.AsyncClient(headers=as_("grace"), timeout=30) as http:
         others = await listen(http, url, Heard())
     assert set(others.places) < set(mine.places)
     assert others.is_end
@@ -129,7 +129,7 @@ async def test_what_is_kept_nowhere_is_told_without_a_place(line: Line) -> None:
     listening = asyncio.create_task(listen(line.http, line.events(number), heard))
     await eventually(lambda: len(heard.notices) >= 2)
     await line.go_on(life)
-    await asyncio.wait_for(listening, 10)
+    await asyncio.wait_for(listening, 30)
     assert {name for name, _ in heard.notices} == {"progress", "queue"}
     assert {said["case"] for name, said in heard.notices if name == "progress"} == {"hidden"}
 
@@ -148,6 +148,7 @@ async def test_a_hundred_readers_are_told_at_once(line: Line) -> None:
     assert all(one.is_end for one in heard)
 
 
+@pytest.mark.alone
 async def test_the_end_of_the_process_ends_streams_without_an_end(line: Line) -> None:
     number = await line.received(Life("s1"))
     heard = Heard()
@@ -155,7 +156,7 @@ async def test_the_end_of_the_process_ends_streams_without_an_end(line: Line) ->
     await eventually(lambda: len(heard.places) == 2)
     began = time.monotonic()
     line.stopping.set()
-    await asyncio.wait_for(listening, 5)
+    await asyncio.wait_for(listening, 30)
     assert time.monotonic() - began < 5
     assert not heard.is_end
 

@@ -76,7 +76,7 @@ def inspected(launcher: Forked, isolation: Isolation, shelf: Path) -> Inspected:
         listening.listen()
         facts = lodge.told("inspector.py", environment=environment)
         lodge.close()
-    bystander.communicate(b"\n", timeout=10)
+    bystander.communicate(b"\n", timeout=30)
     return Inspected(isolation, facts, environment)
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from scheduler.domain.moves import World
 from shared import events, subjects
@@ -39,6 +40,15 @@ def end_of(history: History) -> events.SubmissionFinished:
     end = history.facts[-1][1]
     assert isinstance(end, events.SubmissionFinished)
     return end
+
+
+def test_an_agent_is_told_which_case_alone_to_profile() -> None:
+    history = History()
+    wanted = structs.replace(received(), case=2)
+    history.say(subjects.submission("s1"), wanted).settle(world(OFFER))
+    [(_, order)] = history.of_type("JobAssigned")
+    assert isinstance(order, events.JobAssigned)
+    assert order.case == 2
 
 
 @pytest.mark.parametrize(

@@ -20,15 +20,15 @@ async def test_news_is_what_differs_from_before() -> None:
     bus, presence = MemoryBus(), Presence(1.0)
     watching = asyncio.create_task(presence.watch(bus))
     await bus.beat("a1", said(), 10)
-    await asyncio.wait_for(presence.news(), 5)
+    await asyncio.wait_for(presence.news(), 30)
     await bus.beat("a1", said(), 10)
     await bus.beat("a1", said(), 10)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(presence.news(), 0.1)
     await bus.beat("a1", said(is_free=False), 10)
-    await asyncio.wait_for(presence.news(), 5)
+    await asyncio.wait_for(presence.news(), 30)
     await bus.leave("a1")
-    await asyncio.wait_for(presence.news(), 5)
+    await asyncio.wait_for(presence.news(), 30)
     assert presence.offers() == {}
     watching.cancel()
 

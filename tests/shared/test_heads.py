@@ -17,7 +17,7 @@ async def asked(url: str, *pieces: bytes) -> bytes:
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
-        return await asyncio.wait_for(reader.read(100), 5)
+        return await asyncio.wait_for(reader.read(100), 30)
     except ConnectionError:
         return b""
     finally:

@@ -52,7 +52,7 @@ class Service:
 
     def answer(self, path: str) -> tuple[int, bytes] | None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as said:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as said:
                 return said.status, said.read()
         except urllib.error.HTTPError as error:
             with error:

@@ -87,7 +87,7 @@ def started(kind: str, folder: Path) -> "subprocess.Popen[bytes]":
 
 def killed(parent: "subprocess.Popen[bytes]") -> None:
     parent.kill()
-    parent.communicate(timeout=10)
+    parent.communicate(timeout=30)
 
 
 async def answer(dsn: str) -> str:
@@ -231,7 +231,7 @@ def test_a_failed_start_shows_the_end_of_the_log(tmp_path: Path, nats_server: Na
 def test_a_leashed_program_is_not_started_for_a_stranger(tmp_path: Path) -> None:
     leash = Path(process.__file__).with_name("leash.py")
     command = [sys.executable, "-I", "-S", str(leash), "15", "1", "-", "touch", str(tmp_path / "x")]
-    ended = subprocess.run(command, capture_output=True, timeout=10, check=False)
+    ended = subprocess.run(command, capture_output=True, timeout=30, check=False)
     assert b"process 1 is gone" in ended.stderr
     assert not (tmp_path / "x").exists()
 

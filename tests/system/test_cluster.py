@@ -35,7 +35,7 @@ from warpboard.processes.services import PORTS, Place, Service, local_services
 pytestmark = [
     pytest.mark.long,
     pytest.mark.server,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(600),
     # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
     pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -46,6 +46,8 @@ WRITERS = 3
 CHAINS = 4
 # More than a fail-over was ever seen to take, which is 6 s on a quiet machine.
 FAILOVER_S_MAX = 40
+# A platform's start, beside other tests.
+START_S_MAX = 120
 STOP_S_MAX = 30
 # Its calls outlast the fail-over.
 SLOW = """
@@ -276,7 +278,7 @@ async def test_a_submission_ends_once_when_the_leader_is_killed_under_it(
         client(cluster, "operator") as nc,
         platform(folder, cluster.url, postgres_dsn) as url,
     ):
-        await eventually(partial(asyncio.to_thread, free_agents, url), FAILOVER_S_MAX)
+        await eventually(partial(asyncio.to_thread, free_agents, url), START_S_MAX)
         await asyncio.to_thread(add_problem, url, ROOT / "problems" / "identity")
         with Person(url, "ada") as ada:
             number = await asyncio.to_thread(ada.submit, SLOW)

@@ -1,12 +1,15 @@
 """The whole path on a healthy platform."""
 
 import gzip
+import hashlib
+import io
 import json
+import zipfile
 
 import pytest
 
 from tests.system.people import HONEST, Person
-from tests.system.running import Running
+from tests.system.running import ROOT, Running
 
 pytestmark = pytest.mark.server
 
@@ -27,6 +30,23 @@ def test_a_ranked_kernel_stands_on_the_leaderboard(ada: Person) -> None:
     assert timed
     assert all(one["bandwidth_gb_s"] > 0 for one in timed)
     assert entry["roofline_fraction"] is timed[0]["share"] is None
+
+
+def test_who_was_judged_can_have_the_very_code_that_judged_them(ada: Person) -> None:
+    found = ada.end(ada.submit(HONEST))
+    digest = found["environment"]["harness_code"]
+    (agent,) = ada.http.get("/v1/agents").json()["items"]
+    assert agent["details"]["harness_code"] == digest
+    (told,) = [one for one in ada.http.get("/v1/harnesses").json()["items"] if one["agents"]]
+    assert (told["digest"], told["version"]) == (digest, agent["harness"])
+    answer = ada.http.get(told["url"])
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
+    assert hashlib.sha256(answer.content).hexdigest() == digest
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as code:
+        calls = ROOT / "harness" / "src" / "harness" / "supervisor" / "calls.py"
+        assert code.read("harness/supervisor/calls.py") == calls.read_bytes()
+    assert ada.http.get(f"/v1/harnesses/{found['source_digest']}").status_code == 404
 
 
 def test_what_a_run_left_can_be_downloaded(ada: Person) -> None:

@@ -55,10 +55,17 @@ def test_a_cuda_error_is_told(tmp_path: Path, memory: int) -> None:
 
 
 @pytest.mark.usefixtures("gxx")
-def test_a_compile_error_is_told_where_it_is(tmp_path: Path, memory: int) -> None:
-    error = _refused(tmp_path, "int x = nothing;\n", memory)
+def test_a_compile_error_is_told_where_it_is(
+    tmp_path: Path, memory: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    error = _refused(tmp_path, "//!WARPBOARD flags: -DN=4\nint x = nothing;\n", memory)
     assert error.kind == "compile_error"
-    assert "submission.cpp:1:9: error: 'nothing' was not declared" in error.text
+    assert error.text.startswith("submission.cpp:2:9: error: 'nothing' was not declared")
+    first, *said, last = capfd.readouterr().out.splitlines()
+    assert first.startswith("$ g++ -O3 -std=c++20 ")
+    assert first.endswith(" -DN=4 submission.cpp -o built")
+    assert said == error.text.splitlines()
+    assert last == "exit code 1"
 
 
 @pytest.mark.usefixtures("gxx")
@@ -77,7 +84,9 @@ def test_a_flood_of_errors_keeps_head_and_tail(
     assert len(error.text) < 2000
     printed = capfd.readouterr().out
     assert "first_one" in printed
-    assert len(printed) < 2 * builder.KEPT_BYTES + 100
+    assert len(printed) < 2 * builder.KEPT_BYTES + 300
+    assert printed.startswith("$ g++ ")
+    assert printed.endswith("\nexit code 1\n")
 
 
 @pytest.mark.usefixtures("gxx")
@@ -117,6 +126,16 @@ def test_a_missing_compiler_is_named(tmp_path: Path, memory: int) -> None:
 def test_a_compiler_that_never_stops_talking_is_ended(tmp_path: Path, memory: int) -> None:
     with pytest.raises(Unusable, match="the compiler said more than"):
         builder.build(_order(tmp_path, "yes error"), memory)
+
+
+def test_a_compiler_that_was_killed_says_by_what(
+    tmp_path: Path, memory: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(Unusable, match="the compiler failed and said nothing"):
+        builder.build(_order(tmp_path, "kill -9 $$"), memory)
+    command, end = capfd.readouterr().out.splitlines()
+    assert command.startswith("$ /bin/sh -c")
+    assert end == "signal 9"
 
 
 def test_a_failed_compiler_has_no_result(tmp_path: Path, memory: int) -> None:

@@ -79,12 +79,18 @@ def test_a_kernel_may_include_the_headers_of_cuda(tmp_path: Path, nvrtc: str, me
     assert contents(memory).startswith(b"\x7fELF")
 
 
-def test_what_nvrtc_refuses_is_told(tmp_path: Path, nvrtc: str, memory: int) -> None:
+def test_what_nvrtc_refuses_is_told(
+    tmp_path: Path, nvrtc: str, memory: int, capfd: pytest.CaptureFixture[str]
+) -> None:
     source = CU.replace("x[i] + 1", "nothing")
     with pytest.raises(Unusable, match='identifier "nothing" is undefined') as caught:
         built(tmp_path, "submission.cu", source, memory, architecture="sm_90a", nvrtc=nvrtc)
     assert caught.value.kind == "compile_error"
-    assert "submission.cu(5)" in caught.value.text
+    assert caught.value.text.startswith("submission.cu(5)")
+    first, *_, last = capfd.readouterr().out.splitlines()
+    assert first.startswith("$ nvrtc --gpu-architecture=sm_90a ")
+    assert first.endswith(" submission.cu")
+    assert last == "exit code 6 (NVRTC_ERROR_COMPILATION)"
 
 
 def test_a_library_that_is_not_there_is_named(tmp_path: Path, memory: int) -> None:

@@ -101,7 +101,7 @@ class HttpApi:
 
     async def submit(self, wish: Wish, key: str) -> Answer:
         """The receipts of a submission. Errors: as get."""
-        said = {"note": wish.note, "tag": wish.tag}
+        said = {"note": wish.note, "tag": wish.tag, "case": str(wish.case or "")}
         data = {"problem": wish.problem, "mode": wish.mode, "gpu": list(wish.gpus)}
         return await self._ask(
             "POST",

@@ -199,15 +199,11 @@ class LocalHarness:
             yield LocalHarness(harness)
 
     def code(self) -> Answer:
-        """Which harness that is: its version, its folder, and the digest of all its code."""
-        folder, digest = Path(entry.__file__).parent, hashlib.sha256()
-        for path in sorted(one for one in folder.rglob("*") if _is_code(one)):
-            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        """Which harness that is: its version, its folder, its code's digest as agents tell it."""
         return {
             "version": entry.VERSION,
-            "folder": str(folder),
-            "digest": digest.hexdigest(),
+            "folder": str(Path(entry.__file__).parent),
+            "digest": hashlib.sha256(entry.code()).hexdigest(),
         }
 
     def offer(self) -> Answer:
@@ -255,10 +251,6 @@ class LocalHarness:
             report = await self._harness.evaluate(request, hear)
             said["files"] = await asyncio.to_thread(_kept, Path(request.out), terms.save)
         return _answer(report, said)
-
-
-def _is_code(path: Path) -> bool:
-    return path.is_file() and path.suffix != ".pyc" and ".mypy_cache" not in path.parts
 
 
 def _lay_out(home: Path, problem: ProblemFiles, wish: Wish) -> RunRequest:

@@ -2,9 +2,11 @@
 
 import json
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 from aiohttp import BodyPartReader, web
+from aiohttp.http_exceptions import BadHttpMessage
 
 from discord_sim.cdn import Blob
 from discord_sim.errors import ApiError, Problem, invalid
@@ -38,11 +40,21 @@ def _json(data: bytes) -> Any:
         raise UNREADABLE from error
 
 
+async def _parts(request: web.Request) -> AsyncIterator[BodyPartReader]:
+    """The parts of a form. Errors: ApiError 50035 where it is none."""
+    try:
+        async for part in await request.multipart():
+            if not isinstance(part, BodyPartReader):
+                raise invalid([Problem((), "a form within a form", "FORM_PART")])
+            yield part
+    except (BadHttpMessage, ValueError) as error:
+        raise invalid([Problem((), "the form cannot be read", "FORM_PART")]) from error
+
+
 async def _form(request: web.Request) -> Read:
     body: Any = {}
     files: dict[int, Blob] = {}
-    async for part in await request.multipart():
-        assert isinstance(part, BodyPartReader)
+    async for part in _parts(request):
         name = part.name or ""
         data = bytes(await part.read(decode=True))
         if name == "payload_json":

@@ -72,6 +72,7 @@ class Control:
                 "is_connected": sim.gateway.is_connected,
                 "people": [one for one in sim.guild.users.values() if not one["bot"]],
                 "members": {one: said["roles"] for one, said in sim.guild.members.items()},
+                "may": {one: str(sim.guild.may(one)) for one in sim.guild.members},
                 "roles": list(sim.guild.roles.values()),
                 "commands": [one for several in sim.commands.values() for one in several],
                 "violations": sim.record.violations,

@@ -109,9 +109,9 @@ def numbered(components: list[Json]) -> list[Json]:
     def one(said: Json) -> Json:
         found = {key: value for key, value in said.items() if value is not None}
         found["id"] = found.get("id") or next(numbers)
-        if "emoji" in found:
-            emoji = found["emoji"].items()
-            found["emoji"] = {key: value for key, value in emoji if value is not None}
+        found |= _drawn(found)
+        if found.get("options"):
+            found["options"] = [option | _drawn(option) for option in found["options"]]
         if found["type"] in (3, 5, 6, 7, 8):
             bounds = {"min_values": 1, "max_values": 1}
             found = {**bounds, **found}
@@ -122,6 +122,14 @@ def numbered(components: list[Json]) -> list[Json]:
         return found
 
     return [one(said) for said in components]
+
+
+def _drawn(said: Json) -> Json:
+    """The emoji of a button or option, whose id an answer has as text."""
+    if not said.get("emoji"):
+        return {}
+    given = {key: value for key, value in said["emoji"].items() if value is not None}
+    return {"emoji": given | ({"id": str(given["id"])} if "id" in given else {})}
 
 
 def find(parts: Parts, channel_id: str, message_id: str, *, by_token: bool = False) -> Json:

@@ -36,9 +36,9 @@ class Faults:
         error = replace(limited(retry_s, scope=scope), is_injected=True)
         self._planned.append(_Planned(operation, error, 1))
 
-    def lose(self, operation: str) -> None:
-        """Do an operation once and cut the line before the answer: who asked cannot know."""
-        self._lost.append(operation)
+    def lose(self, operation: str, times: int = 1) -> None:
+        """Do an operation and cut the line before the answer, so often: who asked cannot know."""
+        self._lost += [operation] * times
 
     def takes_answer(self, operation: str) -> bool:
         """Whether the answer to an operation is lost."""

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from discord_sim.cdn import Blob
 
-WAIT_S = 10.0
+WAIT_S = 60.0
+LAST_SHOWN = 8
 # 10 000 of these within ten minutes, and Discord shuts an address out.
 INVALID = (401, 403, 429)
 
@@ -68,9 +69,8 @@ class Record:
             return bool(value)
 
         if not await self.wait(is_there, within_s):
-            last = [f"{one.operation} {one.status}" for one in self.calls[-8:]]
-            said = f"{what}: not within {within_s:g} s; the last requests: {last}"
-            raise AssertionError(said)
+            last = "\n".join(map(str, self.calls[-LAST_SHOWN:]))
+            raise AssertionError(f"{what}: not within {within_s:g} s; the last requests:\n{last}")
         return found[0]
 
     def of(self, operation: str) -> list[Done]:

@@ -188,6 +188,20 @@ def command(identity: str, body: Json) -> Json:
     }
 
 
+def emoji(identity: str, name: str, maker: Json) -> Json:
+    """An emoji of an application's own."""
+    return {
+        "id": identity,
+        "name": name,
+        "roles": [],
+        "require_colons": True,
+        "managed": False,
+        "animated": False,
+        "available": True,
+        "user": maker,
+    }
+
+
 def without_none(options: list[Json]) -> list[Json]:
     """Options of a command, without the fields that are null."""
     return [

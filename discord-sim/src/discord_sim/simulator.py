@@ -1,14 +1,14 @@
 """The whole: a server on one port, a world to set up, and people to act in it."""
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from aiohttp import web
 
-from discord_sim import bodies, shapes
+from discord_sim import bodies, effects, shapes
 from discord_sim.front import Front
 from discord_sim.gateway.intents import GUILDS
 from discord_sim.judges import Judges
@@ -16,6 +16,7 @@ from discord_sim.operations import changes
 from discord_sim.parts import Parts
 from discord_sim.people.person import Person
 from discord_sim.permissions import bits
+from discord_sim.shapes import Json
 
 LINE_BYTES_MAX = 1 << 16
 TOKEN = "simulated.bot.token"  # noqa: S105 - nobody's
@@ -104,7 +105,7 @@ class Simulator(Parts):
         return Person(self, self.guild.owner_id)
 
     async def add_channel(
-        self, name: str, kind: int = shapes.TEXT, deny: dict[str, tuple[str, ...]] | None = None
+        self, name: str, kind: int = shapes.TEXT, deny: Mapping[str, tuple[str, ...]] | None = None
     ) -> str:
         """A new channel; `deny` takes permissions from roles or people. Its id."""
         rules = [
@@ -131,6 +132,12 @@ class Simulator(Parts):
     async def delete_channel(self, channel_id: str) -> None:
         """A moderator deletes a channel or thread."""
         await changes.delete(self, self.guild.channel(channel_id))
+
+    async def write(self, author: str, channel_id: str, body: Json) -> None:
+        """Somebody else, a bot perhaps, says something in a channel."""
+        message = effects.new(self, channel_id, self.guild.users[author])
+        effects.fill(self, message, body, {})
+        await effects.post(self, message)
 
     async def archive(self, thread_id: str, *, is_locked: bool = False) -> None:
         """A moderator archives a thread, and locks it perhaps."""

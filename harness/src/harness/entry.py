@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import shutil
 import time
 from asyncio.subprocess import Process
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness import supervised
+from harness.code import packed
 from harness.devices import cpu
 from harness.devices.device import DeviceFault
 from harness.inspection import Finding, InspectReport, InspectRequest
@@ -34,7 +36,7 @@ from harness.messages import (
     failed,
     unanswered,
 )
-from harness.problem import ProblemFault, load
+from harness.problem import Problem, ProblemFault, load
 from harness.sandbox.probe import Isolation, probe
 from harness.supervised import Silent, Told
 from harness.supervisor.look import Seen, look
@@ -66,6 +68,7 @@ __all__ = [
     "StageFinished",
     "Started",
     "Told",
+    "code",
     "environment",
     "evaluate",
     "isolation",
@@ -84,8 +87,13 @@ _DOUBTFUL = ("supervisor", "sandbox", "device")
 
 
 def environment() -> dict[str, str]:
-    """What results should say about this machine: python, torch, cpu, cores, platform."""
+    """What results should say about this machine: harness code, python, torch, cpu, platform."""
     return cpu.describe()
+
+
+def code() -> bytes:
+    """The harness code as a zip: the exact files that run here, and by their SHA-256 their name."""
+    return packed()
 
 
 def isolation() -> Isolation:
@@ -233,9 +241,20 @@ def _since(began: float) -> float:
 
 def _limit_s(request: RunRequest) -> float:
     problem = load(Path(request.problem))
+    problem.cases("profile", request.mode, request.case)
     stages = STAGES[request.mode]
     budgets_s = sum(problem.budget_s(stage, request.mode) for stage in stages)
-    # What is timed imports anew in every process, and may take its budget each time.
-    imports_s = PROCESSES[request.mode] * problem.budget_s("build", request.mode)
+    # Every team imports anew, and may take the budget of that each time.
+    imports_s = _teams(problem, request.mode) * problem.budget_s("build", request.mode)
     # A budget is the submission's own time: what the platform does between is bounded by this.
     return _PLATFORM_SHARE * budgets_s + imports_s + BUILD_S_MAX + _MARGIN_S
+
+
+def _teams(problem: Problem, mode: str) -> int:
+    """How many teams a run starts at most: for each process that times, and for other ranks."""
+    processes, count = PROCESSES[mode], 0
+    for stage in STAGES[mode]:
+        cases = problem.cases(stage, mode)
+        turns = len([*itertools.groupby(case.ranks for case in cases)]) if stage != "build" else 0
+        count += turns * (processes if stage == "time" else 1)
+    return count

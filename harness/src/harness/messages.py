@@ -61,7 +61,8 @@ class RunRequest:
     `key` (64 hex digits) repeats an earlier run with the same inputs; None draws a new one.
     `level_min` refuses, as a failure `sandbox`, to run on a machine that isolates less. `gpus` are
     the numbers of the GPUs of the ranks, in order, of those that this machine shows, from 0 on;
-    without any they have the first ones.
+    without any they have the first ones. `case` is the only timed case to be profiled, from 1 on;
+    0 is every one.
     """
 
     problem: str
@@ -72,6 +73,7 @@ class RunRequest:
     key: str | None = None
     level_min: str = "none"
     gpus: list[int] = field(default_factory=list)
+    case: int = 0
 
 
 @dataclass(frozen=True)

@@ -133,11 +133,18 @@ class Problem:
         """What a submission in Python defines."""
         return FORMS[self.form]
 
-    def cases(self, stage: str, mode: str) -> tuple[Case, ...]:
-        """The cases that a stage of a mode runs, in order."""
+    def cases(self, stage: str, mode: str, case: int = 0) -> tuple[Case, ...]:
+        """The cases that a stage of a mode runs, in order; of a profile only one, where it says.
+
+        Errors: ProblemFault where there is no such case.
+        """
         timed = self.benchmarks[-1:] if self.ranking_by == "last" else self.benchmarks
         if stage == "timed_check":
             return self.benchmarks
+        if stage == "profile" and case:
+            if not 0 < case <= len(timed):
+                raise ProblemFault(f"there is no timed case {case}, only {len(timed)}")
+            return timed[case - 1 : case]
         if stage in ("time", "profile") or mode == "benchmark":
             return timed
         return self.tests or timed

@@ -16,6 +16,7 @@ from typing import Any
 from harness.inspection import InspectReport
 from harness.messages import (
     LINE_BYTES_MAX,
+    Message,
     Progress,
     Request,
     RunReport,
@@ -75,22 +76,30 @@ async def listen(process: Process, request: Request, told: Told) -> RunReport | 
     with contextlib.suppress(ConnectionError, RuntimeError):  # of a closed pipe, libuv's loop
         process.stdin.write(f"{token} {to_line(request)}".encode())
         await process.stdin.drain()
+    started = 0
     for _ in range(_MESSAGES_MAX):
-        try:
-            line = (await process.stdout.readline()).decode()
-            if not line:
-                raise Silent("the supervisor ended without a report")
-            whose, _, said = line.partition(" ")
-            if whose != token:
-                # An author's code may write here, and is to be heard in no other run.
-                continue
-            message = from_line(said)
-        except ValueError as error:
-            raise Silent(str(error)) from error
+        message = await _next(process.stdout, token)
         if isinstance(message, RunReport | InspectReport):
             return message
-        await told(message)
+        started += isinstance(message, Started)
+        # How it begins a run says before it meets the author's code, which could only say it again.
+        is_again = isinstance(message, Started) and started > 1
+        if message is not None and not is_again:
+            await told(message)
     raise Silent("the supervisor said too much")
+
+
+async def _next(said: asyncio.StreamReader, token: str) -> Message | None:
+    """The next line; None if it is of no run, or of another. Errors: Silent."""
+    try:
+        line = (await said.readline()).decode()
+        if not line:
+            raise Silent("the supervisor ended without a report")
+        whose, _, text = line.partition(" ")
+        # An author's code may write here, and is to be heard in no other run.
+        return from_line(text) if whose == token else None
+    except ValueError as error:
+        raise Silent(str(error)) from error
 
 
 async def last_words(process: Process) -> str:

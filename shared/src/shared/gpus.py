@@ -13,6 +13,8 @@ class Gpu:
 
     Units: `bandwidth_gb_s` in 10^9 bytes a second, `cache_mib` of the last level, `tflops` in
     10^12 operations a second. A type of number that is not there has no unit, or no public figure.
+    `seen` is where the figures were looked up, since none of the makers' sheets was at hand: public
+    pages, and repositories as owner/name; what it excepts is from memory.
     """
 
     name: str
@@ -20,6 +22,7 @@ class Gpu:
     cache_mib: int
     tflops: Mapping[str, float]
     source: str
+    seen: str
 
     @property
     def bandwidth(self) -> float:
@@ -65,14 +68,23 @@ _CDNA3 = {
     "int8": 2614.9,
 }
 # Where one type has several forms these are those of the one that the field ranks by: SXM or OAM.
+# A card and its Ti share a name here; the row is the Ti's, since a floor must hold for both.
 GPUS = (
-    Gpu("T4", 320, 4, {"fp32": 8.1, "fp16": 65, "int8": 130}, "NVIDIA T4 data sheet"),
+    Gpu(
+        "T4",
+        320,
+        4,
+        {"fp32": 8.1, "fp16": 65, "int8": 130},
+        "NVIDIA T4 data sheet",
+        "Lightning-AI/pytorch-lightning; sysrqmts.com (bandwidth, cache)",
+    ),
     Gpu(
         "V100",
         900,
         6,
         {"fp64": 7.8, "fp32": 15.7, "fp16": 125},
         "NVIDIA V100 data sheet, SXM2",
+        "Lightning-AI/pytorch-lightning; huggingface.co/RajBhope (bandwidth, cache)",
     ),
     Gpu(
         "A10",
@@ -80,6 +92,7 @@ GPUS = (
         6,
         {"fp32": 31.2, "tf32": 62.5, "fp16": 125, "bf16": 125, "int8": 250},
         "NVIDIA A10 data sheet",
+        "lamonoai/gpumap; VladislavDuma/gpu_specs",
     ),
     Gpu(
         "A100",
@@ -87,6 +100,7 @@ GPUS = (
         40,
         {"fp64": 19.5, "fp32": 19.5, "tf32": 156, "fp16": 312, "bf16": 312, "int8": 624},
         "NVIDIA A100 data sheet, SXM 80 GB",
+        "pytorch/pytorch; lamonoai/gpumap (cache too)",
     ),
     Gpu(
         "L4",
@@ -94,17 +108,40 @@ GPUS = (
         48,
         {"fp32": 30.3, "tf32": 60, "fp16": 121, "bf16": 121, "fp8": 242.5, "int8": 242.5},
         "NVIDIA L4 data sheet, halved where it counts sparsity",
+        "pytorch/pytorch (with sparsity); winston-zhang-orz/gpu-specs; hmc-tech.com (cache)",
     ),
     Gpu(
         "L40S",
         864,
         96,
-        {"fp32": 91.6, "tf32": 183, "fp16": 362.1, "bf16": 362.1, "fp8": 733, "int8": 733},
-        "NVIDIA L40S data sheet",
+        {"fp32": 91.6, "tf32": 183, "fp16": 366.5, "bf16": 366.5, "fp8": 733, "int8": 733},
+        "NVIDIA L40S data sheet; fp16 is half of what it counts with sparsity",
+        "mullet.se; VladislavDuma/gpu_specs; not the cache, where copies say 48",
     ),
-    Gpu("H100", 3350, 50, _HOPPER, "NVIDIA H100 data sheet, SXM, halved where it counts sparsity"),
-    Gpu("H200", 4800, 60, _HOPPER, "NVIDIA H200 data sheet, SXM, halved where it counts sparsity"),
-    Gpu("GH200", 4900, 60, _HOPPER, "NVIDIA GH200 data sheet, HBM3e"),
+    Gpu(
+        "H100",
+        3350,
+        50,
+        _HOPPER,
+        "NVIDIA H100 data sheet, SXM, halved where it counts sparsity",
+        "glennklockwood.com; archive-lib.hpctech.co.jp (cache too)",
+    ),
+    Gpu(
+        "H200",
+        4800,
+        60,
+        _HOPPER,
+        "NVIDIA H200 data sheet, SXM, halved where it counts sparsity",
+        "glennklockwood.com; lamonoai/gpumap; cache: what a driver printed",
+    ),
+    Gpu(
+        "GH200",
+        4900,
+        60,
+        _HOPPER,
+        "NVIDIA GH200 data sheet, HBM3e",
+        "atineoSE/coding-model-seeks-gpu; cache: what a driver printed",
+    ),
     Gpu(
         "B200",
         8000,
@@ -112,14 +149,15 @@ GPUS = (
         {
             "fp64": 37,
             "fp32": 75,
-            "tf32": 1100,
+            "tf32": 1125,
             "fp16": 2250,
             "bf16": 2250,
             "fp8": 4500,
             "fp4": 9000,
             "int8": 4500,
         },
-        "NVIDIA DGX B200 and HGX B200 data sheets, an eighth of eight GPUs",
+        "NVIDIA Blackwell data sheet, HGX B200, halved; the bandwidth is DGX B200's",
+        "atineoSE/coding-model-seeks-gpu; astroC86/gpu-datasheet; freecodecamp.org (cache)",
     ),
     Gpu(
         "GB200",
@@ -135,21 +173,24 @@ GPUS = (
             "fp4": 10000,
             "int8": 5000,
         },
-        "NVIDIA GB200 NVL72 data sheet, a seventy-second of it",
+        "NVIDIA Blackwell data sheet, GB200 NVL72, halved where it counts sparsity",
+        "atineoSE/coding-model-seeks-gpu; hmc-tech.com; app.daily.dev (cache)",
     ),
     Gpu(
         "RTX3090",
-        936,
+        1008,
         6,
-        {"fp32": 35.6, "tf32": 35.6, "fp16": 142, "bf16": 71, "int8": 284},
-        "NVIDIA Ampere GA102 whitepaper",
+        {"fp32": 40, "tf32": 40, "fp16": 160, "bf16": 80, "int8": 320},
+        "NVIDIA data sheet of the RTX 3090 Ti, which has the same name here",
+        "lamonoai/gpumap",
     ),
     Gpu(
         "RTX4090",
         1008,
         72,
         {"fp32": 82.6, "tf32": 82.6, "fp16": 330.3, "bf16": 165.2, "fp8": 660.6, "int8": 660.6},
-        "NVIDIA Ada architecture whitepaper",
+        "NVIDIA Ada architecture whitepaper, fp16 and fp8 with fp16 sums",
+        "lamonoai/gpumap; VladislavDuma/gpu_specs; cache: what a driver printed",
     ),
     Gpu(
         "RTX5090",
@@ -164,7 +205,8 @@ GPUS = (
             "fp4": 1676,
             "int8": 838,
         },
-        "NVIDIA RTX Blackwell whitepaper",
+        "NVIDIA RTX Blackwell whitepaper, fp16 and fp8 with fp16 sums",
+        "lamonoai/gpumap (cache too); VladislavDuma/gpu_specs (fp8, fp4)",
     ),
     Gpu(
         "MI250X",
@@ -172,9 +214,24 @@ GPUS = (
         8,
         {"fp64": 47.9, "fp32": 47.9, "fp16": 191.5, "bf16": 191.5, "int8": 191.5},
         "AMD Instinct MI250X data sheet, one of its two dies",
+        "rocm.docs.amd.com; AMD's blog on matrix cores (by 110 units, 1.7 GHz); pytorch/torchtitan",
     ),
-    Gpu("MI300X", 5300, 256, _CDNA3, "AMD Instinct MI300X data sheet"),
-    Gpu("MI325X", 6000, 256, _CDNA3, "AMD Instinct MI325X data sheet"),
+    Gpu(
+        "MI300X",
+        5325,
+        256,
+        _CDNA3,
+        "AMD Instinct MI300X data sheet and its footnote MI300-05A",
+        "pytorch/pytorch; copies of the footnote; rocm.docs.amd.com (cache)",
+    ),
+    Gpu(
+        "MI325X",
+        6000,
+        256,
+        _CDNA3,
+        "AMD Instinct MI325X data sheet",
+        "awesomeagents.ai; svethardware.cz; rocm.docs.amd.com (cache); not fp64",
+    ),
     Gpu(
         "MI355X",
         8000,
@@ -189,5 +246,6 @@ GPUS = (
             "int8": 5033.2,
         },
         "AMD Instinct MI355X data sheet",
+        "pytorch/pytorch (MI350X, by 2.4 to 2.2 GHz); svethardware.cz; rocm.docs.amd.com (cache)",
     ),
 )

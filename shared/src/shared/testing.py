@@ -73,14 +73,14 @@ def given(decider: Decider[Command, State, Event], *history: Event) -> Given[Com
 
 
 @overload
-async def eventually(check: Callable[[], Awaitable[Found]], within_s: float = 30.0) -> Found: ...
+async def eventually(check: Callable[[], Awaitable[Found]], within_s: float = 60.0) -> Found: ...
 
 
 @overload
-async def eventually(check: Callable[[], Found], within_s: float = 30.0) -> Found: ...
+async def eventually(check: Callable[[], Found], within_s: float = 60.0) -> Found: ...
 
 
-async def eventually(check: Callable[[], Any], within_s: float = 30.0) -> Any:
+async def eventually(check: Callable[[], Any], within_s: float = 60.0) -> Any:
     """What the check returns as soon as that is true, asked again until then.
 
     Errors: AssertionError when it was not in that time, with what came last.

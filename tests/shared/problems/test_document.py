@@ -1,7 +1,7 @@
 """Whatever the bytes are, reading them ends soon, in values or in one sentence."""
 
 import contextlib
-from time import monotonic
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -74,10 +74,10 @@ def test_what_is_no_plain_yaml_is_refused(text: bytes, sentence: str) -> None:
 
 @pytest.mark.parametrize("unit", [b"[", b"{", b"- ", b"a: ", b"- a\n", b"? ", b"'", b"&a ", b"x "])
 def test_the_longest_document_is_read_in_seconds(unit: bytes) -> None:
-    began = monotonic()
+    began = process_time()
     with contextlib.suppress(Refused):
         read_document("task.yml", unit * (YAML_BYTES_MAX // len(unit)))
-    assert monotonic() - began < 10
+    assert process_time() - began < 10
 
 
 def test_aliases_cannot_grow() -> None:

@@ -84,10 +84,10 @@ def test_what_is_no_arithmetic_is_refused_with_a_sentence(text: str, said: str) 
 
 @pytest.mark.parametrize("text", ["9**9**9**9", "9**99999*" * 22 + "9", "-" * 199 + "1"])
 def test_nothing_grows_large(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(BadFormula):
         value(text, {})
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 @given(text=TEXTS | st.text(max_size=60))

@@ -115,6 +115,7 @@ def test_every_row_of_the_table_is_named_once_and_has_known_units() -> None:
     for one in GPUS:
         assert set(one.tflops) <= set(DTYPES)
         assert one.source
+        assert one.seen
         # In the order of units, a shorter number is never slower.
         rates = [
             one.tflops[name]

@@ -103,7 +103,7 @@ def test_what_is_probably_not_meant_warns(line: str, warning: str) -> None:
 
 def test_cases_without_a_seed_warn() -> None:
     (found,) = compiled(replaced("size: 64, seed: 7", "size: 64")).warnings
-    assert "without 'seed'" in found
+    assert found.startswith("a case without 'seed' varies by the global generators alone")
 
 
 @pytest.mark.parametrize("size", ["0", "17", "true", "two", "1.5"])

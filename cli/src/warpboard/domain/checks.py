@@ -17,7 +17,7 @@ from shared.problems.report import (
 from warpboard.domain.answers import Answer
 from warpboard.domain.demo import HERE, PASSED
 from warpboard.domain.tables import Table
-from warpboard.domain.trials import NEVER_RAN, NOT_SHOWN, Trial
+from warpboard.domain.trials import NEVER_RAN, NOT_SHOWN, Kind, Trial
 from warpboard.domain.units import count_text, one_line, seconds_text
 
 SKIPPED = "skipped"
@@ -58,9 +58,9 @@ class Checked:
         """Whether it may be published."""
         return self.report is not None and self.report.is_clean and not self.errors
 
-    def share(self, *, must_pass: bool) -> str:
-        """How many solutions of a kind ended as they must, of those that were run."""
-        ran = [one for one in self.trials if one.is_shown and one.must_pass == must_pass]
+    def share(self, kind: Kind) -> str:
+        """How many of a kind ended as they must, of those that were run."""
+        ran = [one for one in self.trials if one.is_shown and one.kind == kind]
         return f"{sum(one.is_expected for one in ran)} of {len(ran)}"
 
     @property
@@ -71,8 +71,10 @@ class Checked:
         parts = [f"{self.slug} compiles: {count_text(self.files, 'file')}"]
         parts += [f"ranked by {self.ranking_by}"]
         if self.trials:
-            parts += [f"{self.share(must_pass=True)} correct passed"]
-            parts += [f"{self.share(must_pass=False)} wrong found"]
+            parts += [f"{self.share('correct')} correct passed"]
+            parts += [f"{self.share('wrong')} wrong found"]
+        if any(one.is_baseline for one in self.trials):
+            parts += [f"{self.share('baseline')} baselines passed"]
         if not_shown := sum(not one.is_shown for one in self.trials):
             parts += [f"{not_shown} {NOT_SHOWN}"]
         warnings = len(self.findings) - self.errors
@@ -131,9 +133,8 @@ def is_broken(findings: Iterable[Finding]) -> bool:
 def of_trials(trials: Sequence[Trial]) -> list[Finding]:
     """Solutions that ended as they must not, and kinds of which there is none."""
     found = [one for trial in trials if (one := _of_trial(trial)) is not None]
-    for must_pass, code, level in ((True, "no_correct", "error"), (False, "no_wrong", "warning")):
-        kind = "correct" if must_pass else "wrong"
-        these = [one for one in trials if one.must_pass == must_pass]
+    for kind, code, level in (("correct", "no_correct", "error"), ("wrong", "no_wrong", "warning")):
+        these = [one for one in trials if one.kind == kind]
         if not these:
             text = f"there is no solution in solutions/{kind}: add one that is {kind}"
             found.append(finding(code, _level(level), f"solutions/{kind}", text))
@@ -148,13 +149,15 @@ def _level(name: str) -> Level:
 
 
 def _of_trial(trial: Trial) -> Finding | None:
-    kind = "correct" if trial.must_pass else "wrong"
-    where = f"solutions/{kind}/{trial.file}"
+    where = trial.file if trial.is_baseline else f"solutions/{trial.kind}/{trial.file}"
     if trial.is_expected or not trial.is_shown:
         return None
     if not trial.verdict:
         code = "author_fails" if trial.is_fault else "machine"
         return finding(code, "error", where, trial.reason)
+    if trial.is_baseline:
+        mend = "mend it, or begin it with #!POPCORN gpus H100 if it runs there alone"
+        return finding("baseline_fails", "error", where, f"{mend}: {trial.reason}")
     if trial.must_pass:
         return finding("correct_fails", "error", where, trial.reason)
     if trial.verdict in NEVER_RAN:
@@ -187,7 +190,7 @@ def report(
     solutions = [
         SolutionFound(
             name=one.file[:_WHERE_CHARS_MAX],
-            kind="correct" if one.must_pass else "wrong",
+            kind=one.kind,
             verdict=one.verdict if one.is_shown else SKIPPED,
             as_expected=one.is_expected or not one.is_shown,
         )
@@ -215,8 +218,8 @@ def summary(found: Sequence[Checked]) -> Table:
     rows = [
         (
             one.slug,
-            one.share(must_pass=True),
-            one.share(must_pass=False),
+            one.share("correct"),
+            one.share("wrong"),
             str(sum(not trial.is_shown for trial in one.trials) or ""),
             str(len(one.findings) or ""),
             seconds_text(one.took_s),

@@ -78,6 +78,16 @@ def plan(found: Sequence[Solutions]) -> list[Example]:
     return [*examples, _ranked(_participant(2), first, slow), *_failing(first)]
 
 
+def code_of(sample: Sample) -> bytes:
+    """What a file does, whatever leaderboard and GPU types it names.
+
+    >>> code_of(Sample("a.py", b"#!POPCORN leaderboard a\\nx = 1\\n"))
+    b'x = 1\\n'
+    """
+    lines = sample.source.splitlines(keepends=True)
+    return b"".join(one for one in lines if not one.startswith((b"#!POPCORN", b"//!POPCORN")))
+
+
 def needed_gpus(sample: Sample) -> tuple[str, ...]:
     """The GPU types of which a file wants one, none if it runs on the cpu device too.
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from warpboard.domain.answers import Answer
+from warpboard.domain.units import count_text
 
 _ENTRIES = {"kernelbench": "class ModelNew", "": "custom_kernel(data)"}
 _CALLS = 2
@@ -45,8 +46,8 @@ def account(slug: str, manifest: bytes, code: Answer, path: str) -> Told:
         "problem": slug,
         "defines": f"what {main} calls" if main else entry,
         "called by": THEIRS.format(main=main) if main else OURS,
-        "checked": f"{len(said['tests'] or timed)} cases, {said.get('calls', _CALLS)} calls each",
-        "timed": f"{len(timed)} cases, scored by {said['ranking_by']}",
+        "checked": f"{_cases(said['tests'] or timed)}, {said.get('calls', _CALLS)} calls each",
+        "timed": f"{_cases(timed)}, scored by {said['ranking_by']}",
         "budgets": ", ".join(f"{key} {value} s" for key, value in said["budgets_s"].items()),
         "stages": "; ".join(f"{mode}: {', '.join(one)}" for mode, one in _STAGES.items()),
         "author's code": ", ".join(sorted(said["files"])),
@@ -55,6 +56,10 @@ def account(slug: str, manifest: bytes, code: Answer, path: str) -> Told:
         "the same here": f"warpboard run FILE --problem {path} --mode ranked",
     }
     if main:
-        told["checked"] = f"{len(said['tests'])} cases, as {main} calls them"
+        told["checked"] = f"{_cases(said['tests'])}, as {main} calls them"
     keys = {key.replace(" ", "_").replace("'", ""): value for key, value in told.items()}
     return Told(tuple(told.items()), keys)
+
+
+def _cases(found: Sequence[Any]) -> str:
+    return count_text(len(found), "case")

@@ -1,12 +1,12 @@
 """What stands beside a leaderboard's rows: baselines, and milestones, as they are told."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from shared.problems.milestones import SCORE
-from warpboard.domain.units import NOTHING, time_text, when
+from warpboard.domain.units import time_text, when
 
 MARK = "baseline"
 
@@ -80,15 +80,6 @@ class BaselineRuns(msgspec.Struct, frozen=True, kw_only=True):
 
     slug: str
     items: list[BaselineRun]
-
-
-def speedups_text(found: Mapping[str, float]) -> str:
-    """How many times as fast as each baseline something is.
-
-    >>> speedups_text({"eager": 2.3149, "compile": 0.95}), speedups_text({})
-    ('2.31x eager, 0.95x compile', '-')
-    """
-    return ", ".join(f"{ratio:.3g}x {name}" for name, ratio in found.items()) or NOTHING
 
 
 def when_text(one: When) -> str:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
+from shared.telling.rates import roofline_text, share_text, speedups_text
 from warpboard.domain.answers import Agent, Case, Entry, File, Leaderboard, Moment, Summary
-from warpboard.domain.goals import MARK, Baseline, OwnMilestone, speedups_text, when_text
+from warpboard.domain.goals import MARK, Baseline, OwnMilestone, when_text
 from warpboard.domain.oversight import Waiting
 from warpboard.domain.problems import Problem
-from warpboard.domain.rooflines import roofline_text, share_text
 from warpboard.domain.units import NOTHING, interval_text, null_text, one_line, time_text, when
 
 HIDDEN = "hidden"

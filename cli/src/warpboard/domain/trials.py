@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from warpboard.domain.demo import NOT_PASSED, PASSED
 from warpboard.domain.tables import Table
@@ -11,13 +12,15 @@ NOT_SHOWN = "not shown here"
 # A solution that never ran shows nothing of what the check finds.
 NEVER_RAN = ("compile_error", "import_error")
 
+Kind = Literal["correct", "wrong", "baseline"]
+
 
 @dataclass(frozen=True)
 class Trial:
     """One solution, run here; without a verdict it was our machine that failed.
 
     One that is not shown did not run, for this machine lacks what `reason` says. `is_fault` says
-    that it is the problem's own code that failed.
+    that it is the problem's own code that failed. A baseline must pass as a correct one must.
     """
 
     problem: str
@@ -27,6 +30,14 @@ class Trial:
     reason: str = ""
     is_shown: bool = True
     is_fault: bool = False
+    is_baseline: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """What its author says that it is."""
+        if self.is_baseline:
+            return "baseline"
+        return "correct" if self.must_pass else "wrong"
 
     @property
     def is_expected(self) -> bool:

@@ -64,6 +64,7 @@ class Platform:
         self._environ, self._overrides = environ, overrides or {}
         self._table = table
         self._lock: int | None = None
+        self._claims: state.Claims | None = None
         self._kept: dict[str, Any] = {}
 
     async def start(self) -> None:
@@ -74,7 +75,8 @@ class Platform:
         self._lock = await self._hold()
         locks.sign(self._lock, os.getpid())
         self._open_folder()
-        ports = state.ports(state.read(self.folder).get("ports", {}), PORTS)
+        self._claims = state.Claims()
+        ports = state.ports(state.read(self.folder).get("ports", {}), PORTS, self._claims.take)
         self.url = f"http://127.0.0.1:{ports['ingest']}"
         self._kept = {
             "pid": os.getpid(),
@@ -171,6 +173,8 @@ class Platform:
         self._save()
         os.close(lock)
         self._lock = None
+        if self._claims is not None:
+            self._claims.close()
 
     def kill(self) -> None:
         """End all at once; `stop` still has to follow."""

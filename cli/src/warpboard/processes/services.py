@@ -116,6 +116,7 @@ def with_discord(place: Place) -> Sequence[Service]:
     # Whatever the environment says of a real one is not for this one.
     said = {"TOKEN": SIM_TOKEN, "GUILD": SIM_GUILD, "API_URL": url, "CHANNELS": "", "ROLES": ""}
     said |= {"PUBLIC": "true", "PODIUMS": "true"}
+    said["PUBLIC_URL"] = f"http://{place.at('ingest')}"
     told = {f"WARPBOARD_DISCORD_EDGE_{key}": value for key, value in said.items()}
     services = local_services(place)
     edge = [one._replace(environ={**one.environ, **told}) for one in services if one.name == EDGE]

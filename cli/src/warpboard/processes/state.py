@@ -1,12 +1,14 @@
 """What the local platform writes down: its ports, which it keeps, and how its processes are."""
 
+import fcntl
 import json
 import os
 import secrets
 import signal
 import socket
+import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,21 +66,53 @@ def _is_free(port: object) -> bool:
     return True
 
 
-def _choose(taken: Iterable[int]) -> int:
+class Claims:
+    """Ports that no other platform of this person chooses while this one lives.
+
+    Between the choice of a port and the moment when its service listens there, which may be a
+    minute, another platform that starts would find it free. So each port is a byte of one file,
+    locked by the process that chose it; the system lets it go, however the process ends.
+    """
+
+    def __init__(self) -> None:
+        path = Path(tempfile.gettempdir(), f"warpboard-{os.getuid()}.ports")
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    def take(self, port: object) -> bool:
+        """Whether a port is free, and nobody's but ours from now on."""
+        if not isinstance(port, int) or not _is_free(port):
+            return False
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let them all go."""
+        os.close(self._file)
+
+
+Take = Callable[[object], bool]
+
+
+def _choose(taken: Iterable[int], take: Take) -> int:
     for _ in range(PORT_TRIES_MAX):
         port = PORT_MIN + secrets.randbelow(PORT_MAX - PORT_MIN)
-        if port not in taken and _is_free(port):
+        if port not in taken and take(port):
             return port
     raise Failed(f"no free port was found between {PORT_MIN} and {PORT_MAX}")
 
 
-def ports(kept: Mapping[str, object], names: Iterable[str]) -> dict[str, int]:
+def ports(
+    kept: Mapping[str, object], names: Iterable[str], take: Take = _is_free
+) -> dict[str, int]:
     """A port for each name: the one kept from the last time, unless it is taken now."""
     found: dict[str, int] = {}
     for name in names:
         port = kept.get(name)
-        is_kept = isinstance(port, int) and port not in found.values() and _is_free(port)
-        found[name] = port if isinstance(port, int) and is_kept else _choose(found.values())
+        is_kept = isinstance(port, int) and port not in found.values() and take(port)
+        found[name] = port if isinstance(port, int) and is_kept else _choose(found.values(), take)
     return found
 
 

@@ -14,7 +14,7 @@ from shared.problems.report import CheckReport, Finding, read_report
 from warpboard.domain import checks, trials
 from warpboard.domain.answers import Progress, Run, read
 from warpboard.domain.checks import Checked
-from warpboard.domain.demo import Sample, Solutions, needed_gpus
+from warpboard.domain.demo import Sample, Solutions, code_of, needed_gpus
 from warpboard.domain.outcome import FAILED, OK
 from warpboard.domain.progress import News
 from warpboard.domain.trials import Trial
@@ -33,7 +33,7 @@ from warpboard.service.ports import (
 # Every case, checked; what is timed is no matter of right and wrong.
 MODE = "verify"
 # With another way to check, what an earlier one has found counts for nothing.
-EDITION = 1
+EDITION = 2
 _NATIVE_START = ".cu"
 _MODELS = "kernelbench"
 _AS_ANSWER = b"\n\nModelNew = Model\n"
@@ -185,6 +185,7 @@ class _Examination:
             # Each of them would end, or hang, as the problem's own code does.
             return found, []
         ended = await self._trials(solutions)
+        ended += [await self._baseline(one, solutions, ended) for one in self._baselines()]
         found += checks.of_trials(ended)
         for name in sorted(set(self._manifest["templates"].values())):
             found += await self._template(name)
@@ -207,6 +208,19 @@ class _Examination:
         run, is_fault = await self._ran(sample, MODE)
         verdict, reason = run.verdict or "", run.reason or ""
         return Trial(slug, sample.name, must_pass, verdict, reason, is_fault=is_fault)
+
+    def _baselines(self) -> list[Sample]:
+        """What the platform is going to run itself, by the paths that the problem gives them."""
+        named = [one["file"] for one in self._manifest.get("baselines", ())]
+        return [Sample(name, self._problem.files[name]) for name in dict.fromkeys(named)]
+
+    async def _baseline(self, one: Sample, solutions: Solutions, ended: list[Trial]) -> Trial:
+        """How it ended; a file that is a correct solution, too, ended as that did."""
+        for sample, trial in zip(solutions.correct, ended, strict=False):
+            if code_of(sample) == code_of(one) and needed_gpus(sample) == needed_gpus(one):
+                return replace(trial, file=one.name, is_baseline=True)
+        self._show(one.name, 0, 1)
+        return replace(await self._trial(one, must_pass=True), is_baseline=True)
 
     async def _template(self, name: str) -> Sequence[Finding]:
         """A start in CUDA is no matter of a machine that has no GPU."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 
 from shared.clock import now
@@ -27,7 +27,10 @@ UNTOUCHED = Voucher()
 
 @dataclass(frozen=True)
 class How:
-    """Whether it is only said what would be done; whether GPU types with entries may be dropped."""
+    """Whether it is only said what would be done; whether GPU types with entries may be dropped.
+
+    By the same force a leaderboard is given a deadline that is over.
+    """
 
     is_dry: bool = False
     is_forced: bool = False
@@ -71,6 +74,7 @@ class Item:
 
 async def add(api: Api, tools: Tools, asked: Asked, how: How) -> int:
     """Publish problems, and all those of contest files. Errors: Refused; Failed."""
+    _check_ahead("", deadline(str(asked.fields.get(DEADLINE, ""))), how)
     entries = [(path, tools.disk.contest(path)) for path in asked.folders]
     if not how.is_dry and not any(listed for _, listed in entries):
         return await publishing.add(api, tools, asked, forced(how))
@@ -90,7 +94,7 @@ async def add(api: Api, tools: Tools, asked: Asked, how: How) -> int:
 
 
 def forced(how: How) -> dict[str, str]:
-    """What says that GPU types with entries may be dropped."""
+    """What says that GPU types with entries may be dropped, or a deadline may be over."""
     return {"force": "true"} if how.is_forced else {}
 
 
@@ -136,6 +140,8 @@ async def _planned(api: Reads, item: Item, how: How) -> Plan:
         if refused.code != UNKNOWN:
             raise
         there = None
+    if there is None or there.deadline_at != wanted.deadline_at:
+        _check_ahead(wanted.slug, wanted.deadline_at, how)
     is_said = wanted.has_gpus or (there is not None and there.digest != wanted.digest)
     known = {one.lower() for one in wanted.gpus}
     for gpu in there.gpus if there and is_said and not how.is_forced else ():
@@ -143,6 +149,15 @@ async def _planned(api: Reads, item: Item, how: How) -> Plan:
             what = f"{wanted.slug}: GPU type {gpu} would be dropped, and has entries"
             raise Refused("gpu_has_entries", f"{what}: --force drops it; nothing was published")
     return contests.plan(wanted, there, now())
+
+
+def _check_ahead(slug: str, until: datetime | None, how: How) -> None:
+    """Refuse a new deadline that is over. Errors: Refused."""
+    if until is not None and until <= now() and not how.is_forced:
+        said = f"{slug}: the" if slug else "the"
+        what = f"{said} deadline {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC is over"
+        mend = "name one ahead, or say --force; nothing was published"
+        raise Refused("deadline_over", f"{what}: {mend}", DEADLINE)
 
 
 async def _has_entries(api: Reads, slug: str, gpu: str) -> bool:

@@ -43,6 +43,7 @@ class Wish:
     gpus: tuple[str, ...] = ()
     note: str = ""
     tag: str = ""
+    case: int = 0
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.errors import Failed, Refused
+from shared.telling.parts import stage_lines, system_lines
 from warpboard.domain import statements, tables
 from warpboard.domain.answers import Answer, Leaderboard, Submission, Summaries, read
-from warpboard.domain.outcome import OK, ending, exit_code, isolation, log_lines, noted
+from warpboard.domain.outcome import OK, ending, exit_code, log_lines, noted
 from warpboard.domain.problems import Problem, Problems
 from warpboard.domain.progress import news
 from warpboard.domain.units import NOTHING, when
@@ -48,7 +49,7 @@ def _tell(screen: Screen, found: Submission) -> None:
         f"{found.mode} for {found.problem} "
         f"version {found.problem_number} on {found.gpu}, received {when(found.received_at)}"
     )
-    for said in (*noted(found), *([isolation(found)] if found.level else [])):
+    for said in (*noted(found), *system_lines(found), *stage_lines(found)):
         screen.say(said)
     if found.cases:
         screen.table(tables.cases(found.cases))

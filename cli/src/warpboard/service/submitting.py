@@ -33,6 +33,7 @@ class Asked:
     output: Path | None = None
     note: str = ""
     tag: str = ""
+    case: int = 0
 
 
 async def submit(api: Api, disk: Disk, screen: Screen, asked: Asked) -> int:
@@ -82,8 +83,16 @@ def wish(disk: Disk, asked: Asked) -> Wish:
             "say for which leaderboard: --leaderboard NAME, or #!POPCORN leaderboard NAME "
             "as the file's first line",
         )
-    mode, gpus = asked.mode, asked.gpus
-    return Wish(asked.file.name, source, leaderboard, mode, gpus, asked.note, asked.tag)
+    return Wish(
+        name=asked.file.name,
+        source=source,
+        problem=leaderboard,
+        mode=asked.mode,
+        gpus=asked.gpus,
+        note=asked.note,
+        tag=asked.tag,
+        case=asked.case,
+    )
 
 
 def text(source: bytes) -> str:

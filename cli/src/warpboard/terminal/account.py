@@ -10,7 +10,7 @@ import click
 from shared.errors import Refused
 from warpboard.domain.accounts import SCOPES, SCOPES_KNOWN
 from warpboard.domain.names import checked_token
-from warpboard.service import identity
+from warpboard.service import identity, notifying
 from warpboard.service.deeds import Deed, act
 from warpboard.terminal import options
 from warpboard.terminal.desk import Desk, Place, run
@@ -207,4 +207,33 @@ def unlink(desk: Desk, /, place: Place, identity_: str, *, as_json: bool) -> int
     )
 
 
-COMMANDS = (login, logout, whoami, token, unlink, join)
+@click.command()
+@click.argument("event", type=click.Choice(tuple(notifying.CHOICES)), required=False)
+@click.argument("how", required=False)
+@options.as_json
+@options.place
+@click.pass_obj
+def notify(
+    desk: Desk, /, place: Place, event: str | None, how: str | None, *, as_json: bool
+) -> int:
+    """Choose HOW you are told of an EVENT on Discord; without them, show what you chose.
+
+    \b
+    overtaken, run-finished, deadline-near: off, thread, dm (a letter)
+    ranked-line (your results, for everybody): on, off
+    threads: default (as the server has it), per_submission, per_problem
+
+    \b
+    Example:
+      warpboard notify
+      warpboard notify overtaken dm
+    """
+    known = notifying.CHOICES.get(event or "", ())
+    if event is not None and how not in known:
+        said = "is not said" if how is None else f"is not {how!r}"
+        raise click.UsageError(f"how you are told of {event} {said}: {', '.join(known)}")
+    wanted = None if event is None or how is None else (event, how)
+    return desk.ask(place, lambda api: notifying.notify(api, desk.screen, wanted, as_json=as_json))
+
+
+COMMANDS = (login, logout, whoami, token, unlink, join, notify)

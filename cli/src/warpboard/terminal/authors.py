@@ -19,7 +19,11 @@ FOLDERS = click.argument(
     "folders", metavar="PATH...", nargs=-1, required=True, type=options.PROBLEM
 )
 GPUS = click.option(
-    "--gpu", "gpus", metavar="NAME", multiple=True, help="A GPU type; else those the files name."
+    *("--gpu", "gpus"),
+    type=options.GPU,
+    metavar="NAME",
+    multiple=True,
+    help="A GPU type; else those the files name.",
 )
 UNCHECKED = click.option(
     "--unchecked", metavar="REASON", default="", help="Publish without a check, as an operator."
@@ -76,7 +80,9 @@ def check(desk: Desk, /, folders: tuple[Path, ...], **asked: Any) -> int:
 def eval_code(desk: Desk, /, path: Path, *, as_json: bool) -> int:
     """Say which harness runs submissions to a problem, what it does, and how to run it here.
 
-    PATH is a problem's directory or file, such as the folder `problem` that `init` writes.
+    PATH is a problem's directory or file, such as the folder `problem` that `init` writes. The
+    harness's SHA-256 is of all its code: agents say theirs with each run, as `harness_code`, and
+    the platform has the files under /v1/harnesses.
 
     \b
     Example:
@@ -92,7 +98,7 @@ def eval_code(desk: Desk, /, path: Path, *, as_json: bool) -> int:
 @boards.of_publishing
 @UNCHECKED
 @click.option("--dry-run", "is_dry", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--force", "is_forced", is_flag=True, help="Drop GPU types that have entries.")
+@boards.FORCE
 @options.as_json
 @options.place
 @click.pass_obj
@@ -129,7 +135,14 @@ def publish(
 @problems.command("import-kernelbench")
 @click.argument("checkout", metavar="DIR", type=options.FOLDER)
 @click.option("--level", type=click.IntRange(1, 3), required=True, help="Which level of it.")
-@click.option("--gpu", "gpus", metavar="NAME", multiple=True, required=True, help="A GPU type.")
+@click.option(
+    *("--gpu", "gpus"),
+    type=options.GPU,
+    metavar="NAME",
+    multiple=True,
+    required=True,
+    help="A GPU type.",
+)
 @UNCHECKED
 @options.as_json
 @options.place

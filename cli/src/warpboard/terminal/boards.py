@@ -53,6 +53,13 @@ DEADLINE = click.option(
 )
 
 
+FORCE = click.option(
+    *("--force", "is_forced"),
+    is_flag=True,
+    help="Drop GPU types with entries; take a deadline that is over.",
+)
+
+
 def of_publishing(function: Callable[..., Any]) -> Callable[..., Any]:
     """All that is said of a problem beside its files: `settings` of its version, and `fields`."""
 
@@ -142,10 +149,14 @@ def changing(function: Callable[..., Any]) -> Callable[..., Any]:
         VISIBILITY,
         DEADLINE,
         click.option(
-            *("--gpu", "gpus"), metavar="NAME", multiple=True, help="Each GPU type from now on."
+            *("--gpu", "gpus"),
+            type=options.GPU,
+            metavar="NAME",
+            multiple=True,
+            help="Each GPU type from now on.",
         ),
         QUOTA,
-        click.option("--force", "is_forced", is_flag=True, help="Drop GPU types with entries."),
+        FORCE,
         options.reason,
     )
     for option in reversed(wanted):

@@ -1,6 +1,7 @@
 """Options that several commands have."""
 
 import functools
+import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 JSON = "warpboard.json"
 MODES = ("test", "benchmark", "profile", "ranked")
 SENTENCE = 160
+GPU_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}\Z")
 LEVELS = ("none", "weak", "medium", "strong")
 FILE = PathType(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER = PathType(exists=True, file_okay=False, path_type=Path)
@@ -33,6 +35,22 @@ class Group(click.Group):
         rows = [(name, one.get_short_help_str(SENTENCE)) for name, one in self.commands.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+class GpuType(click.ParamType[str]):
+    """The name of a GPU type, as an author gives it; several are said one by one."""
+
+    name = "gpu"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, if it may be one."""
+        if not GPU_TYPE.match(value):
+            what = f"{value!r} is no GPU type: letters, digits, - and _, such as H100"
+            self.fail(f"{what}; say several as --gpu H100 --gpu B200", param, ctx)
+        return value
+
+
+GPU = GpuType()
 
 
 class Instant(click.ParamType[str]):

@@ -73,6 +73,13 @@ def run_here(desk: Desk, /, *, as_json: bool, **asked: Any) -> int:
 @click.option("--gpu", "gpus", multiple=True, metavar="TYPE", help="GPU type; may be repeated.")
 @options.mode("ranked")
 @click.option(
+    "--case",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="With mode profile: the only timed case, from 1 on; 0 is every one.",
+)
+@click.option(
     "--wait/--no-wait", "is_waiting", default=True, show_default=True, help="See it through."
 )
 @click.option(

@@ -29,7 +29,10 @@ ENDING = (1000, 1001)
 
 @dataclass
 class Gateway:
-    """Where events go; `is_deaf` lets heartbeats pass without an acknowledgement."""
+    """Where events go; `is_deaf` lets heartbeats pass without an acknowledgement.
+
+    `is_shy` tells who comes nothing of the server, as Discord does while it is away.
+    """
 
     token: str
     guild: Guild
@@ -38,6 +41,7 @@ class Gateway:
     heartbeat_s: float = HEARTBEAT_S
     privileged: int = 0
     is_deaf: bool = False
+    is_shy: bool = False
     is_down: bool = False
     url: str = ""
     sessions: dict[str, Session] = field(default_factory=dict)
@@ -136,7 +140,7 @@ class Gateway:
         self.sessions[session.id] = session
         session.connection, connection.session = connection, session
         await self._dispatch(session, "READY", self._ready(session))
-        if session.intents & GUILDS:
+        if session.intents & GUILDS and not self.is_shy:
             await self._dispatch(session, "GUILD_CREATE", self.guild.announced())
         return None
 

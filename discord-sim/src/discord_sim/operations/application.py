@@ -95,15 +95,4 @@ async def list_application_emojis(parts: Parts, _: Request) -> Answer:
 @operation("POST", "/applications/{application_id}/emojis")
 async def create_application_emoji(parts: Parts, request: Request) -> Answer:
     """One more of them."""
-    emoji = {
-        "id": parts.ids.next(),
-        "name": request.body["name"],
-        "roles": [],
-        "require_colons": True,
-        "managed": False,
-        "animated": False,
-        "available": True,
-        "user": parts.guild.bot,
-    }
-    parts.emojis[emoji["id"]] = emoji
-    return 201, emoji
+    return 201, parts.add_emoji(request.body["name"])

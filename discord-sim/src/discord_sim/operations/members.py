@@ -84,6 +84,9 @@ async def delete_guild_role(parts: Parts, request: Request) -> Answer:
     """A role less."""
     _need_roles(parts)
     role_id = parts.guild.role(request.path["role_id"])["id"]
+    # @everyone has the server's id; the bot's own goes with the bot.
+    if role_id in (parts.guild.id, parts.guild.bot_role):
+        raise ApiError(400, 50028, "Invalid Role")
     del parts.guild.roles[role_id]
     for one in parts.guild.members.values():
         one["roles"] = [held for held in one["roles"] if held != role_id]
@@ -95,7 +98,10 @@ async def delete_guild_role(parts: Parts, request: Request) -> Answer:
 @operation("POST", "/users/@me/channels")
 async def create_dm(parts: Parts, request: Request) -> Answer:
     """Direct messages with somebody; whether they take any shows when one is sent."""
-    user_id = str(request.body["recipient_id"])
+    # The document lets several people be named, for which a bot has no use.
+    user_id = str((request.body or {}).get("recipient_id") or "")
+    if not user_id:
+        raise ApiError(400, 50033, "Invalid Recipient(s)")
     parts.guild.member(user_id)
     channel = parts.guild.private_with(user_id)
     await parts.gateway.emit("CHANNEL_CREATE", channel, DIRECT_MESSAGES)

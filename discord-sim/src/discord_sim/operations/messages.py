@@ -5,14 +5,13 @@ from discord_sim.errors import ApiError, Problem, invalid
 from discord_sim.operations.changes import ARCHIVED
 from discord_sim.operations.operation import Answer, Request, operation
 from discord_sim.parts import Parts
+from discord_sim.permissions import BITS
 from discord_sim.shapes import Json
 
 IN_CHANNEL = "/channels/{channel_id}/messages"
 ONE = f"{IN_CHANNEL}/{{message_id}}"
 WRITABLE = (shapes.TEXT, shapes.DM, *shapes.THREADS)
 REPLY = 19
-# How long Discord remembers a nonce; it says "the past few minutes".
-NONCE_S = 180.0
 PAGE = 50
 
 
@@ -55,7 +54,7 @@ async def _may_write(parts: Parts, channel: Json, request: Request) -> None:
 def _same(parts: Parts, body: Json) -> Json | None:
     """The message that was sent with this nonce just now, if that is to be found."""
     at, message = parts.nonces.get(str(body.get("nonce")), (0.0, {}))
-    is_recent = parts.clock.now() - at < NONCE_S
+    is_recent = parts.clock.now() - at < parts.nonce_s
     return message if body.get("enforce_nonce") and is_recent else None
 
 
@@ -81,7 +80,10 @@ def _refer(parts: Parts, message: Json, body: Json) -> None:
 async def list_messages(parts: Parts, request: Request) -> Answer:
     """The newest messages of a channel; those of interactions' tokens alone are left out."""
     channel = parts.guild.channel(request.path["channel_id"])
-    parts.guild.need(channel["id"], "read_message_history")
+    parts.guild.need(channel["id"])
+    if not parts.guild.may(parts.guild.bot_id, channel["id"]) & BITS["read_message_history"]:
+        # Discord says nothing then, not no.
+        return 200, []
     everything = list(parts.messages[channel["id"]].values())[::-1]
     after, before = (int(request.query.get(key, 0)) for key in ("after", "before"))
     found = [
@@ -93,7 +95,7 @@ async def list_messages(parts: Parts, request: Request) -> Answer:
     ]
     # After a message come the oldest ones first, and are listed newest first all the same.
     most = int(request.query.get("limit", PAGE))
-    return 200, found[-most:] if after else found[:most]
+    return 200, found[-most:] if "after" in request.query else found[:most]
 
 
 @operation("GET", ONE)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from harness import code
 from harness.devices.device import Memory, Window
 from harness.devices.shared_memory import SharedMemory
 
@@ -130,6 +131,7 @@ class Cpu:
 def describe() -> dict[str, str]:
     """Versions, processor and cores, without importing torch."""
     return {
+        "harness_code": code.digest(),
         "python": platform.python_version(),
         "torch": _version_of("torch"),
         "cpu": _model(),

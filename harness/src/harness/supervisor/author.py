@@ -55,12 +55,16 @@ class Author:
         said = self._blamed("check_implementation", case, lambda: check(data, output))
         return compare.complaint(said)
 
+    def is_together(self, case: Case) -> bool:
+        """Whether the ranks of a case may speak to each other, so that all must do alike."""
+        return case.ranks > 1 and self._are_together
+
     def each(self, case: Case, count: int, work: Callable[[int], T]) -> list[T]:
         """What the work of each rank of a case gives, or of so many of one rank.
 
         Ranks that speak to each other do it at once. Errors: of the lowest rank that failed.
         """
-        if case.ranks == 1 or not self._are_together:
+        if not self.is_together(case):
             return [work(rank) for rank in range(count)]
         # All ranks are one part of the author's code to who looks at how long it takes.
         mark, self._mark = self._mark, Mark()

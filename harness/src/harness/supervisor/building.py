@@ -1,10 +1,13 @@
 """Before a submission's workers start: what its source needs compiled, from the cache or anew."""
 
 import contextlib
+import math
 import os
+import time
 
 from harness.devices.device import DeviceFault
 from harness.supervisor.guests import Guests
+from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
 from harness.toolchains import plan
 from harness.toolchains.cache import Cache, sealed, taken
@@ -83,7 +86,7 @@ def _built(guests: Guests, made: Plan, deadline: float) -> bytes:
     try:
         if made.order is not None:
             team = guests.start_builder({"order": made.order.to_json()}, (memory,))
-            guests.welcome(team, deadline)
+            _compiled(guests, team, deadline)
         else:
             team = guests.start_builder({}, ())
             guests.welcome(team, deadline)
@@ -93,3 +96,18 @@ def _built(guests: Guests, made: Plan, deadline: float) -> bytes:
         return taken(memory)
     finally:
         os.close(memory)
+
+
+def _compiled(guests: Guests, team: Team, deadline: float) -> None:
+    """Waits for a compiler; where it cannot say itself how it ended, the log is told here.
+
+    Errors: CaseFailed.
+    """
+    limit_s = max(0, math.ceil(deadline - time.monotonic()))
+    try:
+        guests.welcome(team, deadline, f"the compiler was stopped after {limit_s} s")
+    except CaseFailed as failure:
+        if failure.is_last:
+            team.end()
+            guests.log.add(f"{failure.message}\n".encode())
+        raise

@@ -15,7 +15,7 @@ from harness.devices.device import Foul, Memory
 from harness.problem import Case
 from harness.supervisor.author import at
 from harness.supervisor.inputs import Shape
-from harness.supervisor.judging import Court, judge
+from harness.supervisor.judging import AnswerWanted, Court, expected, judge
 from harness.supervisor.seat import Seat
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed, printable
@@ -83,7 +83,7 @@ class Gate:
         self._freeze()
         self.idle_us = _idle_us(time_us, self._spent_us, self._team.cpu_us())
         self._require_stillness()
-        self._author.each(self._case, len(self._seats), self._judge)
+        self._judge_all()
         return time_us
 
     def run(
@@ -209,10 +209,25 @@ class Gate:
         if self._until > deadline:
             self._until, self._limit = deadline, "the stage used up its budget"
 
-    def _judge(self, rank: int) -> None:
+    def _judge_all(self) -> None:
+        """Every rank's answer; again with the reference's, where only all ranks can compute it."""
+        count = len(self._seats)
+        try:
+            self._author.each(self._case, count, self._judge)
+        except AnswerWanted:
+            known = self._author.each(self._case, count, self._expected)
+            self._author.each(self._case, count, lambda rank: self._judge(rank, known[rank]))
+
+    def _expected(self, rank: int) -> list[Any]:
+        seat = self._seats[rank]
+        with self._at(rank):
+            return expected(self._author, self._case, seat, seat.shown.flat)
+
+    def _judge(self, rank: int, known: Sequence[Any] | None = None) -> None:
+        seat, said = self._seats[rank], self._declared[rank]
         try:
             with self._at(rank):
-                judge(self._court, self._case, self._seats[rank], self._declared[rank])
+                judge(self._court, self._case, seat, said, known)
         except CaseFailed as failure:
             if len(self._seats) > 1:
                 failure.message = printable(f"rank {rank}: {failure.message}")

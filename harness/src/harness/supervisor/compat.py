@@ -91,7 +91,8 @@ class Compat:
         began = time.monotonic()
         self._stage = stage
         mode = self._request.mode
-        cases = self._problem.cases(stage, mode) if stage != "build" else ()
+        case = self._request.case
+        cases = self._problem.cases(stage, mode, case) if stage != "build" else ()
         if cases:
             self._tell(Progress(stage, cases[0].name, 0, len(cases)))
         deadline = began + self._problem.budget_s(stage, mode)

@@ -15,6 +15,7 @@ from harness.supervisor import together
 from harness.supervisor.home import Home
 from harness.supervisor.outfit import NO_GPU, Outfit
 from harness.supervisor.output import Log
+from harness.supervisor.purse import Purse
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
 from harness.toolchains.command import BUILD_MEMORY_BYTES, BUILD_PROCESSES_MAX, BUILD_S_MAX
@@ -54,6 +55,7 @@ class Place:
 class Guests:
     """Every team of a run, so that none is forgotten, and what all of them printed.
 
+    `ranks` are those of the widest case; a team has those of the case that it is called for.
     `given` is what every worker of the submission is told besides, and `built` the descriptor of
     what was built for it, if anything was.
     """
@@ -67,13 +69,14 @@ class Guests:
     log: Log = field(default_factory=Log)
     teams: list[Team] = field(default_factory=list)
 
-    def start(self) -> Team:
-        """A team of workers on their way to READY. Errors: SandboxFault, CaseFailed."""
-        return self._team(self.given | self._joined(), self.built, self.worker(), self.log)
+    def start(self, ranks: int) -> Team:
+        """A team of so many workers on their way to READY. Errors: SandboxFault, CaseFailed."""
+        wish = self.given | self._joined(ranks)
+        return self._team(wish, self.built, self.worker(ranks), self.log)
 
     def start_null(self) -> Team:
         """The same without a submission, to show what a call costs with nothing in it."""
-        return self._team({"is_null": True}, (), self.worker(), Log())
+        return self._team({"is_null": True}, (), self.worker(self.ranks), Log())
 
     def start_builder(
         self, wish: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
@@ -104,11 +107,21 @@ class Guests:
         """How long an import may take."""
         return self.home.problem.budget_s("build", self.mode)
 
-    def fresh(self, deadline: float) -> Team:
-        """A team that is ready. Errors: CaseFailed, SandboxFault."""
-        team = self.start()
-        self.welcome(team, deadline)
-        return team
+    def fitted(self, team: Team, ranks: int, purse: Purse) -> Team:
+        """A team of so many ranks: this one, or another in its place. Errors: as `renewed`."""
+        return team if team.ranks == ranks else self.renewed(team, ranks, purse)
+
+    def renewed(self, team: Team, ranks: int, purse: Purse) -> Team:
+        """A fresh team in place of another, ready. What its import takes costs the purse nothing.
+
+        Errors: CaseFailed, SandboxFault.
+        """
+        team.end()
+        began = time.monotonic()
+        fresh = self.start(ranks)
+        self.welcome(fresh, began + self.import_s)
+        purse.pardon(time.monotonic() - began)
+        return fresh
 
     def end(self) -> None:
         """Nothing of any team is left after this. Errors: SandboxFault."""
@@ -127,9 +140,9 @@ class Guests:
             "peak_memory_mib": max((one.get("peak_memory_mib", 0.0) for one in found), default=0.0),
         }
 
-    def worker(self) -> Spec:
-        """The box of a team that computes."""
-        return self._spec(self._limits(), self.ranks)
+    def worker(self, ranks: int) -> Spec:
+        """The box of a team that computes, a worker for each rank."""
+        return self._spec(self._limits(), ranks)
 
     def builder(self, shown: tuple[str, ...] = ()) -> Spec:
         """The box of a compiler: no GPU, and these folders too."""
@@ -159,10 +172,10 @@ class Guests:
         team = Team(self.place.launcher, spec, log, may_spin=bool(self.place.cores))
         self.teams.append(team)
         # What a GPU is given is given by any number of threads; a processor is timed core by core.
-        cores = self.place.cores if spec.devices else self.place.cores[: self.ranks]
+        cores = self.place.cores if spec.devices else self.place.cores[: spec.ranks]
         shared = {"cache": cache_folder(spec.home), "cores": cores}
         for rank in range(spec.ranks):
-            said = shared | wish | {"environment": self._group(rank)}
+            said = shared | wish | {"environment": self._group(rank, spec.ranks)}
             team.send(rank, protocol.SETUP + json.dumps(said).encode(), descriptors)
         return team
 
@@ -191,13 +204,13 @@ class Guests:
             scratch="" if self.place.has_namespaces else scratch,
         )
 
-    def _joined(self) -> dict[str, str]:
+    def _joined(self, ranks: int) -> dict[str, str]:
         """The process group that a submission finds, where the reference asks for one, too."""
-        if self.ranks == 1 or not together.speaks(self.home.problem):
+        if ranks == 1 or not together.speaks(self.home.problem):
             return {}
         return {"group": "nccl" if self.place.outfit.each else "gloo"}
 
-    def _group(self, rank: int) -> dict[str, str]:
+    def _group(self, rank: int, ranks: int) -> dict[str, str]:
         """Where the ranks of a team find each other, and which GPU is a rank's own, if any.
 
         They meet on the loopback of their own network, where there is nothing else.
@@ -205,7 +218,7 @@ class Guests:
         if self.ranks == 1:
             return {}
         where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"} | _ON_LOOPBACK
-        who = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.ranks)}
+        who = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
         each = self.place.outfit.each
         return where | who | (dict(each[rank]) if each else {})
 

@@ -11,12 +11,15 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
+from harness import code
 from harness.messages import (
     LEVELS,
     LINE_BYTES_MAX,
@@ -42,6 +45,9 @@ from harness.toolchains.cache import Cache
 from harness.toolchains.plan import survey
 
 _LOOK_MS = 1000
+_END_S = 5.0
+# An author's code may put another in its place.
+_EXIT = os._exit
 
 
 @dataclass
@@ -62,13 +68,12 @@ class Host:
     def hear(self, line: str) -> None:
         """One line of the entry: the token of a request, and the request."""
         self.token, _, said = line.partition(" ")
-        # Should an earlier run have left half a line, it ends here.
-        self.channel.write("\n")
         self.answer(request_from_line(said))
 
     def tell(self, message: Message) -> None:
         """One line to the entry."""
-        self.channel.write(f"{self.token} {to_line(message)}")
+        # Should an author's code have left half a line, it ends here.
+        self.channel.write(f"\n{self.token} {to_line(message)}")
         self.channel.flush()
 
     def answer(self, request: Request) -> None:
@@ -104,13 +109,12 @@ class Host:
             os.close(heard)
             self._be_a_run(request, home, said)
         os.close(said)
-        endless = self._endless(request, home)
+        endless = self._endless(request, home, heard)
         _, status = os.waitpid(self.child, 0)
         self.child = 0
         # What an author's code left behind has no box that would end it, and holds what runs hold.
         if not processes.end_others(before):
             self.leave()
-        has_reported = os.read(heard, 1) == b"."
         os.close(heard)
         # A run that died may have left a box behind.
         self.machine.launcher.clear()
@@ -118,21 +122,29 @@ class Host:
             self.state.keep(request.device, home.history())
         home.leave()
         self.home = None
-        if not has_reported:
-            ended = verdict.of_status(os.waitstatus_to_exitcode(status)).message
-            self.tell(_unreported(request, home.mark.what, endless, ended))
+        # Whether it has reported its author's code may have said; the first report is what counts.
+        ended = verdict.of_status(os.waitstatus_to_exitcode(status)).message
+        self.tell(_unreported(request, home.mark.what, endless, ended))
 
-    def _endless(self, request: Request, home: Home) -> str:
-        """Waits for the run's end; why it had to be ended, if the author's code never ends."""
+    def _endless(self, request: Request, home: Home, heard: int) -> str:
+        """Waits for the run's end; why it had to be ended, if the author's code never ends.
+
+        What has reported, or is asked for no more since another is, has little time to end.
+        """
         limit_s, reason = home.problem.budgets_s["author"], ""
         if not isinstance(request, RunRequest):
             limit_s = min(limit_s, request.call_s)
         pidfd = os.pidfd_open(self.child)
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
+        ends_at = inf
         while not poll.poll(_LOOK_MS):
             if home.mark.runs_s() > limit_s:
                 reason = f"{home.mark.what} did not end within {limit_s:g} s"
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            if ends_at == inf and select.select((heard, sys.stdin), (), (), 0)[0]:
+                ends_at = time.monotonic() + _END_S
+            if time.monotonic() > ends_at:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         os.close(pidfd)
         return reason
@@ -151,7 +163,7 @@ class Host:
             os.write(said, b".")
         finally:
             # Whatever happens, a fork must never return into the loop above it.
-            os._exit(0)
+            _EXIT(0)
 
     def _report(self, request: Request, home: Home) -> Message:
         try:
@@ -217,8 +229,9 @@ def _channel() -> IO[str]:
 
 
 def _warm_up() -> None:
-    """What every run needs is imported once, and kept out of the collector's sight."""
+    """What every run needs is imported or made once, and kept out of the collector's sight."""
     gc.disable()
+    code.digest()
     torch: Any = importlib.import_module("torch")
     torch.set_num_threads(1)
     gc.freeze()

@@ -10,10 +10,11 @@ from harness.supervisor import inspect_lazy
 from harness.supervisor.compare import is_nan
 from harness.supervisor.inspect_case import NATIVE, Looked, Subject
 from harness.supervisor.inspect_data import is_same, same_bits, twin
+from harness.supervisor.inspect_lazy import Seat
 from harness.supervisor.inspect_notes import ERROR, WARNING
-from harness.supervisor.structure import Flat, flatten
+from harness.supervisor.structure import Flat, flatten, name_of
 
-_LAZY_CALLS = 10
+_LAZY_CALLS = 16
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,11 @@ def check(subject: Subject, looked: Looked, found: Answers) -> float:
     kept = all(same_bits(data.tensors[i], looked.one.tensors[i]) for i in subject.shape.shown)
     if not kept or not is_same(output, found.right):
         subject.add("check_writes", WARNING, "the inputs or the answer are others afterwards")
-    if time.monotonic() + _LAZY_CALLS * check_s <= subject.until:
-        _look_at_lazy(subject, looked, found)
+    seats = inspect_lazy.seats(subject.case.ranks, found.right, looked.one)
+    if time.monotonic() + len(seats) * _LAZY_CALLS * check_s <= subject.until:
+        for seat in seats:
+            _look_at_lazy(subject, looked, found, seat)
+            _look_at_narrower(subject, looked, found.right, seat)
     else:
         text = "no wrong answer was shown to the check, for want of time"
         subject.add("not_inspected", WARNING, text)
@@ -110,26 +114,59 @@ def _look_at_values(subject: Subject, looked: Looked, right: Flat, other: Flat) 
         subject.soft("answer_fixed", "two seeds have one answer")
 
 
-def _look_at_lazy(subject: Subject, looked: Looked, found: Answers) -> None:
-    right = found.right.tensors
-    inputs = inspect_lazy.inputs_like(right, looked.one, subject.shape.shown)
-    for code, text, answer in inspect_lazy.of_its_form(right, found.other.tensors, inputs):
+def _look_at_lazy(subject: Subject, looked: Looked, found: Answers, seat: Seat) -> None:
+    right, other = (one.tensors[seat.answer] for one in (found.right, found.other))
+    shown = [index for index in subject.shape.shown if index in seat.data]
+    inputs = inspect_lazy.inputs_like(right, looked.one, shown)
+    for code, said, answer in inspect_lazy.of_its_form(right, other, inputs):
+        text = f"{seat.where}{said}"
         try:
-            if _is_taken(subject, looked, found.right, answer):
+            if _is_taken(subject, looked, found.right, seat.among(found.right, answer)):
                 subject.soft(code, text)
         except ProblemFault as fault:
             subject.soft("check_raises", f"{text.replace(' taken', ' shown')}: {fault}")
     if subject.form in ("kernelbench", NATIVE) or subject.is_timed:
         # A model's check is ours, C++ would read beyond the end, and small cases say as much.
         return
-    for code, text, answer in inspect_lazy.of_other_forms(right):
+    is_checked = subject.shape.is_checked
+    for code, said, answer in inspect_lazy.of_other_forms(right, is_checked=is_checked):
         level = ERROR if code == "check_takes_shape" else WARNING
         try:
-            if _is_taken(subject, looked, found.right, answer):
-                subject.add(code, level, text)
+            if _is_taken(subject, looked, found.right, seat.among(found.right, answer)):
+                subject.add(code, level, f"{seat.where}{said}")
         except ProblemFault:
             # No run shows it such an answer, so however it says no is well.
             continue
+
+
+def _look_at_narrower(subject: Subject, looked: Looked, right: Flat, seat: Seat) -> None:
+    """Whether a tolerance is wider for who answers in fewer bits, where a problem lets them."""
+    shape, tensors = subject.shape, right.tensors
+    places = range(len(tensors))[seat.answer] if shape.is_checked else ()
+    free = [index for index in places if index not in shape.buffers]
+    for dtype, index, rounded in inspect_lazy.narrower(tensors, free):
+        if time.monotonic() > subject.until:
+            return
+        own = tensors[index].dtype
+        pair = (rounded, rounded.to(own))
+        narrow, wide = ([*tensors[:index], one, *tensors[index + 1 :]] for one in pair)
+        said = f"{seat.where}an answer in {dtype} is taken"
+        if not _is_accepted(subject, looked, right, narrow):
+            continue
+        if not _is_accepted(subject, looked, right, wide):
+            text = f"{said}, and its values in {name_of(own)} are not"
+            subject.add("check_takes_rounded", ERROR, text)
+        elif dtype in inspect_lazy.HALVES:
+            text = f"{said} for one in {name_of(own)}"
+            subject.add("check_takes_rounded", WARNING, text)
+
+
+def _is_accepted(subject: Subject, looked: Looked, right: Flat, answer: Sequence[Any]) -> bool:
+    """Whether it is taken by a check that may well raise, which is how some say no."""
+    try:
+        return _is_taken(subject, looked, right, answer)
+    except ProblemFault:
+        return False
 
 
 def _is_taken(subject: Subject, looked: Looked, right: Flat, answer: Sequence[Any]) -> bool:

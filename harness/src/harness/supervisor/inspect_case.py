@@ -32,6 +32,9 @@ _TINY = 16
 _NATURAL = ("answer_constant", "answer_fixed", "entropy_low")
 _ALLOCATION = ("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory")
 
+# An author's code may put another in its place.
+_EXIT = os._exit
+
 T = TypeVar("T")
 
 
@@ -43,23 +46,51 @@ class Greedy(Exception):  # noqa: N818
     """The author's code asked for more memory than there is."""
 
 
+class _Refused(Exception):  # noqa: N818
+    """The check of one rank says no, which is an end for all of them."""
+
+
 class Watched:
-    """An author whose calls may leave no process, and who is told apart when memory was short."""
+    """An author whose calls may leave no process, and who is told apart when memory was short.
+
+    Of a case of several ranks data and answers are lists, one for each rank.
+    """
 
     def __init__(self, author: Author) -> None:
         self._author = author
 
     def data(self, case: Case, seed: int, rank: int = 0) -> Any:
-        """A rank's data of a case. Errors: ProblemFault; Forked; Greedy."""
-        return watched(lambda: self._author.data(case, seed, rank))
+        """The data of a case. Errors: ProblemFault; Forked; Greedy."""
+        author = self._author
+        if case.ranks == 1:
+            return watched(lambda: author.data(case, seed, rank))
+        return watched(lambda: [author.data(case, seed, one) for one in range(case.ranks)])
 
     def answer(self, case: Case, data: Any) -> Any:
         """The reference's answer. Errors: as data."""
-        return watched(lambda: self._author.answer(case, data))
+        author = self._author
+        if case.ranks == 1:
+            return watched(lambda: author.answer(case, data))
+        return self._each(case, lambda rank: author.answer(case, data[rank]))
 
     def complaint(self, case: Case, data: Any, output: Any) -> str | None:
-        """What the check says. Errors: as data."""
-        return watched(lambda: self._author.complaint(case, data, output))
+        """What the check says, of several ranks that of one that says no. Errors: as data."""
+        author = self._author
+        if case.ranks == 1:
+            return watched(lambda: author.complaint(case, data, output))
+
+        def judged(rank: int) -> None:
+            if said := author.complaint(case, data[rank], output[rank]):
+                raise _Refused(f"rank {rank}: {said}")
+
+        try:
+            self._each(case, judged)
+        except _Refused as refused:
+            return str(refused)
+        return None
+
+    def _each(self, case: Case, work: Callable[[int], T]) -> list[T]:
+        return watched(lambda: self._author.each(case, case.ranks, work))
 
 
 def watched(call: Callable[[], T]) -> T:
@@ -74,7 +105,7 @@ def watched(call: Callable[[], T]) -> T:
     finally:
         if os.getpid() != here:
             # The other half of a fork: what it would say has been said already.
-            os._exit(0)
+            _EXIT(0)
         if _has_children():
             raise Forked
     return found

@@ -1,17 +1,56 @@
 """Answers that nobody had to compute, of which a check must take none."""
 
 import importlib
+import itertools
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.supervisor.inspect_data import same_bits
-from harness.supervisor.structure import Flat
+from harness.supervisor.structure import Flat, flatten, name_of
+from harness.worker.protocol import is_alike
 
 _FILLS = 2
 _PARTS_MAX = 8
+_NARROWER = ("float32", "float16", "bfloat16", "complex64")
+# Float32 for float64 is what such problems mean; these are another precision.
+HALVES = ("float16", "bfloat16")
 
 Lazy = tuple[str, str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Which tensors of all ranks' data and answers are one rank's, and how to name it."""
+
+    data: range
+    answer: slice
+    where: str = ""
+
+    def among(self, right: Flat, answer: Sequence[Any]) -> list[Any]:
+        """This rank's answer, and those of the others as they are right."""
+        tensors = list(right.tensors)
+        tensors[self.answer] = answer
+        return tensors
+
+
+def seats(ranks: int, right: Flat, data: Flat) -> list[Seat]:
+    """The seats whose answers are had otherwise: of several ranks the first and the last."""
+    if ranks == 1:
+        return [Seat(range(len(data.tensors)), slice(None))]
+    answers, given = _bounds(right), _bounds(data)
+    return [
+        Seat(range(*given[rank]), slice(*answers[rank]), f"on rank {rank} ")
+        for rank in (0, ranks - 1)
+    ]
+
+
+def _bounds(flat: Flat) -> list[tuple[int, int]]:
+    """Where each rank's tensors begin and end in the value of all."""
+    counts = [len(flatten(one, "").tensors) for one in flat.rebuild(flat.tensors)]
+    ends = list(itertools.accumulate(counts))
+    return list(zip([0, *ends], ends, strict=False))
 
 
 def of_its_form(
@@ -26,8 +65,11 @@ def of_its_form(
             yield code, said, answer
 
 
-def of_other_forms(right: Sequence[Any]) -> Iterator[Lazy]:
-    """Answers of another shape and of another dtype, with the right values as far as they go."""
+def of_other_forms(right: Sequence[Any], *, is_checked: bool) -> Iterator[Lazy]:
+    """Answers of another shape and of another dtype, with the right values as far as they go.
+
+    Another dtype is no mistake where the check is to judge it (`is_checked`).
+    """
     torch: Any = importlib.import_module("torch")
     cut = [_cut(one) for one in right]
     yield "check_takes_shape", f"an answer of shape {list(cut[0].shape)} is taken", cut
@@ -38,8 +80,25 @@ def of_other_forms(right: Sequence[Any]) -> Iterator[Lazy]:
         for one, is_float in zip(right, floats, strict=True)
         if not one.is_complex()
     ]
-    if len(turned) == len(right):
+    if len(turned) == len(right) and not is_checked:
         yield "check_takes_dtype", f"an answer of {turned[0].dtype} is taken", turned
+
+
+def narrower(right: Sequence[Any], free: Sequence[int]) -> Iterator[tuple[str, int, Any]]:
+    """Right outputs rounded to a dtype that may be answered in, by its name and their index.
+
+    `free` are those that may be of another dtype than the reference's.
+    """
+    torch: Any = importlib.import_module("torch")
+    for index in free[:_PARTS_MAX]:
+        one = right[index]
+        name, shape = name_of(one.dtype), tuple(one.shape)
+        for dtype in _NARROWER:
+            if name == dtype or not is_alike(name, shape, dtype, shape):
+                continue
+            rounded = one.to(getattr(torch, dtype))
+            if not bool((rounded.to(one.dtype) == one).all()):
+                yield dtype, index, rounded
 
 
 def inputs_like(right: Sequence[Any], flat: Flat, shown: Sequence[int]) -> list[Any]:

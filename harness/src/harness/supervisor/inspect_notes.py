@@ -36,6 +36,7 @@ MENDS: Mapping[str, str] = {
     "check_takes_unwritten": "compare every element of every output",
     "check_takes_shape": "compare the shapes first",
     "check_takes_dtype": "compare the dtypes first",
+    "check_takes_rounded": "let the tolerance follow the reference's dtype, or say answers: strict",
     "check_takes_input": "compare with the reference's answer",
     "check_takes_cached": "compare with the reference's answer to the data that came",
     "budget": "make its cases smaller, or its budget larger",

@@ -8,7 +8,7 @@ import functools
 import resource
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.devices.device import DeviceFault
@@ -115,12 +115,6 @@ class _Inspection:
         if time.monotonic() > until:
             self.notes.add("not_inspected", WARNING, place, "there was no time left for it")
             return
-        if case.ranks > 1:
-            text = (
-                f"its {case.ranks} ranks may speak to each other, and are not looked at one by one"
-            )
-            self.notes.add("not_inspected", WARNING, place, text)
-            return
         try:
             self._look(author, key, case, until)
         except Greedy as greedy:
@@ -130,6 +124,7 @@ class _Inspection:
 
     def _look(self, author: Watched, key: str, case: Case, until: float) -> None:
         shape = probe(author, case, bytes(KEY_BYTES))
+        shape = replace(shape, is_checked=self._problem.is_checked)
         place, is_timed = where(key, case), key == "benchmarks"
         form = NATIVE if self._problem.lang == "cu" else self._problem.form
         clock = time.process_time if self._device.name == "cpu" else time.monotonic

@@ -25,10 +25,17 @@ class Court:
     defences: Defences = ALL
 
 
-def judge(court: Court, case: Case, seat: Seat, said: bytes) -> None:
+class AnswerWanted(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """A rank needs the reference's answer, which all ranks that speak compute at once."""
+
+
+def judge(
+    court: Court, case: Case, seat: Seat, said: bytes, known: Sequence[Any] | None = None
+) -> None:
     """Looks at the held answer, read as the worker `said` if that may differ.
 
-    Errors: CaseFailed; ProblemFault.
+    `known` is the reference's answer, where ranks that speak to each other have computed it.
+    Errors: CaseFailed; ProblemFault; AnswerWanted.
     """
     defences, shape, snapshot = court.defences, seat.shape, seat.snapshot
     leaves = declared.leaves(shape, said)
@@ -41,13 +48,17 @@ def judge(court: Court, case: Case, seat: Seat, said: bytes) -> None:
     outputs = [leaf.view(snapshot) for leaf in leaves]
     pairs = zip(outputs, shape.outputs, strict=True)
     alike = [output.reshape(leaf.shape) for output, leaf in pairs]
-    answer = _Answer(lambda: _expected(court.author, case, seat, flat))
+    answer = _Answer(lambda: _alone(court.author, case, seat, flat), known)
     compare.require_numbers(alike, answer)
     if not defences.compares_all:
         _forgive(outputs, answer())
     difference = declared.difference(shape.outputs, leaves)
     # The check is shown the reference's shape: of a one in front it could take the rest for a row.
-    output = Flat(shape.answer, alike, []).rebuild(alike)
+    shown = Flat(shape.answer, alike, [])
+    output = shown.rebuild(alike)
+    if court.author.is_together(case):
+        # It may be judged twice, and a check may write to what it is shown.
+        data, output = flat.clone(), shown.clone()
     if complaint := _complaint(lambda: court.author.complaint(case, data, output), difference):
         failure = CaseFailed("wrong_answer", complaint, is_last=False)
         failure.wrong, failure.mismatches = compare.mismatches(alike, answer())
@@ -64,7 +75,8 @@ def _complaint(check: Callable[[], str | None], difference: str) -> str | None:
         return f"{difference}, which the problem's own check cannot read: {fault}"
 
 
-def _expected(author: Author, case: Case, seat: Seat, flat: Flat) -> list[Any]:
+def expected(author: Author, case: Case, seat: Seat, flat: Flat) -> list[Any]:
+    """The reference's answer for one seat. Errors: ProblemFault."""
     answer = flatten(author.answer(case, flat.clone()), "ref_kernel")
     outputs, parts = seat.shape.outputs, answer.tensors
     is_same = len(parts) == len(outputs)
@@ -73,14 +85,21 @@ def _expected(author: Author, case: Case, seat: Seat, flat: Flat) -> list[Any]:
     return answer.tensors
 
 
+def _alone(author: Author, case: Case, seat: Seat, flat: Flat) -> list[Any]:
+    """The same where a rank may compute it by itself. Errors: ProblemFault; AnswerWanted."""
+    if author.is_together(case):
+        raise AnswerWanted
+    return expected(author, case, seat, flat)
+
+
 class _Answer:
     """The reference's answer, computed when it is first asked for and then kept."""
 
-    def __init__(self, compute: Callable[[], list[Any]]) -> None:
+    def __init__(self, compute: Callable[[], list[Any]], known: Sequence[Any] | None) -> None:
         self._compute = compute
-        self._tensors: list[Any] | None = None
+        self._tensors = known
 
-    def __call__(self) -> list[Any]:
+    def __call__(self) -> Sequence[Any]:
         if self._tensors is None:
             self._tensors = self._compute()
         return self._tensors

@@ -13,7 +13,7 @@ from harness.supervisor.judging import Court
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
 from harness.toolchains.cache import taken
-from harness.worker.protocol import PROFILE
+from harness.worker.protocol import PROFILE, WARM
 
 _TRACE = ("trace.json.gz", "application/gzip")
 _TABLE = ("table.txt", "text/plain")
@@ -21,14 +21,24 @@ _BYTES_MAX = 16 * 1024**2
 
 
 class Profiler:
-    """Profiles one case after another in a team that has been checked, and keeps what it saw."""
+    """Profiles one case after another in a team, and keeps what it saw."""
 
-    def __init__(self, court: Court, guests: Guests, team: Team) -> None:
+    def __init__(self, court: Court, guests: Guests) -> None:
         self._court = court
         self._guests = guests
-        self._team = team
+        self._team: Team | None = None
         self._capturer = Capturer(court, guests)
         self.artefacts: list[Artefact] = []
+
+    def warm(self, team: Team, deadline: float) -> None:
+        """From now on this team, whose workers import the profiler first. Errors: CaseFailed."""
+        if team is self._team:
+            return
+        team.thaw()
+        for rank in range(team.ranks):
+            team.send(rank, WARM)
+        self._guests.welcome(team, deadline)
+        self._team = team
 
     def run(
         self, case: Case, number: int, how: tuple[Sequence[Shape], Iterator[int]], deadline: float
@@ -42,6 +52,7 @@ class Profiler:
     def _recorded(
         self, case: Case, shapes: Sequence[Shape], seeds: Iterator[int], deadline: float
     ) -> list[File]:
+        assert self._team is not None
         memories = [os.memfd_create("profile", os.MFD_CLOEXEC) for _ in (_TRACE, _TABLE)]
         try:
             with Gate(self._court, self._team, case, shapes) as gate:

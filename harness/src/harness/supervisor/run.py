@@ -45,7 +45,6 @@ from harness.timing.gates import Noisy
 from harness.toolchains.cache import Cache
 from harness.toolchains.command import BUILD_S_MAX
 from harness.toolchains.plan import Workshop
-from harness.worker import protocol
 
 _OLDEST = "compute_75"
 
@@ -186,7 +185,7 @@ class _Run:
             building.prepare(self.guests, self._machine.cache, began + BUILD_S_MAX)
             # What a compiler took is not taken from the import.
             purse.pardon(time.monotonic() - began)
-            self._team = self.guests.start()
+            self._team = self.guests.start(next((case.ranks for case in self._every_case()), 1))
             self._look_around()
             self.guests.welcome(self._team, purse.ends_at)
         except CaseFailed as failure:
@@ -219,6 +218,10 @@ class _Run:
         """One case, and whether the worker is of no more use."""
         seeds = self._seeds(stage, case)
         try:
+            self._team = self.guests.fitted(self._team, case.ranks, purse)
+        except CaseFailed as failure:
+            return verdict.report(case.name, stage, failure), True
+        try:
             with Gate(self._court, self._team, case, self._shapes[case.name]) as gate:
                 for _ in range(self._problem.calls):
                     purse.spend(gate.call(next(seeds), purse.until()))
@@ -241,15 +244,14 @@ class _Run:
     def _profile(self, stage: str, purse: Purse) -> list[CaseReport]:
         """Every timed case once more under the profiler, in the worker that was checked."""
         reports: list[CaseReport] = []
-        self._team.thaw()
-        for rank in range(self._team.ranks):
-            self._team.send(rank, protocol.WARM)
-        self.guests.welcome(self._team, purse.ends_at)
-        profiler = Profiler(self._court, self.guests, self._team)
+        profiler = Profiler(self._court, self.guests)
         self._artefacts = profiler.artefacts
-        for number, case in enumerate(self._problem.cases(stage, self._request.mode)):
+        cases = self._problem.cases(stage, self._request.mode, self._request.case)
+        for number, case in enumerate(cases):
             seeds = self._seeds(stage, case)
             try:
+                self._team = self.guests.fitted(self._team, case.ranks, purse)
+                profiler.warm(self._team, purse.ends_at)
                 profiler.run(case, number, (self._shapes[case.name], seeds), purse.ends_at)
             except CaseFailed as failure:
                 return [*reports, verdict.report(case.name, stage, failure)]

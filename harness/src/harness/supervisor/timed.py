@@ -156,21 +156,15 @@ class Timer:
         purse.pardon(took_s)
         count = policy_for(self._clock.court.device.name, self._mode).processes
         for number in range(count):
-            if count > 1:
-                team.end()
-                began = time.monotonic()
-                try:
-                    team = self._guests.fresh(began + self._guests.import_s)
-                except CaseFailed as failure:
-                    return [verdict.report(cases[0].name, "time", failure)]
-                # What a submission does when it is imported is not what is timed.
-                purse.pardon(time.monotonic() - began)
             left = (count - number) * len(cases)
             for done, case in enumerate(cases):
                 total = count * len(cases)
                 self._tell(Progress("time", case.name, number * len(cases) + done, total))
-                share_s = _SHARE * (purse.ends_at - time.monotonic()) / (left - done)
+                is_anew = count > 1 and done == 0
+                fit = self._guests.renewed if is_anew else self._guests.fitted
                 try:
+                    team = fit(team, case.ranks, purse)
+                    share_s = _SHARE * (purse.ends_at - time.monotonic()) / (left - done)
                     self._measure((team, null), case, purse, max(_SHARE_S_MIN, share_s))
                 except CaseFailed as failure:
                     return [verdict.report(case.name, "time", failure)]

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.problem import Problem
+from harness.problem import Problem, ProblemFault
 
 T = TypeVar("T")
 
 _SPEAKS = re.compile(rb"torch\.distributed|from torch import .*\bdistributed\b")
+_TICK_S = 0.05
 _GROUPS = "torch.testing._internal.distributed.multi_threaded_pg"
 
 
@@ -30,7 +31,8 @@ def speaks(problem: Problem) -> bool:
 def each(ranks: int, work: Callable[[int], T]) -> list[T]:
     """What the work of each rank gives, all of them in one process group.
 
-    Errors: the first of the lowest rank that failed by itself; the others are told to stop.
+    Errors: the first of the lowest rank that failed by itself; the others are told to stop, and so
+    are those that wait for one that has ended.
     """
     group = _Group(ranks)
     threads = [
@@ -41,7 +43,9 @@ def each(ranks: int, work: Callable[[int], T]) -> list[T]:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(_TICK_S)
+                group.end_stuck()
     _raise(group.failed)
     return [group.found[rank] for rank in range(ranks)]
 
@@ -55,6 +59,8 @@ class _Group:
         self._core: Any = importlib.import_module("torch._C._distributed_c10d")
         self._store = self._torch.distributed.HashStore()
         self._ranks = ranks
+        self._ended = 0
+        self._lock = threading.Lock()
         self.found: dict[int, Any] = {}
         self.failed: dict[int, BaseException] = {}
 
@@ -67,6 +73,19 @@ class _Group:
     def __exit__(self, *_: object) -> None:
         self._groups._uninstall_threaded_pg()  # noqa: SLF001
         self._core._set_thread_isolation_mode(False)  # noqa: SLF001
+
+    def end_stuck(self) -> None:
+        """Ends ranks that wait for each other, or for one that has ended, and so for ever."""
+        groups = self._groups.ProcessLocalGroup
+        if groups._terminate.is_set():  # noqa: SLF001
+            return
+        with self._lock, groups._coll_lock:  # noqa: SLF001
+            begun = list(groups._cur_coll_on_pgs.values())  # noqa: SLF001
+            counts = [(one._count, one._world_size) for one in begun]  # noqa: SLF001
+            living = self._ranks - self._ended
+        waiting = sum(count for count, due in counts if count < due)
+        if living and waiting == living:
+            groups.exception_handle(None)
 
     def serve(self, rank: int, work: Callable[[int], Any]) -> None:
         """The life of a rank."""
@@ -81,13 +100,18 @@ class _Group:
         finally:
             if distributed.is_initialized():
                 distributed.destroy_process_group()
+            with self._lock:
+                self._ended += 1
 
 
 def _raise(failed: dict[int, BaseException]) -> None:
     """The first that failed by itself: who is told to stop by another ends with SystemExit."""
-    own = [one for _, one in sorted(failed.items()) if not isinstance(_cause(one), SystemExit)]
-    for error in own or failed.values():
-        raise error
+    for _, error in sorted(failed.items()):
+        if not isinstance(_cause(error), SystemExit):
+            raise error
+    for error in failed.values():
+        reason = "its ranks wait for each other, or for one that has ended"
+        raise ProblemFault(f"{error}: {reason}") from error
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -5,6 +5,7 @@ what it hands over is opaque bytes.
 """
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -31,16 +32,21 @@ _NO_MEMORY = (
 def build(order: dict[str, Any], descriptor: int) -> None:
     """Carries out an order of harness.toolchains.command, its result into a memory.
 
-    Errors: Unusable, of kind compile_error or memory. What the compiler says is printed, too.
+    Errors: Unusable, of kind compile_error or memory. What is run is printed, too, with what the
+    compiler says and how it ended.
     """
     output = Path(order["output"])
     output.parent.mkdir(parents=True, exist_ok=True)
+    _print(shown(order).encode())
     if order["nvrtc"]:
-        said, data = nvrtc.compiled(order["nvrtc"], order["source"], order["arguments"])
+        ended, said, data = nvrtc.compiled(order["nvrtc"], order["source"], order["arguments"])
     else:
         status, said = run(order["arguments"], _environment(order, output.parent))
+        ended = f"exit code {status}" if status >= 0 else f"signal {-status}"
         data = _read(output, order["bytes_max"]) if status == 0 else b""
+    said = _plain(order, said.decode(errors="replace")).encode()
     _print(said)
+    _print(ended.encode())
     if not data:
         raise _failure(said)
     if len(data) > order["bytes_max"]:
@@ -48,6 +54,18 @@ def build(order: dict[str, Any], descriptor: int) -> None:
         raise Unusable("compile_error", f"what was built has {size}, which is too much")
     with os.fdopen(os.dup(descriptor), "wb") as memory:
         memory.write(data)
+
+
+def shown(order: dict[str, Any]) -> str:
+    """The command line of an order as a shell takes it, with the names of files in its folders.
+
+    >>> argv = ["g++", "-I/s", "/s/k.cpp", "-o", "/scratch/built/kernel"]
+    >>> shown({"arguments": argv, "nvrtc": "", "source": argv[2], "output": argv[4]})
+    '$ g++ -I. k.cpp -o kernel'
+    """
+    asked = order["arguments"]
+    command = ("nvrtc", *asked, order["source"]) if order["nvrtc"] else asked
+    return f"$ {_plain(order, shlex.join(command))}"
 
 
 def run(arguments: Sequence[str], environment: dict[str, str]) -> tuple[int, bytes]:
@@ -90,6 +108,14 @@ def shortened(said: bytes, bytes_max: int) -> bytes:
     return head.rstrip(b"\n") + b"\n[%d bytes are left out here]\n" % left_out + tail
 
 
+def _plain(order: dict[str, Any], text: str) -> str:
+    """Without the folders of source and result, which are a box's own and help no participant."""
+    for path in filter(None, (order["output"], order["source"])):
+        folder = str(Path(path).parent)
+        text = text.replace(f"{folder}/", "").replace(f"-I{folder}", "-I.")
+    return text
+
+
 def _environment(order: dict[str, Any], folder: Path) -> dict[str, str]:
     """Made from nothing; in the C locale, for messages are read as plain text."""
     return {**order["environment"], "LC_ALL": "C", "HOME": str(folder), "TMPDIR": str(folder)}
@@ -120,9 +146,10 @@ def _read(output: Path, bytes_max: int) -> bytes:
 
 
 def _print(said: bytes) -> None:
-    """Into the log of the run, where there is more room than in a message."""
-    sys.stdout.write(said.decode(errors="replace"))
-    sys.stdout.flush()
+    """Lines into the log of the run, where there is more room than in a message."""
+    if said:
+        sys.stdout.write(said.decode(errors="replace").removesuffix("\n") + "\n")
+        sys.stdout.flush()
 
 
 def _failure(said: bytes) -> Unusable:

@@ -12,8 +12,8 @@ from harness.worker.build import Unusable
 _DRIVER = "libcuda.so.1"
 
 
-def compiled(library: str, source: str, options: Sequence[str]) -> tuple[bytes, bytes]:
-    """What NVRTC says of a source, and the cubin it makes, b"" if it refuses the source.
+def compiled(library: str, source: str, options: Sequence[str]) -> tuple[str, bytes, bytes]:
+    """How NVRTC ended, what it says of a source, and the cubin, b"" if it refuses the source.
 
     Errors: Unusable, of kind compile_error, if NVRTC itself does not work here.
     """
@@ -30,7 +30,8 @@ def compiled(library: str, source: str, options: Sequence[str]) -> tuple[bytes, 
     if status == 0:
         cubin = _bytes(lib, program, lib.nvrtcGetCUBINSize, lib.nvrtcGetCUBIN)
     lib.nvrtcDestroyProgram(ctypes.byref(program))
-    return said, cubin
+    ended = f"exit code {status} ({lib.nvrtcGetErrorString(status).decode()})"
+    return ended, said, cubin
 
 
 class Launched:

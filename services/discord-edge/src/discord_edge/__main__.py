@@ -5,19 +5,30 @@ import contextlib
 import sys
 
 from discord_edge.bot.announcing import DiscordTown
-from discord_edge.bot.client import Behind, EdgeBot, turn_to
+from discord_edge.bot.client import Behind, EdgeBot
+from discord_edge.bot.letters import DiscordMail
+from discord_edge.bot.library import ask_twice, come_back_soon, turn_to
+from discord_edge.bot.recalling import DiscordRecall
+from discord_edge.bot.watching import Watching
 from discord_edge.ingest_http import connected
-from discord_edge.postgres import SCHEMA, PostgresLedger, PostgresPosts
+from discord_edge.metrics import EdgeMetrics
+from discord_edge.postgres import SCHEMA, PostgresErrands, PostgresLedger, PostgresPosts
 from discord_edge.service.announcing import AGGS, CONSUMER, TARGET, Announcing
+from discord_edge.service.asof import AsOf
 from discord_edge.service.boards import Boards
 from discord_edge.service.following import persist
-from discord_edge.settings import Settings, load
+from discord_edge.service.letters import Letters
+from discord_edge.service.once import Saying
+from discord_edge.service.pairing import Pairing
+from discord_edge.service.sending import Sending
+from discord_edge.service.sets import Publishing
+from discord_edge.settings import PER_PROBLEM, Settings, load
 from shared import lifecycle
 from shared.errors import Failed
 from shared.lifecycle import Life, until_first
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
-from shared.outbox import Sender
+from shared.outbox import Act, Sender
 from shared.postgres import PostgresOutbox, migrate, pool
 
 POOL_MAX = 4
@@ -25,11 +36,13 @@ POOL_MAX = 4
 
 async def _run(settings: Settings, life: Life) -> None:
     await asyncio.to_thread(migrate, settings.postgres_dsn, "discord_edge", SCHEMA)
+    come_back_soon()
+    ask_twice()
     if settings.api_url:
         turn_to(settings.api_url)
     async with (
         pool(settings.postgres_dsn, 1, POOL_MAX, SCHEMA) as connections,
-        connected(settings.ingest_url, settings.edge_token) as api,
+        connected(settings.ingest_url, settings.edge_token, settings.public_url) as api,
     ):
         boards = Boards(api)
         behind = Behind(
@@ -39,21 +52,34 @@ async def _run(settings: Settings, life: Life) -> None:
             settings.guild,
             settings.places,
             settings.staff,
+            settings.threads == PER_PROBLEM,
         )
-        bot = EdgeBot(behind)
+        bot, metrics = EdgeBot(behind), EdgeMetrics()
+        Watching(bot, metrics)
         ledger = PostgresLedger(connections)
         town = DiscordTown(bot, settings.guild, ledger)
-        announcing = Announcing(api, boards, town, ledger, settings.podiums)
+        bot.local = settings.local
+        bot.pairing = Pairing(api, boards, town, ledger) if settings.public else None
+        asof, mail = AsOf(api), DiscordMail(bot)
+        saying = Saying(ledger, DiscordRecall(bot))
+        letters = Letters(asof, boards, mail, ledger, saying)
+        bot.sending = Sending(api, behind.posts, bot.following.begin, letters.refused)
+        bot.publishing = Publishing(api, PostgresErrands(connections), ledger, letters)
+        announcing = Announcing(asof, boards, town, ledger, saying, letters, settings.podiums)
         outbox = PostgresOutbox(connections)
         await until_first(
             boards.run(),
-            bot.run_until(settings.token, life.stopping),
-            _tell(settings, town, announcing, outbox),
+            bot.run_until(settings.token, life),
+            _tell(settings, town, announcing, metrics.telling(announcing.act), outbox),
         )
 
 
 async def _tell(
-    settings: Settings, town: DiscordTown, announcing: Announcing, outbox: PostgresOutbox
+    settings: Settings,
+    town: DiscordTown,
+    announcing: Announcing,
+    act: Act,
+    outbox: PostgresOutbox,
 ) -> None:
     """Tell everybody what is said from now on, for ever; else forget where that had stopped."""
     if not settings.public:
@@ -61,15 +87,15 @@ async def _tell(
         await asyncio.Event().wait()
     await town.found()
     # The bus may be away: who uses commands is not to notice.
-    await persist(lambda: _listen(settings.nats_url, announcing, outbox))
+    await persist(lambda: _listen(settings.nats_url, announcing, act, outbox))
 
 
-async def _listen(url: str, announcing: Announcing, outbox: PostgresOutbox) -> None:
+async def _listen(url: str, announcing: Announcing, act: Act, outbox: PostgresOutbox) -> None:
     """Act on one event after the other, for ever. Errors: Failed."""
     nc = await connect(url, "discord-edge")
     inbox = await NatsBus(nc).news(CONSUMER, *AGGS)
     try:
-        sender = Sender(inbox, outbox, TARGET, announcing.act)
+        sender = Sender(inbox, outbox, TARGET, act)
         await until_first(sender.run(), announcing.tend())
     finally:
         await inbox.close()

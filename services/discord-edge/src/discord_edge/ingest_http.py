@@ -1,5 +1,6 @@
 """The platform's public HTTP API, asked for whoever uses the bot."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -18,6 +19,8 @@ from shared.telling.answers import Answer
 
 CONNECT_S = 3.0
 ANSWER_S = 35.0
+# What publishes a whole repository, or writes a data set, answers late.
+LATE_S = 120.0
 # A stream says something every 15 s, if only that it is there.
 SILENCE_S = 40.0
 NAME_LENGTH_MAX = 100
@@ -30,6 +33,7 @@ class HttpApi:
     """An Office over one client, which shows the edge's own token."""
 
     client: httpx.AsyncClient
+    public_url: str = ""
 
     async def get(self, user: User | None, *path: str | int, **query: str | int) -> Answer:
         """What a read under /v1 answers. Errors: Refused; Failed."""
@@ -44,11 +48,12 @@ class HttpApi:
 
     async def submit(self, user: User, wish: Wish, key: str) -> Answer:
         """The receipts of a submission. Errors: as get."""
+        only = {"case": str(wish.case)} if wish.case else {}
         sent = await self._send(
             user,
             "POST",
             "/v1/submissions",
-            data={"problem": wish.problem, "mode": wish.mode, "gpu": list(wish.gpus)},
+            data={"problem": wish.problem, "mode": wish.mode, "gpu": list(wish.gpus)} | only,
             files={"file": (wish.name, wish.source, MEDIA[suffix(wish.name)])},
             headers={"Idempotency-Key": key},
         )
@@ -80,6 +85,19 @@ class HttpApi:
         )
         return _answer(sent)
 
+    async def late(self, user: User, path: str, bytes_max: int, **said: object) -> bytes:
+        """What a POST at a path answers that may take two minutes, whole. Errors: as get."""
+        timeout = httpx.Timeout(LATE_S, connect=CONNECT_S)
+        sent = self.client.stream("POST", path, json=said, headers=_who(user), timeout=timeout)
+        try:
+            async with asyncio.timeout(LATE_S), sent as heard:
+                if not heard.is_success:
+                    await heard.aread()
+                    _answer(heard)
+                return await _whole(heard, bytes_max)
+        except (httpx.TransportError, TimeoutError) as error:
+            raise Failed(f"the platform does not answer: {type(error).__name__}") from error
+
     async def events(self, user: User, number: int, after: int) -> AsyncIterator[Heard]:
         """What happens to a submission, from after a place. Errors: as get."""
         headers = _who(user) | {"Accept": "text/event-stream"}
@@ -104,6 +122,16 @@ class HttpApi:
             raise Failed(f"the platform does not answer: {type(error).__name__}") from error
 
 
+async def _whole(heard: httpx.Response, bytes_max: int) -> bytes:
+    """All of an answer. Errors: Refused `too_large`."""
+    data = bytearray()
+    async for piece in heard.aiter_bytes():
+        data += piece
+        if len(data) > bytes_max:
+            raise Refused("too_large", f"the answer has more than {bytes_max:,} bytes")
+    return bytes(data)
+
+
 def _who(user: User | None) -> dict[str, str]:
     """Whom the edge asks for."""
     if user is None:
@@ -115,6 +143,11 @@ def _who(user: User | None) -> dict[str, str]:
 
 
 def _under_v1(path: tuple[str | int, ...]) -> str:
+    """A path whose parts stay what they are, whoever typed them. Errors: Refused."""
+    for part in path:
+        # The client would take these for a way up to what was not asked for.
+        if part in ("", ".", ".."):
+            raise Refused("invalid_request", f"{part!r} is no name")
     return "/v1/" + "/".join(quote(str(part), safe="") for part in path)
 
 
@@ -140,7 +173,7 @@ def _answer(response: httpx.Response) -> Answer:
 
 
 @asynccontextmanager
-async def connected(url: str, token: str) -> AsyncIterator[HttpApi]:
+async def connected(url: str, token: str, public_url: str = "") -> AsyncIterator[HttpApi]:
     """The API at a URL, as the edge. Connecting takes at most 3 s, an answer 35 s."""
     timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
@@ -149,4 +182,4 @@ async def connected(url: str, token: str) -> AsyncIterator[HttpApi]:
     async with httpx.AsyncClient(
         base_url=url, headers=headers, timeout=timeout, limits=limits, trust_env=False
     ) as client:
-        yield HttpApi(client)
+        yield HttpApi(client, public_url.rstrip("/"))

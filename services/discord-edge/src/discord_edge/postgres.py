@@ -1,5 +1,6 @@
 """Which submission has which thread and messages on Discord, and what was synced."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,8 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 from discord_edge.domain.news import Facts
 from discord_edge.domain.wishes import Wish
 from discord_edge.service.ports import Post, Sent, User
-from discord_edge.service.public import Moved, Told
+from discord_edge.service.public import Begun, Moved, Told
+from discord_edge.service.sets import Errand
 from shared.errors import Failed
 from shared.postgres import statements
 
@@ -34,7 +36,7 @@ class PostgresPosts:
 
     async def add(self, post: Post) -> None:
         """Begin to follow one. Errors: Failed."""
-        names = ("number", "person", "channel", "problem", "gpu", "mode")
+        names = ("number", "person", "channel", "problem", "gpu", "mode", "first", "case")
         await self._ask("add", {name: getattr(post, name) for name in names})
 
     async def keep(self, number: int, what: str, value: str) -> None:
@@ -45,12 +47,22 @@ class PostgresPosts:
         """Those that are still told of. Errors: Failed."""
         return [Post(**row) for row in await self._ask("open", {})]
 
+    async def group(self, first: int) -> list[Post]:
+        """What was submitted by one command, by its first number. Errors: Failed."""
+        return [Post(**row) for row in await self._ask("group", {"first": first})]
+
+    async def former(self, post: Post) -> str | None:
+        """The newest thread of another submission of its person to its problem. Errors: Failed."""
+        whose = {"person": post.person, "problem": post.problem, "number": post.number}
+        rows = await self._ask("former", whose)
+        return str(rows[0]["thread"]) if rows else None
+
     async def want(self, sent: Sent) -> None:
         """Keep what is sent until its answer is kept. Errors: Failed."""
         user, wish = sent.user, sent.wish
         who = {"person": str(user.id), "name": user.name, "channel": sent.channel}
         what = {"problem": wish.problem, "mode": wish.mode, "gpus": list(wish.gpus)}
-        file = {"file": wish.name, "source": wish.source}
+        file = {"file": wish.name, "source": wish.source, "case": wish.case}
         await self._ask("want", {"key": sent.key, **who, **what, **file})
 
     async def unwant(self, key: str) -> None:
@@ -70,6 +82,7 @@ class PostgresPosts:
                     gpus=tuple(row["gpus"]),
                     name=row["file"],
                     source=bytes(row["source"]),
+                    case=row["only_case"],
                 ),
             )
             for row in await self._ask("wanted", {})
@@ -103,14 +116,24 @@ class PostgresLedger:
         """Keep the id of what was made under a name. Errors: Failed."""
         await self._ask("keep", name=name, id=identity)
 
-    async def expect(self, submission: str, problem: str, gpu: str) -> None:
-        """A ranked submission is on its way to a leaderboard. Errors: Failed."""
-        await self._ask("expect", submission=submission, problem=problem, gpu=gpu)
+    async def begun(self, name: str, room: str) -> Begun | None:
+        """What was about to be said in a room under a name. Errors: Failed."""
+        rows = await self._ask("begun", name=name, room=room)
+        return Begun(**rows[0]) if rows else None
 
-    async def expected(self, submission: str) -> tuple[str, str] | None:
-        """To which problem and GPU type it was; None if nobody said. Errors: Failed."""
-        rows = await self._ask("expected", submission=submission)
-        return (rows[0]["problem"], rows[0]["gpu"]) if rows else None
+    async def begin(self, name: str, room: str, begun: Begun) -> None:
+        """Keep what is about to be said. Errors: Failed."""
+        await self._ask("begin", name=name, room=room, **begun._asdict())
+
+    async def room(self, number: int) -> str | None:
+        """Where a submission is told to its owner. Errors: Failed."""
+        rows = await self._ask("room", number=number)
+        return rows[0]["thread"] if rows else None
+
+    async def newest_room(self, person: str, problem: str) -> str | None:
+        """Where the newest submission of somebody to a problem is told. Errors: Failed."""
+        rows = await self._ask("newest_room", person=person, problem=problem)
+        return rows[0]["thread"] if rows else None
 
     async def board(self, problem: str) -> Told | None:
         """The post of a problem. Errors: Failed."""
@@ -135,12 +158,53 @@ class PostgresLedger:
         rows = await self._ask("due", every_s=every_s, quiet_s=quiet_s)
         return [Moved(**row) for row in rows]
 
+    async def telling(self, moved: Moved) -> None:
+        """A podium is being told of, as of its event. Errors: Failed."""
+        where = {"problem": moved.problem, "gpu": moved.gpu}
+        await self._ask("telling", **where, seq=moved.seq)
+
     async def told(self, moved: Moved) -> None:
         """A podium was told of. Errors: Failed."""
         await self._ask("told", problem=moved.problem, gpu=moved.gpu, seq=moved.seq)
 
     async def _ask(self, statement: str, **values: object) -> Rows:
         return await _asked(self.pool, "public.sql", statement, values)
+
+
+@dataclass(frozen=True)
+class PostgresErrands:
+    """What is being published, in the pool's schema."""
+
+    pool: AsyncConnectionPool
+
+    async def begin(self, errand: Errand) -> None:
+        """Keep it until its end is told. Errors: Failed."""
+        user = errand.user
+        who = {"person": str(user.id), "name": user.name, "roles": list(user.roles)}
+        said, before = (json.dumps(dict(one)) for one in (errand.said, errand.before))
+        what = {"key": errand.key, "channel": errand.channel, "said": said, "before": before}
+        await self._ask("begin", who | what)
+
+    async def end(self, key: str) -> None:
+        """Its end was told. Errors: Failed."""
+        await self._ask("end", {"key": key})
+
+    async def open(self) -> list[Errand]:
+        """Those whose end nobody was told. Errors: Failed."""
+        return [
+            Errand(
+                key=row["key"],
+                user=User(int(row["person"]), row["name"], tuple(row["roles"])),
+                channel=row["channel"],
+                said=json.loads(row["said"]),
+                before=json.loads(row["before"]),
+                is_late=row["is_late"],
+            )
+            for row in await self._ask("open", {})
+        ]
+
+    async def _ask(self, statement: str, values: Mapping[str, Any]) -> Rows:
+        return await _asked(self.pool, "errands.sql", statement, values)
 
 
 def _facts(text: str) -> Facts:

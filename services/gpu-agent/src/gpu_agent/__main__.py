@@ -18,6 +18,7 @@ from gpu_agent.settings import Settings, load
 from shared import lifecycle
 from shared.clock import new_id
 from shared.errors import Failed, Refused
+from shared.events import HARNESS_CODE
 from shared.lifecycle import Life, until_first
 from shared.metrics import LogMetrics
 from shared.nats.blobs import NatsBlobs
@@ -42,6 +43,7 @@ async def _run(settings: Settings, life: Life, found: Machine) -> None:
         blobs, settings.data, gpu.canary, wanted.level_min, wanted.device, settings.gpu_index
     )
     runs.sweep()
+    await runs.keep_code(found.environment[HARNESS_CODE])
     await runs.warm()
     kind = gpu.gpu_type(found.environment.get("gpu", ""))
     metrics, log = AgentMetrics(), NatsLog(nc)

@@ -30,7 +30,7 @@ from harness.entry import (
 )
 from shared.blobs import BLOB_BYTES_MAX, Blobs
 from shared.errors import Failed
-from shared.events import CaseResult, JobAssigned, Mismatch, Missing
+from shared.events import HARNESS_CODE, CaseResult, JobAssigned, Mismatch, Missing
 from shared.problems.languages import suffix
 
 ARTEFACTS_MAX = 16
@@ -73,7 +73,8 @@ class HarnessRuns:
     `folder` holds problems by digest, runs in hand and what the harness remembers of this machine;
     `device` is the one that is timed, of several GPUs the one of `gpu_index`. A ranked run is
     refused by a harness that isolates less than `level_min`; `canary` does known work and says what
-    is wrong with the machine.
+    is wrong with the machine. `code` is the digest of the harness code that the agent registered
+    with, once it is kept: a run by any other is refused.
     """
 
     blobs: Blobs
@@ -84,6 +85,14 @@ class HarnessRuns:
     gpu_index: int = 0
     harness: Harness | None = None
     ailment: str = ""
+    code: str = ""
+
+    async def keep_code(self, named: str) -> None:
+        """Let everybody have the harness code that is registered. Errors: Failed; of a put."""
+        kept = await self.blobs.put(await asyncio.to_thread(entry.code), "application/zip")
+        if kept.digest != named:
+            raise Failed("the harness code was changed while the agent started: start it again")
+        self.code = named
 
     async def warm(self) -> Harness:
         """The harness, started if it was not; it replaces its own supervisor after a failure."""
@@ -128,12 +137,25 @@ class HarnessRuns:
             device=self.device,
             level_min=self.level_min if order.mode == "ranked" else "none",
             gpus=gpus_of(order, self.gpu_index),
+            case=order.case,
         )
+
+        async def hear(message: Started | Progress | StageFinished) -> None:
+            if isinstance(message, Started):
+                self._check_code(message.environment.get(HARNESS_CODE, ""))
+            await told(_news(message))
+
         harness = await self.warm()
-        report = await harness.evaluate(request, lambda message: told(_news(message)))
+        report = await harness.evaluate(request, hear)
         if is_left_behind(report.failure_code, report.reason):
             self.ailment = f"after run of job {order.job}: {report.reason}"
         return _outcome(report), await asyncio.to_thread(_files_of, report, out)
+
+    def _check_code(self, digest: str) -> None:
+        """Whether a run is by the code that everybody can fetch. Errors: Failed."""
+        if self.code and digest != self.code:
+            self.ailment = "the harness code was changed under this agent: start it again"
+            raise Failed(self.ailment)
 
     def _home(self, source: bytes, name: str) -> Path:
         """A run's own folder, with the submission in it."""

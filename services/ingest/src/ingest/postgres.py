@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg import OperationalError
+from psycopg.errors import UniqueViolation
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from ingest.service.ports import Asked, Identity, Kept, Note, TokenRow
@@ -65,6 +66,20 @@ class PostgresPeople:
             return self._names[account]
         rows = await self._ask("name_of", account=account)
         return _kept(self._names, account, str(rows[0][0])) if rows else None
+
+    async def names(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
+        """Accounts with their names, in order, from after an account. Errors: Failed."""
+        rows = await self._ask("names", after=after, limit=limit)
+        return [(str(account), str(name)) for account, name in rows]
+
+    async def rename(self, account: str, name: str) -> bool:
+        """Another name for an account; False if it is, or was, another's. Errors: Failed."""
+        try:
+            is_done = bool(await self._ask("rename", account=account, name=name))
+        except UniqueViolation:  # Somebody else was faster, and nothing of this was kept.
+            return False
+        self._names.pop(account, None)
+        return is_done
 
     async def identity_of(self, provider: str, subject: str) -> Identity | None:
         """Whose an identity is. Errors: Failed."""

@@ -6,6 +6,7 @@ last of its aggregate. `docs/events.md` is generated from here.
 """
 
 from shared.events.access import (
+    PREFERENCES,
     ROLES,
     SCOPES,
     TOKEN_KINDS,
@@ -19,6 +20,7 @@ from shared.events.access import (
     InviteRevoked,
     LeaderboardArchived,
     LeaderboardChanged,
+    PreferenceSet,
     RoleGranted,
     RoleRevoked,
     SubmissionWithdrawn,
@@ -108,6 +110,7 @@ from shared.events.submission import (
 from shared.events.values import (
     CLASSES,
     FIRST_MODES,
+    HARNESS_CODE,
     LEVELS,
     MODES,
     TIERS,
@@ -130,8 +133,10 @@ __all__ = [
     "CATALOGUE",
     "CLASSES",
     "FIRST_MODES",
+    "HARNESS_CODE",
     "LEVELS",
     "MODES",
+    "PREFERENCES",
     "ROLES",
     "SCOPES",
     "TIERS",
@@ -191,6 +196,7 @@ __all__ = [
     "PodiumChanged",
     "PoolPaused",
     "PoolResumed",
+    "PreferenceSet",
     "ProblemPublished",
     "ProjectionSwitched",
     "QuotaLimitSet",

@@ -40,6 +40,16 @@ WEBHOOK_KINDS = (
     "rejudge.applied",
 )
 
+HOWS = ("off", "thread", "dm")
+# What participants may choose of how they are told on Discord; the first is so until they do.
+PREFERENCES = {
+    "overtaken": HOWS,
+    "run_finished": HOWS,
+    "deadline_near": HOWS,
+    "ranked_line": ("on", "off"),
+    "threads": ("default", "per_submission", "per_problem"),
+}
+
 
 class AccountOpened(Fact, frozen=True, kw_only=True):
     """A participant has an account; `via` says by which way they came."""
@@ -117,6 +127,16 @@ class RoleRevoked(Fact, frozen=True, kw_only=True):
 
     role: str
     reason: str
+
+
+class PreferenceSet(Fact, frozen=True, kw_only=True):
+    """A participant chose how they are told of something on Discord; PREFERENCES has what of."""
+
+    aggregate: ClassVar[str] = "account"
+    publisher: ClassVar[str] = "ingest"
+
+    preference: str
+    value: str
 
 
 class LeaderboardChanged(Fact, frozen=True, kw_only=True):

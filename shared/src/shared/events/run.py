@@ -14,6 +14,7 @@ class JobAssigned(Fact, frozen=True, kw_only=True):
 
     A `gang` are the agents of a job of several GPUs; all but the first just keep theirs free.
     `gpus` says which GPU of their host each of them has, in the same order, where they said it.
+    A profile of one timed case alone names the `case`, from 1 on.
     """
 
     aggregate: ClassVar[str] = "run"
@@ -34,6 +35,7 @@ class JobAssigned(Fact, frozen=True, kw_only=True):
     gang: list[str] = []
     class_: str = msgspec.field(default="practice", name="class")
     gpus: list[int] = []
+    case: int = 0
 
 
 class RunStarted(Fact, frozen=True, kw_only=True):

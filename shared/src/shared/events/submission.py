@@ -48,7 +48,8 @@ class SubmissionReceived(Fact, frozen=True, kw_only=True):
     """A participant's source was accepted; it now must end in one terminal event.
 
     `bucket` is the quota it took of, "" for none; `class_` is its place among others in the queue.
-    One with a `baseline` is the platform's own, by that name, and never ranked.
+    One with a `baseline` is the platform's own, by that name, and never ranked. A profile of one
+    timed case alone names the `case`, from 1 on; 0 is all of them.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -70,6 +71,7 @@ class SubmissionReceived(Fact, frozen=True, kw_only=True):
     bucket: str = ""
     cost: int = 0
     baseline: str = ""
+    case: int = 0
 
 
 class SubmissionRejected(Fact, frozen=True, kw_only=True):

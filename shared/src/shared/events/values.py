@@ -10,6 +10,8 @@ CLASSES = ("canary", "contest", "practice", "rejudge")
 # From the least to the most.
 LEVELS = ("none", "weak", "medium", "strong")
 TIERS = ("G1", "G2", "G3", "G0", "C1", "C2")
+# By which name an agent's details and a run's environment tell the digest of the harness code.
+HARNESS_CODE = "harness_code"
 
 
 def is_at_least(level: str, level_min: str) -> bool:

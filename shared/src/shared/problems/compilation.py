@@ -82,7 +82,8 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         | (_of_form(form) if single else of_native(document, task, extras, main))
         | _of_program(task, main)
     )
-    warnings = (*task_warnings(task), *warpboard_warnings(extras))
+    # A file has one case, and all its generators are seeded before each call.
+    warnings = (*(() if single else task_warnings(task)), *warpboard_warnings(extras))
     warnings += (WARNING.format(main=main),) if main else ()
     return _version(content, sources, goals(extras, content, files), warnings)
 

@@ -41,6 +41,7 @@ CODES: Mapping[str, str] = {
     "check_takes_unwritten": "check_implementation takes a buffer that nobody wrote to",
     "check_takes_shape": "check_implementation takes an answer of another shape",
     "check_takes_dtype": "check_implementation takes an answer of another dtype",
+    "check_takes_rounded": "check_implementation is wider for an answer in fewer bits",
     "check_takes_input": "check_implementation takes the input as the answer",
     "check_takes_cached": "check_implementation takes the right answer to another seed",
     "budget": "a stage would not fit into half of its budget",
@@ -50,6 +51,7 @@ CODES: Mapping[str, str] = {
     "wrong_passes": "a wrong solution passes",
     "wrong_never_ran": "a wrong solution fails before it computes anything",
     "not_run": "a solution cannot be run here",
+    "baseline_fails": "a baseline does not pass, so there would be no row of it",
     "template_fails": "a template does not load, or fails otherwise than by its answer",
     "template_passes": "a template passes as it is",
     "machine": "this machine, or the platform, failed: nothing is said of the problem",
@@ -70,10 +72,10 @@ class Finding(Strict):
 
 
 class SolutionFound(Strict):
-    """How one of the author's own solutions ended; `skipped` where it cannot be run."""
+    """How one of the author's solutions or baselines ended; `skipped` where it cannot be run."""
 
     name: Name
-    kind: Literal["correct", "wrong"]
+    kind: Literal["correct", "wrong", "baseline"]
     verdict: Annotated[str, Field(max_length=40)]
     as_expected: bool
 

@@ -126,7 +126,9 @@ def task_warnings(task: TaskYml) -> list[str]:
     if not task.tests:
         found.append("there are no tests: the benchmarks are checked instead")
     if any("seed" not in case for case in cases):
-        found.append("a case without 'seed' is not varied between calls")
+        is_native = isinstance(task, NativeYml)
+        how = "is one input for all calls" if is_native else "varies by the global generators alone"
+        found.append(f"a case without 'seed' {how}: take a seed, and draw by it")
     found += [
         f"templates: {shown(language)} is none of {', '.join(LANGUAGES)}"
         for language in task.templates

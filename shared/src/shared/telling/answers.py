@@ -46,6 +46,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     process_us: list[float] = []
     null_us: list[float] = []
     grade: str = ""
+    statistics: dict[str, float] = {}
     wrong: int = 0
     mismatches: list[Mismatch] = []
     roofline: Roofline | None = None
@@ -86,7 +87,10 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a finished submission stands, or why it is not ranked."""
+    """Where a finished submission stands, or why it is not ranked.
+
+    Units: `delta_to_best` and `delta_to_next`, to the first and to the place before, seconds.
+    """
 
     status: str
     eligible: bool | None = None
@@ -94,6 +98,11 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     rank: int | None = None
     is_tied: bool = False
+    tied_with: int | None = None
+    best_number: int | None = None
+    delta_to_best: float | None = None
+    delta_to_next: float | None = None
+    own_best_us: float | None = None
     runs: int = 1
     score_us: float | None = None
     interval_us: tuple[float, float] | None = None
@@ -128,6 +137,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[str] = []
     cases: list[Case] = []
     files: list[File] = []
+    environment: dict[str, str] = {}
     log_head: str = ""
     log_tail: str = ""
 
@@ -146,6 +156,7 @@ class Submission(Run, frozen=True, kw_only=True):
     is_over: bool
     participant: str | None = None
     agent: str | None = None
+    fingerprint: str | None = None
     outcome: str | None = None
     code: str | None = None
     is_eligible: bool = False

@@ -10,6 +10,8 @@ MESSAGE_LINES_MAX = 12
 MISMATCHES_MAX = 5
 LINE_LENGTH_MAX = 300
 RANKED = "ranked"
+# How the log of what was compiled begins: its command line comes next.
+_COMMAND = "$ "
 
 
 def ending(submission: Submission) -> list[str]:
@@ -20,7 +22,7 @@ def ending(submission: Submission) -> list[str]:
         f"submission {submission.number}: {verdict} ({submission.mode} on {submission.gpu}){took}"
     )
     trouble = list(troubles(submission)) if submission.outcome != "passed" else []
-    return [head, *trouble, *_standing(submission), *_appealed(submission)]
+    return [head, *trouble, *standing(submission)]
 
 
 def _appealed(submission: Submission) -> Iterator[str]:
@@ -31,14 +33,37 @@ def _appealed(submission: Submission) -> Iterator[str]:
         yield f"appeal {said.appeal}{why}"
 
 
-def _standing(submission: Submission) -> Iterator[str]:
-    ranking = submission.ranking
-    if ranking is None:
-        return
+def standing(submission: Submission) -> Iterator[str]:
+    """Its score, its rank or why it has none, how far it is from others, and its appeal."""
+    if submission.ranking is not None:
+        yield from _ranked(submission, submission.ranking)
+    yield from _appealed(submission)
+
+
+def _ranked(submission: Submission, ranking: Ranking) -> Iterator[str]:
     if ranking.score_us is not None:
         yield _score(submission, ranking)
     if submission.mode == RANKED or ranking.rank is not None:
         yield _place(submission, ranking)
+    yield from gaps(ranking)
+
+
+def gaps(ranking: Ranking) -> Iterator[str]:
+    """How far a score is from one's own best before, from the next place and from the first.
+
+    >>> list(gaps(Ranking(status="ranked", score_us=9.0, own_best_us=10.0, delta_to_next=2e-6)))
+    ['1 µs (10 %) faster than your best before', '2 µs behind the next place']
+    """
+    before_us = ranking.own_best_us
+    if ranking.score_us is not None and before_us:
+        off_us = ranking.score_us - before_us
+        way = "slower" if off_us > 0 else "faster"
+        share = f"{100 * abs(off_us) / before_us:.2g} %"
+        yield f"{time_text(abs(off_us))} ({share}) {way} than your best before"
+    behind = ((ranking.delta_to_next, "the next place"), (ranking.delta_to_best, "the first"))
+    said = [f"{time_text(1e6 * delta_s)} behind {whom}" for delta_s, whom in behind if delta_s]
+    if said:
+        yield ", ".join(said)
 
 
 def _place(submission: Submission, ranking: Ranking) -> str:
@@ -70,17 +95,24 @@ def _score(submission: Submission, ranking: Ranking) -> str:
 def troubles(run: Run) -> Iterator[str]:
     """What went wrong in a run: its stage and reason, the first failing case, the log's end."""
     reason = run.reason or ""
-    if run.stage or reason:
-        where = f"in stage {run.stage}: " if run.stage else ""
-        first, *rest = _lines(reason, MESSAGE_LINES_MAX) or ["no reason given"]
-        yield where + first
-        yield from (f"  {line}" for line in rest)
+    yield from reason_lines(run)
     case = first_failing(run.cases)
     if case is not None:
         if not (case.message and case.message in reason):
             yield from _case_lines(case)
-        yield from _mismatch_lines(case)
+        yield from mismatch_lines(case)
     yield from log_lines(run)
+
+
+def reason_lines(run: Run) -> list[str]:
+    """In which stage a run ended, and why."""
+    if not (run.stage or run.reason):
+        return []
+    where = f"in stage {run.stage}: " if run.stage else ""
+    first, *rest = _lines(run.reason or "", MESSAGE_LINES_MAX) or ["no reason given"]
+    if run.verdict == "compile_error" and run.log_head.startswith(_COMMAND):
+        rest = []  # all that the compiler said is told as what was printed
+    return [where + first, *(f"  {line}" for line in rest)]
 
 
 def _lines(text: str, lines_max: int) -> list[str]:
@@ -107,7 +139,7 @@ def _case_lines(case: Case) -> Iterator[str]:
     yield from (f"  {line}" for line in _lines(case.message, MESSAGE_LINES_MAX))
 
 
-def _mismatch_lines(case: Case) -> Iterator[str]:
+def mismatch_lines(case: Case) -> Iterator[str]:
     """The first wrong elements, and how many there are."""
     if case.wrong:
         yield f"  {case.wrong:,} wrong, such as" if case.mismatches else f"  {case.wrong:,} wrong"
@@ -117,11 +149,32 @@ def _mismatch_lines(case: Case) -> Iterator[str]:
 
 
 def log_lines(run: Run) -> Iterator[str]:
-    """The end of what the submission printed, under a heading; nothing if it was silent."""
-    lines = harmless(run.log_tail or run.log_head).splitlines()
+    """The end of what was printed, under a heading; nothing if it was silent."""
+    heading, *lines = printed(run, LOG_LINES_MAX) or [""]
     if lines:
-        yield "it printed, at the end:" if len(lines) > LOG_LINES_MAX else "it printed:"
-        yield from (f"  {_cut(line)}" for line in lines[-LOG_LINES_MAX:])
+        yield heading
+        yield from (f"  {_cut(line)}" for line in lines)
+
+
+def printed(run: Run, lines_max: int) -> list[str]:
+    r"""A heading and the last lines that were printed; of a build the first ones, too.
+
+    >>> printed(Run(stage="check", log_head="1\n2\n3\n4\n5\n"), 4)
+    ['it printed, at the end:', '2', '3', '4', '5']
+    >>> printed(Run(stage="build", log_head="$ g++ k.cpp\n2\n3\n4\nexit code 1\n"), 4)
+    ['it printed:', '$ g++ k.cpp', '2', '… 1 lines', '4', 'exit code 1']
+    """
+    is_build = run.stage == "build"
+    kept = (run.log_head, run.log_tail) if is_build else (run.log_tail or run.log_head,)
+    lines = [line for text in kept for line in harmless(text).splitlines()]
+    if len(lines) <= lines_max:
+        return ["it printed:", *lines] if lines else []
+    if not is_build:
+        return ["it printed, at the end:", *lines[-lines_max:]]
+    # A compiler's command is the first line, its first error comes next, and its end is last.
+    half = lines_max // 2
+    left_out = len(lines) - 2 * half
+    return ["it printed:", *lines[:half], f"… {left_out} lines", *lines[-half:]]
 
 
 def noted(found: Submission) -> list[str]:

@@ -26,6 +26,21 @@ def time_text(time_us: float | None) -> str:
     return f"{shown:,.0f} s"
 
 
+def spread_text(time_us: float | None, interval_us: Sequence[float] | None) -> str:
+    """A time and how far off it may be, in one unit.
+
+    >>> spread_text(12.3, (12.1, 12.45)), spread_text(12.3, None), spread_text(None, None)
+    ('12.3 ± 0.17 µs', '12.3 µs', '-')
+    """
+    text = time_text(time_us)
+    if interval_us is None or text == NOTHING:
+        return text
+    number, _, unit = text.partition(" ")
+    low, high = interval_us
+    off = (high - low) / 2 / dict(_SIZES_US)[unit]
+    return f"{number} ± {float(f'{off:.2g}'):g} {unit}" if math.isfinite(off) else text
+
+
 def interval_text(interval_us: Sequence[float] | None) -> str:
     """A time's interval, from its lower to its upper end.
 

@@ -1,7 +1,7 @@
-"""`/account …`: a CLI id linked, and one's own tokens listed and ended; none is made in a chat."""
+"""`/account …`: how one is told, a CLI id linked, one's own tokens; none is made in a chat."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from discord import app_commands
 
@@ -10,9 +10,31 @@ from discord_edge.bot.paging import NOBODY
 from discord_edge.bot.staff import Number, Question, told
 from discord_edge.domain.wishes import GPUS_MAX
 from discord_edge.domain.wording import escaped
-from shared.errors import Failed, Refused
+from shared.errors import Refused
 
 ASKED_S_MAX = 120.0
+
+Event = Literal["overtaken", "run finished", "deadline near", "my lines for everybody"]
+How = Literal["thread", "dm", "on", "off"]
+Threads = Literal["per submission", "per problem", "as the server has it"]
+LINE = "my lines for everybody"
+EVENTS = {
+    "overtaken": "overtaken",
+    "run finished": "run_finished",
+    "deadline near": "deadline_near",
+    LINE: "ranked_line",
+}
+THREADS = {
+    "per submission": "per_submission",
+    "per problem": "per_problem",
+    "as the server has it": "default",
+}
+HOWS = {
+    "off": "no",
+    "thread": "in your thread of the submission, or by letter where there is none",
+    "dm": "by letter",
+    "on": "yes",
+}
 
 
 def _at(text: str | None) -> str:
@@ -34,10 +56,7 @@ async def _tokens(here: Here) -> list[dict[str, Any]]:
 
 async def own_tokens(here: Here, typed: str) -> list[app_commands.Choice[int]]:
     """One's own tokens, by number and name."""
-    try:
-        items = await _tokens(here)
-    except (Refused, Failed):
-        return []
+    items = (await here.client.memory.get(user_of(here), "tokens")).get("items", [])
     return [
         app_commands.Choice(name=f"{one['id']} {one['name']}"[:100], value=int(one["id"]))
         for one in reversed(items)
@@ -94,3 +113,61 @@ class Account(app_commands.Group):
         key = str(here.id)
         await here.client.api.do(user_of(here), "DELETE", "tokens", token, key=key)
         await say(here, f"Token {token} acts for nobody any more.")
+
+    @app_commands.command(name="notify", description="What you are told of, and how")
+    @app_commands.describe(
+        event="Of what; without it you are shown how it is",
+        how="Where you are told; on and off are for your lines for everybody",
+        threads="One thread for each submission, or one for all of yours to a problem",
+    )
+    async def notify(
+        self,
+        here: Here,
+        event: Event | None = None,
+        how: How | None = None,
+        threads: Threads | None = None,
+    ) -> None:
+        """Choose how one is told of things, or see what one chose."""
+        await here.response.defer(ephemeral=True, thinking=True)
+        path = ("me", "preferences")
+        if wanted := _wanted(event, how, threads):
+            answer = await here.client.api.do(
+                user_of(here), "PUT", *path, key=str(here.id), **wanted
+            )
+            lines = ["From now on:", *_chosen(answer), *_unheard(here)]
+            await say(here, "\n".join(lines))
+            return
+        try:
+            answer = await here.client.api.get(user_of(here), *path)
+        except Refused as refused:
+            if refused.code != NOBODY:
+                raise
+            await say(here, "You are told of nothing but what is decided of your submissions.")
+            return
+        await say(here, "\n".join([*_chosen(answer), *_unheard(here)]))
+
+
+def _unheard(here: Here) -> list[str]:
+    """What to add where the bot does not hear of what happens, so that nobody waits for it."""
+    if here.client.pairing is not None:
+        return []
+    return ["This bot answers commands alone for now: nothing is told here until that is changed."]
+
+
+def _wanted(event: str | None, how: str | None, threads: str | None) -> dict[str, str]:
+    """What is to be otherwise. Errors: Refused for half a wish, and for what does not fit."""
+    if (event is None) != (how is None):
+        raise Refused("bad_query", "event and how go together: say both, or neither", "how")
+    wanted = {"threads": THREADS[threads]} if threads else {}
+    if event is None or how is None:
+        return wanted
+    if (event == LINE) != (how in ("on", "off")) and how != "off":
+        fit = "on or off" if event == LINE else "thread, dm or off"
+        raise Refused("bad_query", f"how of {event!r} is {fit}, not {how!r}", "how")
+    return {**wanted, EVENTS[event]: how}
+
+
+def _chosen(said: dict[str, Any]) -> list[str]:
+    lines = [f"{event}: {HOWS[said[name]]}" for event, name in EVENTS.items()]
+    shown = next(one for one, name in THREADS.items() if name == said["threads"])
+    return [*lines, f"private threads: {shown}"]

@@ -1,6 +1,7 @@
 """`/admin …`: the platform's switches, people and leaderboards, for who runs it."""
 
 import json
+from dataclasses import replace
 from datetime import UTC
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -8,46 +9,49 @@ from urllib.parse import urlencode
 import discord
 from discord import app_commands
 
-from discord_edge.bot import authors, problems
+from discord_edge.bot import authors, datasets, forum, limiting, local, naming, sets
 from discord_edge.bot.asking import Here, say
-from discord_edge.bot.rooms import embed, files
+from discord_edge.bot.drawing import embed, files
 from discord_edge.bot.staff import (
+    LOOKED,
+    Named,
     Number,
     Question,
     Reason,
     acted,
+    any_board,
     begun,
     decided,
     done,
     hidden,
+    participant_of,
     told,
 )
-from discord_edge.bot.submitting import all_boards
-from discord_edge.domain import tables
+from discord_edge.domain import evidence, tables
 from discord_edge.domain.publishing import ends_at, instant
-from discord_edge.domain.report import report
+from discord_edge.domain.report import Attached, fitted, report
 from discord_edge.domain.wording import escaped
-from discord_edge.service.ports import User
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.telling.answers import Submission, read
 
 ADMIN = "admin"
-LOOKED = "looked at on Discord"
 KEEP_S = 30.0
-NAME_LENGTH_MAX = 64
-Named = app_commands.Range[str, 1, NAME_LENGTH_MAX]
 
 
 class Admin(app_commands.Group):
-    """The commands of admins, hidden from who does not run the server."""
+    """The commands of admins, hidden from who does not run the server.
 
-    def __init__(self) -> None:
+    What is for developing alone is there where problems to develop on are.
+    """
+
+    def __init__(self, *, has_local: bool = False) -> None:
         about = "Run the platform"
         super().__init__(
             name="admin", description=about, guild_only=True, default_permissions=hidden()
         )
-        for one in (*SWITCHES, *PEOPLE, *BOARDS, *LOOKS):
+        developing = local.COMMANDS if has_local else ()
+        for one in (*SWITCHES, *PEOPLE, *BOARDS, *PROBLEMS, *LOOKS, *developing):
             self.add_command(one)
 
 
@@ -69,22 +73,6 @@ async def stop(here: Here, reason: Reason) -> None:
     await _switched(here, "pause", reason, "No submission is taken in, until `/admin start`.")
 
 
-async def _participant(here: Here, user: discord.User | None, name: str | None) -> str:
-    """Who is meant, as the platform calls them. Errors: Refused; Failed."""
-    if (user is None) == (name is None):
-        raise Refused("invalid_request", "say one of `user` and `participant`", "user")
-    if name is not None:
-        return name.strip().lower()
-    assert user is not None, "one of them was said"
-    try:
-        return str((await here.client.api.get(User(user.id), "me"))["name"])
-    except Refused as refused:
-        if refused.code == "missing_credential":
-            what = "they never did anything here, so the platform does not know them"
-            raise Refused("unknown_participant", what, "user") from refused
-        raise
-
-
 @app_commands.command(name="ban", description="Keep a participant out")
 @app_commands.describe(
     user="Who, on Discord",
@@ -101,7 +89,7 @@ async def ban(
     """Keep somebody out, everywhere."""
     staff = await begun(here, ADMIN)
     ends = None if until is None else ends_at(until, now())
-    name = await _participant(here, user, participant)
+    name = await participant_of(here, user, participant)
     said = {"reason": reason} | ({"until_at": ends.astimezone(UTC).isoformat()} if ends else {})
     again = await decided(here, staff, ("admin", "participants", name, "ban"), **said)
     last = f"until {instant(ends)}" if ends else "for ever"
@@ -114,7 +102,7 @@ async def unban(
 ) -> None:
     """End a ban."""
     staff = await begun(here, ADMIN)
-    name = await _participant(here, user, participant)
+    name = await participant_of(here, user, participant)
     again = await decided(here, staff, ("admin", "participants", name, "unban"), reason=reason)
     await say(here, f"**{escaped(name)}** may take part.{again}")
 
@@ -131,7 +119,7 @@ async def _changed(here: Here, slug: str, said: dict[str, Any]) -> None:
 
 
 @app_commands.command(name="visibility", description="Who sees a leaderboard")
-@app_commands.autocomplete(leaderboard_name=all_boards)
+@app_commands.autocomplete(leaderboard_name=any_board)
 async def visibility(
     here: Here, leaderboard_name: Named, value: Literal["public", "closed"], reason: Reason
 ) -> None:
@@ -141,7 +129,7 @@ async def visibility(
 
 @app_commands.command(name="deadline", description="When a leaderboard closes")
 @app_commands.describe(value="YYYY-MM-DD HH:MM in UTC, or none")
-@app_commands.autocomplete(leaderboard_name=all_boards)
+@app_commands.autocomplete(leaderboard_name=any_board)
 async def deadline(here: Here, leaderboard_name: Named, value: str, reason: Reason) -> None:
     """Move a deadline."""
     ends = ends_at(value, now())
@@ -150,10 +138,11 @@ async def deadline(here: Here, leaderboard_name: Named, value: str, reason: Reas
 
 
 @app_commands.command(name="delete-leaderboard", description="Archive any leaderboard")
-@app_commands.autocomplete(leaderboard_name=all_boards)
-async def delete_leaderboard(here: Here, leaderboard_name: Named) -> None:
+@app_commands.describe(force="Archive it even if there are entries on it")
+@app_commands.autocomplete(leaderboard_name=any_board)
+async def delete_leaderboard(here: Here, leaderboard_name: Named, force: bool = False) -> None:
     """Let a leaderboard take nothing in any more."""
-    await authors.archive(here, leaderboard_name, ADMIN)
+    await authors.archive(here, leaderboard_name, ADMIN, is_forced=force)
 
 
 @app_commands.command(name="delete-submission", description="Take a submission off for ever")
@@ -171,24 +160,29 @@ async def delete_submission(here: Here, submission: Number, reason: Reason) -> N
     await say(here, f"Submission **#{submission}** is off its leaderboard, for ever.")
 
 
-@app_commands.command(name="get-submission", description="Anybody's submission, whole")
+@app_commands.command(
+    name="get-submission", description="Anybody's submission, with its runs and history"
+)
 async def get_submission(here: Here, submission_id: Number) -> None:
     """One submission with its source and all that is known; that it was looked at is kept."""
     user = await begun(here, ADMIN)
     await acted(here, user, f"submission {submission_id}", LOOKED)
     whole = await here.client.api.get(user, "submissions", submission_id, source="true")
     found = read(whole, Submission)
-    card = report(found)
     source = str(whole.pop("source", None) or "")
-    attached = files(card) + problems.source_of(json.dumps({"source": source}).encode(), found.name)
-    text = json.dumps(whole, indent=1).encode()
-    attached.append(problems.file_of(f"submission-{submission_id}.json", text))
+    history = "\n".join(map(evidence.happened, whole.pop("timeline")))
+    beside = ((found.name, source), ("runs.json", json.dumps(whole, indent=1)))
+    card = report(found)
+    more = [
+        Attached(name, text.encode()) for name, text in (*beside, ("history.txt", history)) if text
+    ]
+    card = fitted(replace(card, files=(*card.files, *more)), here.filesize_limit)
     said = f"By **{escaped(str(whole.get('participant') or 'nobody'))}**, {found.state}."
-    await here.edit_original_response(content=said, embed=embed(card), attachments=attached)
+    await here.edit_original_response(content=said, embed=embed(card), attachments=files(card))
 
 
 @app_commands.command(name="show-stats", description="How much there was to do")
-@app_commands.autocomplete(leaderboard_name=all_boards)
+@app_commands.autocomplete(leaderboard_name=any_board)
 async def show_stats(here: Here, last_day_only: bool, leaderboard_name: str | None = None) -> None:
     """The figures that operators have."""
     user = await begun(here, ADMIN)
@@ -240,6 +234,7 @@ async def resync(here: Here) -> None:
 
 Commands = tuple[app_commands.Command[Any, ..., Any], ...]
 SWITCHES: Commands = (start, stop)
-PEOPLE: Commands = (ban, unban)
-BOARDS: Commands = (visibility, deadline, delete_leaderboard)
+PEOPLE: Commands = (ban, unban, *naming.COMMANDS)
+BOARDS: Commands = (visibility, deadline, delete_leaderboard, *limiting.COMMANDS)
+PROBLEMS: Commands = (*sets.COMMANDS, *datasets.COMMANDS, *forum.COMMANDS)
 LOOKS: Commands = (delete_submission, get_submission, show_stats, health, resync)

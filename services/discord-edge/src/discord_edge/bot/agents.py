@@ -10,7 +10,6 @@ from discord_edge.bot.submitting import gpus
 from discord_edge.domain import tables
 from discord_edge.domain.wishes import GPUS_MAX, matching
 from discord_edge.domain.wording import escaped
-from shared.errors import Failed, Refused
 
 ADMIN = "admin"
 JOBS_SHOWN = 10
@@ -21,10 +20,7 @@ Ratio = app_commands.Range[float, 1.001, 100.0]
 
 async def known(here: Here, typed: str) -> list[app_commands.Choice[str]]:
     """The agents by their names."""
-    try:
-        items = (await here.client.api.get(None, "agents"))["items"]
-    except (Refused, Failed):
-        return []
+    items = (await here.client.memory.get(None, "agents")).get("items", [])
     names = matching(typed, [str(one["id"]) for one in items])
     return [app_commands.Choice(name=one, value=one) for one in names]
 

@@ -6,7 +6,8 @@ from typing import Literal
 
 import discord
 
-from discord_edge.bot.rooms import LOOKED_THROUGH, reaching
+from discord_edge.bot.drawing import reaching
+from discord_edge.bot.recalling import is_own
 from discord_edge.bot.setup import Places, SettingUp
 from discord_edge.service.public import Ledger
 from shared.errors import Failed, Refused
@@ -14,6 +15,7 @@ from shared.errors import Failed, Refused
 THREAD_MINUTES: Literal[1440] = 1440
 POST_MINUTES: Literal[10080] = 10080
 HAS_A_THREAD = 160004
+POSTS_MAX = 1000
 READY_STEP_S = 0.2
 AGAIN_S = 10.0
 
@@ -47,18 +49,14 @@ class DiscordTown:
         guild = self._client.get_guild(self._guild)
         if guild is None:
             raise Refused("no_guild", f"the bot is not in the server {self._guild}: invite it")
+        if guild.unavailable:
+            # Nothing of it is known yet: what is there would be made a second time.
+            raise Failed(f"Discord has not told of the server {self._guild} yet")
         return await SettingUp(guild, self._ledger).places()
 
-    async def say(self, text: str, nonce: str, sign: str) -> str:
-        """A line for everybody, once for a nonce and for a sign at its end. Its id."""
-        place = await self._there()
-        channel = self._client.get_partial_messageable(place.submissions)
-        with reaching():
-            if sign:
-                async for one in channel.history(limit=LOOKED_THROUGH):
-                    if one.content.endswith(sign) and one.author == self._client.user:
-                        return str(one.id)
-            return str((await channel.send(text, nonce=nonce)).id)
+    async def lines(self) -> str:
+        """Where results and podiums are told."""
+        return str((await self._there()).submissions)
 
     async def begin(self, message: str, name: str) -> str:
         """The thread that begins at a line. Its id."""
@@ -82,21 +80,20 @@ class DiscordTown:
         with reaching():
             return str((await place.send(text, nonce=nonce)).id)
 
-    async def open(self, name: str, text: str) -> str:
-        """The post with a name, a new one if there is none. Its id."""
+    async def open(self, name: str, text: str, *, is_first: bool) -> str:
+        """The post with a name, a new one if there is none; the first calls who asked for it."""
         place = await self._there()
-        forum = self._client.get_channel(place.central)
-        if not isinstance(forum, discord.ForumChannel):
-            raise Refused("no_channel", "the forum is gone")
-        for one in forum.threads:
-            # A process before made it and was killed before it could say so.
-            if one.name == name and one.owner_id == self._client.application_id:
-                return str(one.id)
-        mentions = discord.AllowedMentions.none()
-        if place.participants is not None:
-            text = f"{text}\n<@&{place.participants}>"
-            mentions = discord.AllowedMentions(roles=[discord.Object(place.participants)])
+        forum = self._forum(place)
         with reaching():
+            # A process before made it and was killed, or its answer was lost.
+            for one in await forum.guild.active_threads():
+                is_there = one.parent_id == forum.id and one.name == name
+                if is_there and is_own(self._client, one.owner_id):
+                    return str(one.id)
+            mentions = discord.AllowedMentions.none()
+            if is_first and place.participants is not None:
+                text = f"{text}\n<@&{place.participants}>"
+                mentions = discord.AllowedMentions(roles=[discord.Object(place.participants)])
             made = await forum.create_thread(
                 name=name,
                 content=text,
@@ -105,12 +102,30 @@ class DiscordTown:
             )
         return str(made.thread.id)
 
+    async def posts(self) -> dict[str, str]:
+        """The names of the bot's own posts, by their ids, those that are closed too."""
+        place = await self._there()
+        forum = self._forum(place)
+        with reaching():
+            closed = [one async for one in forum.archived_threads(limit=POSTS_MAX)]
+        return {
+            str(one.id): one.name
+            for one in (*forum.threads, *closed)
+            if is_own(self._client, one.owner_id)
+        }
+
     async def change(self, thread: str, text: str) -> None:
         """Another text for the first message of a post."""
         await self._there()
         place = self._client.get_partial_messageable(int(thread))
         with reaching():
             await place.get_partial_message(int(thread)).edit(content=text)
+
+    def _forum(self, place: Places) -> discord.ForumChannel:
+        forum = self._client.get_channel(place.central)
+        if not isinstance(forum, discord.ForumChannel):
+            raise Refused("no_channel", "the forum is gone")
+        return forum
 
     async def _there(self) -> Places:
         await self._client.wait_until_ready()

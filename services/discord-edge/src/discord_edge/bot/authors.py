@@ -8,11 +8,10 @@ import discord
 from discord import app_commands
 
 from discord_edge.bot.asking import Here, fail, say
+from discord_edge.bot.drawing import embed
 from discord_edge.bot.menus import GpuMenu
-from discord_edge.bot.rooms import embed
-from discord_edge.bot.staff import Question, Reason, begun, done, staff_of
-from discord_edge.bot.submitting import all_boards
-from discord_edge.domain.publishing import Draft, card, ends_at, instant
+from discord_edge.bot.staff import Named, Question, Reason, any_board, begun, done, staff_of
+from discord_edge.domain.publishing import Draft, card, described, ends_at, instant
 from discord_edge.domain.uploads import check_upload, problem_files, report_of
 from discord_edge.service.ports import User
 from shared.clock import now
@@ -23,8 +22,8 @@ from shared.problems.report import REPORT_BYTES_MAX, CheckReport, require_clean
 MAY = ("creator", "admin")
 READ_S_MAX = 10.0
 ASKED_S_MAX = 300.0
-NAME_LENGTH_MAX = 64
 REASON_LENGTH_MAX = 400
+DESCRIPTION_LENGTH_MAX = 2000
 CHECK = "`warpboard problem check DIRECTORY --json`"
 
 Seen = Literal["public", "closed"]
@@ -48,16 +47,18 @@ async def attached(file: discord.Attachment, field: str) -> bytes:
     report="What `warpboard problem check DIRECTORY --json` says of it",
     unchecked="Why there is no report: admins alone may say it",
     visibility="Who sees it",
+    description="What it asks for, where the files have no statement.md and no report",
 )
 async def create(  # noqa: PLR0913 - each is an option on Discord
     here: Here,
     *,
-    leaderboard_name: app_commands.Range[str, 1, NAME_LENGTH_MAX],
+    leaderboard_name: Named,
     deadline: app_commands.Range[str, 1, 40],
     reference_code: discord.Attachment,
     report: discord.Attachment | None = None,
     unchecked: Reason | None = None,
     visibility: Seen = "public",
+    description: app_commands.Range[str, 1, DESCRIPTION_LENGTH_MAX] | None = None,
 ) -> None:
     """Read the files, ask for GPU types, show all of it, and publish."""
     user = await begun(here, *MAY)
@@ -65,7 +66,7 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     if (report is None) == (unchecked is None):
         what = f"attach as `report` what {CHECK} says; an admin may say in `unchecked` why not"
         raise Refused("check_missing", what, "report")
-    files = await _files(reference_code)
+    files = described(await _files(reference_code), description, is_checked=report is not None)
     version = await asyncio.to_thread(compile_problem, slug, files)
     found = None if report is None else await _report(report, slug, version.digest)
     draft = Draft(version, ends, version.gpus, visibility, found, unchecked or "")
@@ -97,7 +98,7 @@ async def _gpus(here: Here, draft: Draft) -> tuple[str, ...]:
     offered = tuple(dict.fromkeys(known))
     if len(offered) == 1:
         return offered
-    menu = GpuMenu(here.user.id, offered)
+    menu = GpuMenu(here, offered)
     said = f"Which GPU types does `{draft.version.slug}` take? Choose within two minutes."
     await here.edit_original_response(content=said, view=menu)
     chosen = await menu.answered()
@@ -124,9 +125,9 @@ async def _publish(here: Here, user: User, draft: Draft, files: dict[str, bytes]
 class Archive(discord.ui.Modal):
     """Asks for the name of what is archived, and why."""
 
-    def __init__(self, slug: str, *may: str) -> None:
+    def __init__(self, slug: str, *may: str, is_forced: bool) -> None:
         super().__init__(title="Archive a leaderboard")
-        self.slug, self.may = slug, may
+        self.slug, self.may, self.is_forced = slug, may, is_forced
         self.typed: discord.ui.TextInput[Any] = discord.ui.TextInput(
             label="Type its name", placeholder=slug[:100], max_length=95
         )
@@ -142,6 +143,8 @@ class Archive(discord.ui.Modal):
         if self.typed.value.strip().lower() != self.slug:
             what = f"`{self.slug}` is not what you typed, so nothing was archived"
             raise Refused("not_confirmed", what, "leaderboard_name")
+        if not self.is_forced:
+            await _check_unused(here, user, self.slug)
         path = ("admin", "leaderboards", self.slug, "archive")
         made = await done(here, user, "POST", *path, reason=self.why.value)
         again = "" if made.get("event") else " It was so already."
@@ -155,17 +158,27 @@ class Archive(discord.ui.Modal):
         await fail(here, error)
 
 
-async def archive(here: Here, slug: str, *may: str) -> None:
+async def _check_unused(here: Here, user: User, slug: str) -> None:
+    """Errors: Refused `has_submissions`; Failed."""
+    for gpu in (await here.client.api.get(user, "leaderboards", slug))["gpus"]:
+        found = await here.client.api.get(user, "leaderboards", slug, gpu, limit=1)
+        if found["items"]:
+            what = f"`{slug}` has entries: say `force` to archive it all the same"
+            raise Refused("has_submissions", what, "force")
+
+
+async def archive(here: Here, slug: str, *may: str, is_forced: bool) -> None:
     """Ask before a leaderboard is archived. Errors: Refused for who may not."""
     staff_of(here, *may)
-    await here.response.send_modal(Archive(slug.strip().lower(), *may))
+    await here.response.send_modal(Archive(slug.strip().lower(), *may, is_forced=is_forced))
 
 
 @app_commands.command(name="delete", description="Archive a leaderboard; it stays to be read")
-@app_commands.autocomplete(leaderboard_name=all_boards)
-async def delete(here: Here, leaderboard_name: app_commands.Range[str, 1, NAME_LENGTH_MAX]) -> None:
+@app_commands.describe(force="Archive it even if there are entries on it")
+@app_commands.autocomplete(leaderboard_name=any_board)
+async def delete(here: Here, leaderboard_name: Named, force: bool = False) -> None:
     """Let a leaderboard of one's own take nothing in any more."""
-    await archive(here, leaderboard_name, *MAY)
+    await archive(here, leaderboard_name, *MAY, is_forced=force)
 
 
 COMMANDS: tuple[app_commands.Command[Any, ..., Any], ...] = (create, delete)

@@ -3,30 +3,46 @@
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aiohttp
 import discord
-import yarl
 from discord import app_commands
 from discord.ext import commands
 
 from discord_edge.bot.asking import Edge, Here, fail
 from discord_edge.bot.cancelling import CancelButton
+from discord_edge.bot.drawing import reaching
 from discord_edge.bot.groups import groups
 from discord_edge.bot.leaderboards import ping
+from discord_edge.bot.library import guarded
+from discord_edge.bot.marks import Marks
 from discord_edge.bot.paging import PageButton
-from discord_edge.bot.rooms import DiscordRooms, reaching
+from discord_edge.bot.resubmitting import CompareButton, ResubmitButton
+from discord_edge.bot.rooms import DiscordRooms
+from discord_edge.domain.breaker import Breaker
 from discord_edge.postgres import PostgresPosts
 from discord_edge.service.boards import Boards
+from discord_edge.service.entering import Entering
 from discord_edge.service.following import Following, persist
+from discord_edge.service.memory import Memory
 from discord_edge.service.office import Office
-from discord_edge.service.sending import Sending
+from discord_edge.service.trends import Trends
+from discord_edge.settings import PREFIX
 from shared.errors import Failed, Refused
+from shared.lifecycle import Life
 
 # Each try counts towards what Discord bans for, so they come slowly.
 LOGIN_PAUSE_S_MAX = 60.0
+# Discord takes the token from a bot that begins more than 1000 sessions a day; whoever starts the
+# process again at once is not to be the cause.
+REFUSED_S = 120.0
+FINAL = (Refused, discord.LoginFailure, discord.PrivilegedIntentsRequired, discord.ConnectionClosed)
+WRONG_TOKEN = 4004
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,7 @@ class Behind:
     guild: int
     places: frozenset[int]
     staff: Mapping[int, str]
+    per_problem: bool = False
 
 
 class Tree(app_commands.CommandTree[Edge]):
@@ -62,21 +79,27 @@ class EdgeBot(Edge):
         )
         self.api, self.boards, self.places = behind.api, behind.boards, behind.places
         self.guild_id, self.staff, self._posts = behind.guild, behind.staff, behind.posts
-        self.following = Following(behind.api, DiscordRooms(self), behind.posts)
-        self.sending = Sending(behind.api, behind.posts)
+        self.marks = Marks()
+        rooms, posts = DiscordRooms(self, self.marks), behind.posts
+        entering = Entering(behind.api, rooms, posts, behind.per_problem)
+        self.following = Following(behind.api, rooms, posts, entering)
+        self.memory = Memory(behind.api)
+        self.trends = Trends(behind.api)
 
     async def setup_hook(self) -> None:
         """Before the gateway: buttons of former processes, commands, what was open."""
-        self.add_dynamic_items(PageButton, CancelButton)
+        self.add_dynamic_items(PageButton, CancelButton, ResubmitButton, CompareButton)
         here = discord.Object(self.guild_id)
         # A try before may have come as far as here.
         self.tree.clear_commands(guild=here)
-        for one in groups(set(self.staff.values())):
+        for one in groups(set(self.staff.values()), has_local=self.local is not None):
             self.tree.add_command(one, guild=here)
         self.tree.add_command(ping, guild=here)
         await self._sync(here)
-        await self.sending.resume()
+        await self.marks.look(self)
         await self.following.resume()
+        await self.sending.resume()
+        await self.publishing.resume()
 
     async def _sync(self, guild: discord.Object) -> None:
         """Tell Discord of the commands, if it was told of others before."""
@@ -88,10 +111,18 @@ class EdgeBot(Edge):
             await self.tree.sync(guild=guild)
             await self._posts.keep_synced(name, digest)
 
-    async def _serve(self, token: str) -> None:
-        """Log in as soon as Discord lets us, and stay. Errors: LoginFailure for a wrong token."""
-        await persist(lambda: self._enter(token), LOGIN_PAUSE_S_MAX)
-        await self.connect()
+    async def _serve(self, token: str, life: Life) -> None:
+        """Log in as soon as Discord lets us, and stay. Errors: what it will not do for us."""
+        self.http.http_trace = guarded(Breaker(), self.http.http_trace)
+        try:
+            await persist(lambda: self._enter(token), LOGIN_PAUSE_S_MAX)
+            await persist(self._join, LOGIN_PAUSE_S_MAX)
+        except FINAL as error:
+            why = refusal(error)
+            life.ail("discord", why)
+            _log.error("%s; the process ends in %.0f s", why, REFUSED_S, exc_info=error)
+            await asyncio.sleep(REFUSED_S)
+            raise
 
     async def _enter(self, token: str) -> None:
         try:
@@ -103,24 +134,40 @@ class EdgeBot(Edge):
             self.http.connector = aiohttp.TCPConnector(limit=0)
             raise
 
-    async def run_until(self, token: str, stopping: asyncio.Event) -> None:
+    async def _join(self) -> None:
+        """Connect, and stay. Errors: Failed until there was a gateway once."""
+        try:
+            await self.connect()
+        except AttributeError as error:
+            # discord.py goes on where it was, even if it never was anywhere.
+            if self.ws is not None:
+                raise
+            raise Failed("Discord's gateway does not answer") from error
+
+    async def run_until(self, token: str, life: Life) -> None:
         """Serve until it is to stop."""
-        running = asyncio.create_task(self._serve(token))
-        ending = asyncio.create_task(stopping.wait())
+        running = asyncio.create_task(self._serve(token, life))
+        ending = asyncio.create_task(life.stopping.wait())
         try:
             await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 running.result()
         finally:
             ending.cancel()
-            await self.following.stop()
+            for one in (self.sending, self.following, self.publishing):
+                await one.stop()
             await self.close()
             running.cancel()
             await asyncio.gather(running, ending, return_exceptions=True)
 
 
-def turn_to(url: str) -> None:
-    """Let discord.py find another Discord than the public one."""
-    discord.http.Route.BASE = f"{url.rstrip('/')}/api/v10"
-    gateway = yarl.URL(url.replace("http", "ws", 1).rstrip("/") + "/")
-    discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = gateway
+def refusal(error: BaseException) -> str:
+    """What Discord says no to, and what an operator does about it."""
+    code = getattr(error, "code", None)
+    if isinstance(error, discord.LoginFailure) or code == WRONG_TOKEN:
+        return f"Discord does not know the token: set {PREFIX}_TOKEN to the bot's (docs/discord.md)"
+    if isinstance(error, discord.PrivilegedIntentsRequired):
+        return "Discord asks for an intent that this bot does without: see docs/discord.md"
+    if isinstance(error, Refused):
+        return f"{error.reason}: is the bot in the server of {PREFIX}_GUILD? See docs/discord.md"
+    return f"Discord ended the connection: {error}"

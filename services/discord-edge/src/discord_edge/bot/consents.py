@@ -6,8 +6,8 @@ from typing import Any
 import discord
 
 from discord_edge.bot.asking import Here, fail, user_of
-from discord_edge.bot.rooms import embed, files
-from discord_edge.domain.report import Card
+from discord_edge.bot.drawing import embed, files
+from discord_edge.domain.report import Attached, Card
 
 ASKED_S_MAX = 600.0
 TEXT_MAX = 3500
@@ -58,7 +58,7 @@ async def accepted(here: Here, slug: str) -> bool:
         title=f"{slug} asks that you accept this",
         body=body[: TEXT_MAX - 1] + "…" if is_long else body,
         footer="all of it is in the file" if is_long else "",
-        file=("consent.md", text.encode()) if is_long else None,
+        files=(Attached("consent.md", text.encode()),) if is_long else (),
     )
     view = _Accept(here.user.id)
     await here.edit_original_response(

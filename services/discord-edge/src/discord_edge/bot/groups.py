@@ -12,7 +12,7 @@ from discord_edge.bot.leaderboards import Leaderboards
 from discord_edge.bot.moderation import Moderation
 
 
-def groups(roles: Collection[str]) -> list[app_commands.Group]:
+def groups(roles: Collection[str], *, has_local: bool = False) -> list[app_commands.Group]:
     """Those of participants, and those for which the server has a role."""
     boards = Leaderboards()
     found: list[app_commands.Group] = [boards, Account()]
@@ -21,4 +21,4 @@ def groups(roles: Collection[str]) -> list[app_commands.Group]:
             boards.add_command(one)
     if {"moderator", "admin"} & set(roles):
         found.append(Moderation())
-    return [*found, Admin(), Agents()] if "admin" in roles else found
+    return [*found, Admin(has_local=has_local), Agents()] if "admin" in roles else found

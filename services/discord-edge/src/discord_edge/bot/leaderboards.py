@@ -2,25 +2,27 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
-import discord
 from discord import app_commands
 
 from discord_edge.bot import problems
 from discord_edge.bot.asking import Here, say, user_of
+from discord_edge.bot.drawing import embed, files
+from discord_edge.bot.helping import help_
 from discord_edge.bot.menus import GpuMenu
-from discord_edge.bot.paging import NOBODY, buttons, looked_up
-from discord_edge.bot.rooms import embed, files
-from discord_edge.bot.staff import roles_of, told
+from discord_edge.bot.own import mine
+from discord_edge.bot.paging import buttons, looked_up
 from discord_edge.bot.submitting import Submit, all_boards, gpus
 from discord_edge.domain import tables, wishes
 from discord_edge.domain.comparison import compared
-from discord_edge.domain.report import report
+from discord_edge.domain.report import fitted
 from discord_edge.domain.status import Status
 from discord_edge.domain.wording import CONTENT_MAX, escaped
+from discord_edge.service.reporting import reported
 from shared.errors import Failed, Refused
 from shared.telling.answers import Submission, read
+from shared.telling.progress import news
 
 OWN_MAX = 50
 Numbers = list[app_commands.Choice[int]]
@@ -37,17 +39,14 @@ async def own_live(here: Here, typed: str) -> Numbers:
 
 
 async def _own(here: Here, typed: str, query: dict[str, str]) -> Numbers:
-    try:
-        path = ("me", "submissions")
-        answer = await here.client.api.get(user_of(here), *path, limit=OWN_MAX, **query)
-    except (Refused, Failed):
-        return []
+    path = ("me", "submissions")
+    answer = await here.client.memory.get(user_of(here), *path, limit=OWN_MAX, **query)
     return [
         app_commands.Choice(
             name=f"#{one['number']} {one['problem']} {one['mode']} {one['gpu']}"[:100],
             value=int(one["number"]),
         )
-        for one in answer["items"]
+        for one in answer.get("items", [])
         if typed.lstrip("#").lower() in f"{one['number']} {one['problem']}"
     ][: wishes.GPUS_MAX]
 
@@ -72,7 +71,7 @@ class Leaderboards(app_commands.Group):
     def __init__(self) -> None:
         super().__init__(name="leaderboard", description="Submit and look", guild_only=True)
         self.add_command(Submit())
-        for one in problems.COMMANDS:
+        for one in (*problems.COMMANDS, help_):
             self.add_command(one)
 
     @app_commands.command(name="list", description="Which leaderboards there are")
@@ -98,12 +97,15 @@ class Leaderboards(app_commands.Group):
         """One submission."""
         await here.response.defer(ephemeral=True, thinking=True)
         user = user_of(here)
-        found = read(await _mine(here, submission_id), Submission)
+        answer = await mine(here, submission_id)
+        found = read(answer, Submission)
         if not found.is_over:
-            where = Status(found.number, found.problem, found.mode, found.gpu, now=found.state)
+            where = Status(
+                found.number, found.problem, found.mode, found.gpu, now=news(found).sentence
+            )
             await say(here, where.text)
             return
-        card = report(found)
+        card = fitted(await reported(here.client.api, user, answer), here.filesize_limit)
         attached = files(card)
         try:
             source = await here.client.api.file(
@@ -119,7 +121,7 @@ class Leaderboards(app_commands.Group):
     async def cancel(self, here: Here, submission_id: int) -> None:
         """End one."""
         await here.response.defer(ephemeral=True, thinking=True)
-        await _mine(here, submission_id)
+        await mine(here, submission_id)
         path = ("submissions", submission_id, "cancel")
         await here.client.api.act(user_of(here), str(here.id), *path)
         await say(here, f"Submission **#{submission_id}** is being cancelled.")
@@ -151,40 +153,6 @@ class Leaderboards(app_commands.Group):
         lines = [tables.queue(one, await here.client.api.get(user, "queue", one)) for one in asked]
         lines += await _places(here)
         await say(here, "\n".join(lines)[:CONTENT_MAX] or "Nothing waits.")
-
-    @app_commands.command(name="help", description="What the bot can do")
-    async def help(self, here: Here) -> None:
-        """The commands, as the tree has them."""
-        await here.response.defer(ephemeral=True, thinking=True)
-        is_staff = bool(roles_of(here))
-        lines = [
-            f"`/{one.qualified_name}` {escaped(one.description)}"
-            for one in here.client.tree.walk_commands(guild=discord.Object(here.client.guild_id))
-            if isinstance(one, app_commands.Command) and (is_staff or _is_for_all(one))
-        ]
-        await told(here, lines, "There are no commands.")
-
-
-def _is_for_all(command: app_commands.Command[Any, ..., Any]) -> bool:
-    """Whether Discord hides it from nobody."""
-    group = command.root_parent
-    return group is None or group.default_permissions is None
-
-
-async def _mine(here: Here, number: int) -> dict[str, Any]:
-    """A submission of one's own; others' are in the same words as what never was."""
-    user = user_of(here)
-    unknown = Refused("unknown_submission", f"you have no submission {number}")
-    try:
-        me = await here.client.api.get(user, "me")
-        found = await here.client.api.get(user, "submissions", number)
-    except Refused as refused:
-        if refused.code in (NOBODY, "unknown_submission", "not_found", "no_access"):
-            raise unknown from refused
-        raise
-    if found.get("account") != me["participant_id"]:
-        raise unknown
-    return found
 
 
 async def _places(here: Here) -> Sequence[str]:
@@ -218,7 +186,7 @@ async def _page(here: Here, what: str, slug: str, gpu: str | None) -> None:
 async def _one_of(here: Here, board: wishes.Board) -> str:
     if not board.gpus:
         raise Refused("unknown_gpu", f"`{board.slug}` has no GPU type")
-    menu = GpuMenu(here.user.id, board.gpus, most=1)
+    menu = GpuMenu(here, board.gpus, most=1)
     said = f"Which GPU type of `{board.slug}`?"
     await here.edit_original_response(content=said, view=menu)
     chosen = await menu.answered()

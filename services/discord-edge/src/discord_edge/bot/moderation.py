@@ -6,18 +6,19 @@ from typing import Any, Literal
 
 from discord import app_commands
 
+from discord_edge.bot import auditing
 from discord_edge.bot.asking import Here, say
 from discord_edge.bot.staff import (
     Number,
     Question,
     Reason,
+    any_board,
     begun,
     decided,
     done,
     hidden,
     told,
 )
-from discord_edge.bot.submitting import all_boards
 from discord_edge.domain.wording import escaped
 from discord_edge.service.ports import User
 from shared.errors import Refused
@@ -113,7 +114,7 @@ async def decide_appeal(
 
 @app_commands.command(name="rejudge", description="Run submissions again under another version")
 @app_commands.describe(version="The version to judge by; the newest if it is not said")
-@app_commands.autocomplete(leaderboard_name=all_boards)
+@app_commands.autocomplete(leaderboard_name=any_board)
 async def rejudge(
     here: Here,
     leaderboard_name: str,
@@ -148,7 +149,8 @@ async def _settle(here: Here, user: User, identity: str, reason: str) -> None:
         what = f"rejudge {identity} is {found['state']} already"
         raise Refused("wrong_state", what, "rejudge_id")
     view = Question(here.user.id, "Apply", "Discard", ASKED_S_MAX)
-    await here.edit_original_response(content="\n".join(_changes(found)), view=view)
+    lines = [f"Rejudge `{identity}`:", *_changes(found)]
+    await here.edit_original_response(content="\n".join(lines), view=view)
     act = "apply" if await view.answered() else "discard"
     if act == "discard" and view.is_late:
         await say(
@@ -187,4 +189,5 @@ def _changes(found: Answer) -> list[str]:
 COMMANDS: tuple[app_commands.Command[Any, ..., Any], ...] = (
     *(hold, release, disqualify, restore),
     *(appeals, decide_appeal, rejudge, settle),
+    *auditing.COMMANDS,
 )

@@ -1,35 +1,66 @@
 """Pages that are turned by buttons, which outlive the process that made them."""
 
 import re
+import time
+from dataclasses import replace
 from typing import Any
 
 import discord
 
-from discord_edge.bot.asking import Here, fail, user_of
-from discord_edge.bot.rooms import embed
+from discord_edge.bot.asking import Here, pressed, user_of
+from discord_edge.bot.drawing import embed
 from discord_edge.domain import tables
 from discord_edge.domain.tables import Page
+from discord_edge.service.boards import board_of
 from discord_edge.service.ports import User
-from shared.errors import Failed, Refused
+from shared.errors import Refused
 
 BACK, ON = "◀", "▶"
 ENTRIES_MAX = 100
+# What Discord takes as the id of a button.
+ID_LENGTH_MAX = 100
 NOBODY = "missing_credential"
 
 
 async def looked_up(here: Here, what: str, slug: str, gpu: str, number: int) -> Page:
-    """A page as the data is now. Errors: Refused; Failed."""
-    client, user = here.client, user_of(here)
+    """A page as the data is now, with its time. Errors: Refused; Failed."""
+    user = user_of(here)
     if what == "list":
-        known = sorted(client.boards.known.values(), key=lambda one: one.slug)
-        found = [one for one in known if slug in ("all", one.state)]
-        paused = (await client.api.get(None, "intake"))["paused"]
-        return tables.boards(found, number, str(paused or ""))
-    if what == "show":
-        answer = await client.api.get(user, "leaderboards", slug, gpu, limit=ENTRIES_MAX)
-        title = f"{slug} on {gpu}"
-        return tables.ranking(title, answer["items"], number, f"event {answer.get('as_of')}")
-    return tables.personal(f"Yours: {slug} on {gpu}", await _own(here, user, slug, gpu), number)
+        page = await _list(here, user, slug, number)
+    elif what == "show":
+        page = await _show(here, user, (slug, gpu), number)
+    else:
+        items = await _own(here, user, slug, gpu)
+        board = await here.client.api.get(user, "leaderboards", slug, gpu, limit=ENTRIES_MAX)
+        ranks = tables.placed(board["items"])
+        page = tables.personal(f"Yours: {slug} on {gpu}", items, number, ranks)
+    return replace(page, card=replace(page.card, at=time.time()))
+
+
+async def _list(here: Here, user: User, state: str, number: int) -> Page:
+    """The leaderboards that somebody may see, with their own best, and whether all is stopped."""
+    api, known = here.client.api, dict(here.client.boards.known)
+    # What is closed to others is in nobody's memory.
+    theirs = await api.get(user, "problems", state="all", limit=ENTRIES_MAX)
+    known |= {one["slug"]: board_of(one) for one in theirs["items"]}
+    found = [one for _, one in sorted(known.items()) if state in ("all", one.state)]
+    numbers = {one["slug"]: one["number"] for one in theirs["items"]}
+    best = {
+        (line["problem"], line["gpu"]): line["own_us"]
+        for line in (await api.get(user, "leaderboards"))["items"]
+        if line["own_us"] is not None and line["problem_number"] == numbers.get(line["problem"])
+    }
+    paused = (await api.get(None, "intake"))["paused"]
+    return tables.boards(found, number, str(paused or ""), best)
+
+
+async def _show(here: Here, user: User, board: tuple[str, str], number: int) -> Page:
+    """A ranking, and how it differs from that of a week ago where that is known."""
+    answer = await here.client.api.get(user, "leaderboards", *board, limit=ENTRIES_MAX)
+    # Only after this is known: who may see the one may see the other.
+    before = await here.client.trends.before(user, *board)
+    items, note = answer["items"], f"event {answer.get('as_of')}"
+    return tables.ranking(f"{board[0]} on {board[1]}", items, number, note, before)
 
 
 async def _own(here: Here, user: User, slug: str, gpu: str) -> list[dict[str, Any]]:
@@ -47,8 +78,8 @@ async def _own(here: Here, user: User, slug: str, gpu: str) -> list[dict[str, An
 
 
 def buttons(what: str, slug: str, gpu: str, page: Page) -> discord.ui.View | None:
-    """Back and on; none where there is one page."""
-    if page.count == 1:
+    """Back and on; none where there is one page, or where the names are too long for an id."""
+    if page.count == 1 or len(f"page:{what}:{slug}:{gpu}:{page.count}") > ID_LENGTH_MAX:
         return None
     view = discord.ui.View(timeout=None)
     for label, number in ((BACK, page.number - 1), (ON, page.number + 1)):
@@ -80,12 +111,9 @@ class PageButton(
 
     async def callback(self, here: Here) -> None:  # type: ignore[override]
         """Turn the page."""
-        await here.response.defer()
-        what, slug, gpu = self.where.split(":")
-        try:
+        async with pressed(here):
+            await here.response.defer()
+            what, slug, gpu = self.where.split(":")
             page = await looked_up(here, what, slug, gpu, self.number)
-        except (Refused, Failed) as error:
-            await fail(here, error)
-            return
-        view = buttons(what, slug, gpu, page)
-        await here.edit_original_response(embed=embed(page.card), view=view)
+            view = buttons(what, slug, gpu, page)
+            await here.edit_original_response(embed=embed(page.card), view=view)

@@ -1,14 +1,14 @@
 """The places of a server that the bot makes where they are missing; found by id, never by name."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import discord
 
-from discord_edge.bot.rooms import reaching
-from discord_edge.service.public import Ledger
+from discord_edge.bot.drawing import reaching
+from discord_edge.service.public import Begun, Ledger
 from shared.errors import Refused
 
 CATEGORY, CENTRAL, GENERAL, SUBMISSIONS = "Leaderboards", "central", "general", "submissions"
@@ -18,6 +18,10 @@ ROLES = {
     "Leaderboard Creator": 0x3498DB,
     PARTICIPANT: 0xEB459F,
 }
+Made = discord.abc.GuildChannel | discord.Role
+Make = Callable[[], Awaitable[Made]]
+Look = Callable[[], Awaitable[Sequence[Made]]]
+SERVERS_ERROR = 500
 WHY = "Warpboard: what its leaderboards need"
 
 _log = logging.getLogger(__name__)
@@ -47,7 +51,7 @@ class SettingUp:
         parent = guild.get_channel(category)
         under = parent if isinstance(parent, discord.CategoryChannel) else None
 
-        def text(name: str) -> Callable[[], Awaitable[discord.abc.GuildChannel]]:
+        def text(name: str) -> Make:
             return lambda: guild.create_text_channel(name, category=under, reason=WHY)
 
         central = await self._channel(
@@ -57,18 +61,12 @@ class SettingUp:
         submissions = await self._channel(SUBMISSIONS, text(SUBMISSIONS))
         return Places(central, submissions, await self._roles())
 
-    async def _channel(
-        self, name: str, make: Callable[[], Awaitable[discord.abc.GuildChannel]]
-    ) -> int:
+    async def _channel(self, name: str, make: Make) -> int:
         key = f"channel:{self.guild.id}:{name}"
         held = await self.ledger.made(key)
         if held is not None and self.guild.get_channel(int(held)) is not None:
             return int(held)
-        with reaching():
-            made = await make()
-        await self.ledger.keep(key, str(made.id))
-        _log.info("channel %s is made: %d", name, made.id)
-        return made.id
+        return await self._made(key, name, make, self.guild.fetch_channels)
 
     async def _roles(self) -> int | None:
         """The roles; without the permission there are none, and the rest goes on."""
@@ -80,14 +78,38 @@ class SettingUp:
         return found[PARTICIPANT]
 
     async def _role(self, name: str) -> int:
-        key = f"role:{self.guild.id}:{name}"
+        key, guild = f"role:{self.guild.id}:{name}", self.guild
         held = await self.ledger.made(key)
-        if held is not None and self.guild.get_role(int(held)) is not None:
+        if held is not None and guild.get_role(int(held)) is not None:
             return int(held)
+        colour = discord.Colour(ROLES[name])
+        return await self._made(
+            key,
+            name,
+            lambda: guild.create_role(name=name, colour=colour, reason=WHY),
+            guild.fetch_roles,
+        )
+
+    async def _made(self, key: str, name: str, make: Make, look: Look) -> int:
+        """The id of something new. Errors: Refused where the bot may not; Failed."""
+        room = str(self.guild.id)
+        begun = await self.ledger.begun(key, room)
         with reaching():
-            made = await self.guild.create_role(
-                name=name, colour=discord.Colour(ROLES[name]), reason=WHY
-            )
+            made = None
+            if begun is not None and begun.text:
+                # An answer that was lost may have made it; what was there before is not ours.
+                since = [one for one in await look() if one.id > int(begun.after)]
+                made = next((one for one in since if one.name == name), None)
+            else:
+                newest = max((one.id for one in await look()), default=0)
+                await self.ledger.begin(key, room, Begun(name, str(newest)))
+            try:
+                made = made or await make()
+            except discord.HTTPException as error:
+                if error.status < SERVERS_ERROR:
+                    # Nothing was made, so what somebody makes by hand now is theirs.
+                    await self.ledger.begin(key, room, Begun("", "0"))
+                raise
         await self.ledger.keep(key, str(made.id))
-        _log.info("role %s is made: %d", name, made.id)
+        _log.info("%s is made: %d", key, made.id)
         return made.id

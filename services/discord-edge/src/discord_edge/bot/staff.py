@@ -9,12 +9,19 @@ import discord
 from discord import app_commands
 
 from discord_edge.bot.asking import Here, fail, say
+from discord_edge.domain.wishes import matching
 from discord_edge.domain.wording import CONTENT_MAX
 from discord_edge.service.ports import User
 from shared.errors import Refused
 from shared.telling.answers import Answer
 
+# As long as the name of a problem may be.
+NAME_LENGTH_MAX = 95
+BOARDS_PAGE, BOARDS_PAGES_MAX = 100, 5
+# Why somebody looked at what is not for everybody.
+LOOKED = "looked at on Discord"
 Reason = app_commands.Range[str, 1, 400]
+Named = app_commands.Range[str, 1, NAME_LENGTH_MAX]
 Number = app_commands.Range[int, 1, 2**53 - 1]
 
 
@@ -64,15 +71,43 @@ async def acted(here: Here, user: User, target: str, reason: str) -> None:
     await here.client.api.do(user, "POST", "admin", "acted", key=f"{here.id}-acted", **said)
 
 
-async def told(here: Here, lines: Sequence[str], nothing: str) -> None:
-    """Answer with lines; what is too long for a message is a file."""
+async def told(here: Here, lines: Sequence[str], nothing: str) -> bool:
+    """Answer with lines; what is too long for a message is a file. Whether anybody heard it."""
     text = "\n".join(lines) or nothing
     if len(text) <= CONTENT_MAX:
-        await say(here, text)
-        return
+        return await say(here, text)
     file = discord.File(io.BytesIO(text.encode()), "answer.txt")
-    said = f"{len(lines)} lines: they are in the file."
-    await here.edit_original_response(content=said, attachments=[file], view=None)
+    return await say(here, f"{len(lines)} lines: they are in the file.", files=[file])
+
+
+async def any_board(here: Here, typed: str) -> list[app_commands.Choice[str]]:
+    """The leaderboards that fit what is typed, those too that not everybody may see."""
+    user = User(here.user.id, here.user.name, roles_of(here))
+    query: dict[str, str | int] = {"state": "all", "limit": BOARDS_PAGE}
+    names = set(here.client.boards.known)
+    for _ in range(BOARDS_PAGES_MAX):
+        page = await here.client.memory.get(user, "problems", **query)
+        names |= {str(one["slug"]) for one in page.get("items", [])}
+        if not page.get("next_cursor"):
+            break
+        query["cursor"] = page["next_cursor"]
+    return [app_commands.Choice(name=one, value=one) for one in matching(typed, sorted(names))]
+
+
+async def participant_of(here: Here, user: discord.User | None, name: str | None) -> str:
+    """Who is meant, as the platform calls them. Errors: Refused; Failed."""
+    if (user is None) == (name is None):
+        raise Refused("invalid_request", "say one of `user` and `participant`", "user")
+    if name is not None:
+        return name.strip().lower()
+    assert user is not None, "one of them was said"
+    try:
+        return str((await here.client.api.get(User(user.id), "me"))["name"])
+    except Refused as refused:
+        if refused.code == "missing_credential":
+            what = "they never did anything here, so the platform does not know them"
+            raise Refused("unknown_participant", what, "user") from refused
+        raise
 
 
 class _Answer(discord.ui.Button["Question"]):

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from discord_edge.domain.report import CARD_MAX, Card
+from discord_edge.domain.report import CARD_MAX, Attached, Card
 from discord_edge.domain.wording import fenced
-from shared.telling.units import NOTHING, one_line, time_text
+from shared.telling.parts import verdict_text
+from shared.telling.units import one_line, time_text
 
 CASES_MAX = 30
 
@@ -25,11 +26,23 @@ def compared(found: dict[str, Any]) -> Card:
         title=f"#{b['number']} compared with #{a['number']}",
         body=fenced(body if len(body) <= CARD_MAX else body[: CARD_MAX - 1] + "…"),
         footer="a ratio under 1: the second is the faster",
-        file=("difference.diff", diff.encode()) if diff else None,
+        files=(Attached("difference.diff", diff.encode()),) if diff else (),
     )
 
 
 def _line(one: dict[str, Any]) -> str:
-    ratio = f"{one['ratio']:.3g}" if one.get("ratio") is not None else NOTHING
-    times = f"{time_text(one.get('a_us'))} to {time_text(one.get('b_us'))}"
-    return f"{one_line(str(one['name']), 40)}: {times}, ratio {ratio}, {one['outcome']}"
+    """A case under both: its times where either has one, and what is to be said of it.
+
+    >>> _line({"name": "n=1", "a_verdict": "passed", "b_verdict": "wrong_answer", "outcome": ""})
+    'n=1: passed, then wrong answer'
+    """
+    name, a_us, b_us = one_line(str(one["name"]), 40), one.get("a_us"), one.get("b_us")
+    a, b = (one.get(f"{side}_verdict") for side in "ab")
+    said = str(one["outcome"]) if a == b else f"{_verdict(a)}, then {_verdict(b)}"
+    times = f"{time_text(a_us)} to {time_text(b_us)}, " if a_us or b_us else ""
+    ratio = f"ratio {one['ratio']:.3g}, " if one.get("ratio") is not None else ""
+    return f"{name}: {times}{ratio}{said}"
+
+
+def _verdict(verdict: str | None) -> str:
+    return "not run" if verdict is None else verdict_text(verdict)

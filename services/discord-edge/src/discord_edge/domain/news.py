@@ -5,7 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from discord_edge.domain.wording import NOWHERE, escaped
+from discord_edge.domain.statement import drawn
+from discord_edge.domain.wording import CONTENT_MAX, NOWHERE, escaped
 from shared.telling.units import harmless, interval_text, time_text
 
 MEDALS = ("🥇", "🥈", "🥉")
@@ -14,6 +15,7 @@ STATEMENT_MAX = 1200
 NAME_MAX = 100
 ACTIVE = "active"
 HIDDEN = "hidden"
+BEGINNER = "beginner"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +25,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     submission: str
     number: int
     score_us: float
+    account: str = ""
     low_us: float | None = None
     high_us: float | None = None
     participant: str | None = None
@@ -49,6 +52,24 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     deadline_at: datetime | None = None
     statement: str = ""
+    tags: list[str] | None = None
+    # What the last rejudge came to; it is kept here, for no answer says it.
+    rejudge: str = ""
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether it is for beginners: who is ahead is not made much of."""
+        return BEGINNER in (self.tags or ())
+
+
+class Rejudge(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rejudge that counts was about: results that were made anew, and those it changed."""
+
+    problem: str
+    from_version: int
+    to_version: int
+    submissions: int
+    changed: int
 
 
 def _who(entry: Entry) -> str:
@@ -76,6 +97,21 @@ def line(entry: Entry, board: Ranking) -> str:
     return f"{mark} **{_who(entry)}** {place} of {where}: {score}{first} · #{entry.number}"
 
 
+def slower(entry: Entry, board: Ranking, number: int, score_us: float) -> str:
+    """A valid ranked result that is not its participant's best, in a line.
+
+    >>> ada = Entry(rank=2, submission="s", number=7, score_us=12.5, participant="ada")
+    >>> slower(ada, Ranking(problem="sort", gpu="H100", items=[ada]), 9, 14.0)
+    '✔️ **ada** has 14 µs on `sort`, H100, valid but slower than their 12.5 µs on place 2 · #9'
+    """
+    where = f"`{board.problem}`, {escaped(board.gpu, 40)}"
+    # What is no slower did not take the place: it is of the same source, whose runs are pooled.
+    is_slower = score_us > entry.score_us
+    than = "valid but slower than their" if is_slower else "pooled with their runs of this source:"
+    best = f"{time_text(entry.score_us)} on place {entry.rank}"
+    return f"✔️ **{_who(entry)}** has {time_text(score_us)} on {where}, {than} {best} · #{number}"
+
+
 def thread_name(entry: Entry, board: Ranking) -> str:
     """What the thread of a ranked result is called."""
     name = " ".join(harmless(entry.participant or "somebody").split())[:50]
@@ -95,33 +131,67 @@ def detail(entry: Entry) -> str:
     return f"Submission #{entry.number}: score {score}{sure}{runs}\nPlace {entry.rank}{tied}{tier}"
 
 
-def podium(board: Ranking, *, is_record: bool) -> str:
-    """Who is ahead on a leaderboard, since that is not as it was.
+def podium(board: Ranking, before: Sequence[str] | None, *, is_record: bool) -> str:
+    """Who is ahead on a leaderboard, and what of it is new; empty if all is as it was told.
 
-    >>> ada = Entry(rank=1, submission="s", number=7, score_us=12.5, participant="ada")
-    >>> podium(Ranking(problem="sort", gpu="H100", items=[ada]), is_record=True)
-    'A new record on `sort`, H100:\\n🥇 **ada** 12.5 µs'
+    `before` are the accounts on the first places when that was told last, None if nobody knows.
+
+    >>> ada = Entry(rank=1, submission="s", number=7, score_us=12.5, account="a", participant="ada")
+    >>> podium(Ranking(problem="sort", gpu="H100", items=[ada]), [], is_record=True)
+    'A new record on `sort`, H100: **ada** took the first place.\\n🥇 **ada** 12.5 µs'
     """
+    first = board.items[: len(MEDALS)]
+    now = [one.account for one in first]
+    if before is not None and list(before) == now and not is_record:
+        return ""
     what = "A new record on" if is_record else "The podium changed on"
-    shown = [one for one in board.items if one.rank <= len(MEDALS)][: len(MEDALS)]
+    said = ", ".join([] if before is None else _moves(board, list(before)))
+    about = f"{what} `{board.problem}`, {escaped(board.gpu, 40)}:"
+    shown = [one for one in first if one.rank <= len(MEDALS)]
     rows = [f"{MEDALS[one.rank - 1]} **{_who(one)}** {time_text(one.score_us)}" for one in shown]
-    return "\n".join([f"{what} `{board.problem}`, {escaped(board.gpu, 40)}:", *rows])
+    return "\n".join([f"{about} {said}." if said else about, *rows])
+
+
+def _moves(board: Ranking, before: list[str]) -> list[str]:
+    """Who took the first place, who entered the first three, and who fell out of them."""
+    first = board.items[: len(MEDALS)]
+    said = [
+        f"**{_who(one)}** {'took the first place' if place == 0 else 'entered the top 3'}"
+        for place, one in enumerate(first)
+        if one.account not in before or (place == 0 and before[0] != one.account)
+    ]
+    now = {one.account for one in first}
+    fell = [one for one in board.items if one.account in before and one.account not in now]
+    return [*said, *(f"**{_who(one)}** fell out" for one in fell)]
+
+
+def rejudged(rejudge: Rejudge, reason: str) -> str:
+    """That results were made anew, and count.
+
+    >>> rejudged(Rejudge(problem="s", from_version=1, to_version=2, submissions=9, changed=1), "")
+    'Rejudged under version 2: 9 submissions were run again, and 1 result is another one.'
+    """
+    again = f"{rejudge.submissions} submission{'s were' if rejudge.submissions != 1 else ' was'}"
+    other = "results are others" if rejudge.changed != 1 else "result is another one"
+    why = f" {escaped(reason, 300)}" if reason else ""
+    return (
+        f"Rejudged under version {rejudge.to_version}: {again} run again, "
+        f"and {rejudge.changed} {other}.{why}"
+    )
 
 
 def post(facts: Facts) -> str:
     """The first message of a problem's post."""
-    shown = harmless(facts.statement).replace("@", f"@{NOWHERE}").strip()
-    cut = shown if len(shown) <= STATEMENT_MAX else shown[: STATEMENT_MAX - 1] + "…"
-    return "\n".join(
-        [
-            f"**{escaped(facts.title, 150)}** · `{facts.slug}`, version {facts.number}",
-            f"{_state(facts)} · GPU types: {escaped(', '.join(facts.gpus) or 'none', 150)}",
-            "",
-            cut,
-            "",
-            f"`/leaderboard task` has its files, `/leaderboard show` who is ahead ({facts.slug}).",
-        ]
-    )
+    head = [
+        f"**{escaped(facts.title, 150)}** · `{facts.slug}`, version {facts.number}",
+        f"{_state(facts)} · GPU types: {escaped(', '.join(facts.gpus) or 'none', 150)}",
+        *([facts.rejudge] if facts.rejudge else []),
+    ]
+    last = f"`/leaderboard task` has its files, `/leaderboard show` who is ahead ({facts.slug})."
+    # Escaping may double what stands around the statement, which has what is left.
+    room = min(STATEMENT_MAX, CONTENT_MAX - len("\n".join([*head, "", "", last])))
+    shown = drawn(harmless(facts.statement).replace("@", f"@{NOWHERE}"), room)
+    return "\n".join([*head, "", shown, "", last])
 
 
 def _state(facts: Facts) -> str:

@@ -1,5 +1,6 @@
 """A problem that is to be published: when it closes, what its check says, and its card."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,6 +10,7 @@ from shared.errors import Refused
 from shared.problems import ProblemVersion
 from shared.problems.contest import deadline
 from shared.problems.report import CheckReport
+from shared.problems.sources import STATEMENT
 
 NEVER = "none"
 FINDINGS_SHOWN = 5
@@ -39,6 +41,25 @@ class Draft:
             "visibility": self.visibility,
         }
         return said | {name: text for name, text in vouched.items() if text}
+
+
+def described(
+    files: Mapping[str, bytes], description: str | None, *, is_checked: bool
+) -> dict[str, bytes]:
+    r"""The files with what is said of them. Errors: Refused where something is said already.
+
+    >>> described({"a.py": b""}, "Copy it.", is_checked=False)
+    {'a.py': b'', 'statement.md': b'Copy it.\n'}
+    """
+    if description is None:
+        return dict(files)
+    if STATEMENT in files:
+        what = f"the files have a {STATEMENT}: change that, or leave `description` out"
+        raise Refused("invalid_request", what, "description")
+    if is_checked:
+        what = f"a report is of the files as they are: write the description into {STATEMENT}"
+        raise Refused("invalid_request", f"{what}, and check it again", "description")
+    return {**files, STATEMENT: f"{description.strip()}\n".encode()}
 
 
 def ends_at(text: str, at: datetime) -> datetime | None:

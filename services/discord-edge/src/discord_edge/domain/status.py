@@ -8,6 +8,7 @@ import msgspec
 
 from discord_edge.domain.wording import CONTENT_MAX, escaped
 from shared.telling.answers import Progress, Queue
+from shared.telling.parts import TITLES
 from shared.telling.progress import step, waiting
 from shared.telling.units import seconds_text
 
@@ -19,7 +20,6 @@ _NOW: Mapping[str, str] = {
     "JobRequeued": "queued again",
     "JobExpired": "its agent was lost",
     "RunStarted": "running",
-    "SubmissionCancelRequested": "being cancelled",
 }
 
 
@@ -34,6 +34,7 @@ class Status:
     done: tuple[str, ...] = ()
     now: str = "received"
     place: int = 0
+    is_cancelling: bool = False
     is_over: bool = False
     is_good: bool = True
 
@@ -41,20 +42,37 @@ class Status:
     def text(self) -> str:
         """The message, in words and with marks beside them."""
         head = f"**#{self.number}** {escaped(self.problem)} · {self.mode} · {escaped(self.gpu)}"
-        mark = GOES_ON if not self.is_over else DONE if self.is_good else BROKEN
-        return "\n".join((head, *self.done[-LINES_MAX:], f"{mark} {self.now}"))[:CONTENT_MAX]
+        return "\n".join((head, *self.done[-LINES_MAX:], self._last))[:CONTENT_MAX]
+
+    @property
+    def line(self) -> str:
+        """The same in a line.
+
+        >>> Status(7, "sort", "test", "CPU", now="queued: place 2").line
+        '**#7** CPU: ⏳ queued: place 2'
+        """
+        return f"**#{self.number}** {escaped(self.gpu, 40)}: {self._last}"
+
+    @property
+    def _last(self) -> str:
+        if not self.is_over:
+            return f"{GOES_ON} {'being cancelled; ' if self.is_cancelling else ''}{self.now}"
+        return f"{DONE if self.is_good else BROKEN} {self.now}"
 
 
 def evolve(status: Status, kind: str, said: Mapping[str, Any]) -> Status:
     """The status after one more event or notice of its stream; unknown ones change nothing."""
     place = max(status.place, int(said.get("id") or 0))
+    if kind == "SubmissionCancelRequested":
+        return replace(status, place=place, is_cancelling=True)
     if said.get("is_over"):
         return replace(status, place=place, now="over; the report follows")
     if kind == "StageCompleted":
         took = said.get("took_s")
         spent = f" in {seconds_text(took)}" if isinstance(took, int | float) else ""
         is_good = said.get("verdict") in (None, "passed")
-        words = f"{DONE if is_good else BROKEN} {escaped(str(said.get('stage', '')), 40)} over"
+        stage = str(said.get("stage", ""))
+        words = f"{DONE if is_good else BROKEN} {escaped(TITLES.get(stage, stage), 40)} over"
         return replace(status, place=place, done=(*status.done, f"{words}{spent}"))
     return replace(status, place=place, now=_now(status, kind, said))
 

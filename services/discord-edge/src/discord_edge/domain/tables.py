@@ -1,7 +1,7 @@
 """Tables as Discord shows them: in a block of one width, ten rows to a page."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,8 @@ from shared.telling.units import NOTHING, one_line, time_text
 
 ROWS = 10
 WIDTH_MAX = 56
+# Ten of them and what stands above are a card, however many GPU types there are.
+LINE_MAX = 370
 
 
 @dataclass(frozen=True)
@@ -36,37 +38,72 @@ def paged(title: str, lines: Sequence[str], number: int, note: str = "") -> Page
     return Page(Card(escaped(title, 200), body, footer=footer), shown, count)
 
 
-def ranking(title: str, items: Sequence[dict[str, Any]], number: int, note: str = "") -> Page:
-    """A leaderboard's page: rank, who, score; `=` marks who shares a rank."""
+def trend(rank: int, before: int | None) -> str:
+    """How a rank differs from the one before.
+
+    >>> trend(2, 5), trend(3, 1), trend(4, 4), trend(1, None)
+    ('▲3', '▼2', '●', 'new')
+    """
+    if before is None:
+        return "new"
+    return "●" if rank == before else f"{'▲' if rank < before else '▼'}{abs(rank - before)}"
+
+
+def ranking(
+    title: str,
+    items: Sequence[dict[str, Any]],
+    number: int,
+    note: str = "",
+    before: Mapping[str, int] | None = None,
+) -> Page:
+    """A leaderboard's page: rank, who, score; `=` marks who shares a rank.
+
+    With the ranks of a week `before`, by participant, it says how each one moved since.
+    """
+    ranks = placed(items)
     rows = [
         (
-            f"{'=' if one.get('is_tied') else ''}{one['rank']}",
-            one_line(str(one.get("participant") or NOTHING), 26),
+            ranks[one["number"]],
+            *([trend(one["rank"], before.get(str(one["participant_id"])))] if before else []),
+            one_line(str(one.get("participant") or NOTHING), 20 if before else 26),
             time_text(one.get("score_us")),
             f"#{one['number']}",
         )
         for one in items
     ]
-    return _table(title, ("rank", "participant", "score", "id"), rows, (number, note))
+    heads = ("rank", *(["week"] if before else []), "participant", "score", "id")
+    return _table(title, heads, rows, (number, note))
 
 
-def personal(title: str, items: Sequence[dict[str, Any]], number: int) -> Page:
-    """One's own ranked submissions, the newest first."""
+def placed(items: Sequence[dict[str, Any]]) -> dict[int, str]:
+    """The ranks of a leaderboard by the number of the submission; `=` marks who shares one."""
+    return {one["number"]: f"{'=' if one.get('is_tied') else ''}{one['rank']}" for one in items}
+
+
+def personal(
+    title: str,
+    items: Sequence[dict[str, Any]],
+    number: int,
+    ranks: Mapping[int, str] | None = None,
+) -> Page:
+    """One's own ranked submissions, the newest first, with the rank of what stands."""
     rows = [
         (
+            (ranks or {}).get(one["number"], NOTHING),
             f"#{one['number']}",
             time_text(one.get("score_us")),
-            one_line(str(one.get("name") or NOTHING), 20),
-            one_line(str(one.get("verdict") or one.get("outcome") or "open"), 14),
+            one_line(str(one.get("name") or NOTHING), 12),
+            one_line(str(one.get("verdict") or one.get("outcome") or "open"), 11),
+            str(one.get("received_at") or NOTHING)[5:10],
         )
         for one in items
     ]
-    return _table(title, ("id", "score", "file", "verdict"), rows, (number, ""))
+    return _table(title, ("rank", "id", "score", "file", "verdict", "day"), rows, (number, ""))
 
 
 def _table(
     title: str,
-    heads: tuple[str, ...],
+    heads: Sequence[str],
     rows: Sequence[tuple[str, ...]],
     where: tuple[int, str],
 ) -> Page:
@@ -88,24 +125,43 @@ def _table(
     return Page(card, page.number, page.count)
 
 
-def boards(found: Sequence[Board], number: int, paused: str = "") -> Page:
-    """The leaderboards, with when each closes on the reader's own clock, and why all are stopped.
+def boards(
+    found: Sequence[Board],
+    number: int,
+    paused: str = "",
+    best: Mapping[tuple[str, str], float] | None = None,
+) -> Page:
+    """The leaderboards: when each closes on the reader's own clock, the reader's `best` scores.
 
-    >>> boards([Board("sort", ("CPU",), deadline_at="2026-01-01T00:00:00+00:00")], 0).card.body
-    '**sort** · closes <t:1767225600:R> · CPU'
+    Why nothing is taken in stands above them.
+
+    >>> sort = Board("sort", ("CPU",), deadline_at="2026-01-01T00:00:00+00:00")
+    >>> boards([sort], 0, best={("sort", "CPU"): 12.5}).card.body
+    '**sort** · closes <t:1767225600:R> · CPU (you: 12.5 µs)'
     """
+    own = best or {}
     lines = [
         " · ".join(
             (
                 f"**{escaped(one.slug)}**",
                 _closes(one),
-                escaped(", ".join(one.gpus) or "no GPU type"),
+                ", ".join(_gpu(one.slug, gpu, own) for gpu in one.gpus) or "no GPU type",
             )
         )
         for one in found
     ]
-    note = f"submissions are stopped: {one_line(paused, 200)}" if paused else ""
-    return paged("Leaderboards", lines, number, note)
+    cut = [one if len(one) <= LINE_MAX else one[: LINE_MAX - 1] + "…" for one in lines]
+    page = paged("Leaderboards", cut, number)
+    if not paused:
+        return page
+    banner = f"⛔ submissions are stopped: {escaped(paused, 150)}"
+    card = replace(page.card, body=f"{banner}\n\n{page.card.body}")
+    return replace(page, card=card)
+
+
+def _gpu(slug: str, gpu: str, best: Mapping[tuple[str, str], float]) -> str:
+    own_us = best.get((slug, gpu))
+    return escaped(gpu, 40) + (f" (you: {time_text(own_us)})" if own_us is not None else "")
 
 
 def _closes(board: Board) -> str:

@@ -22,17 +22,19 @@ class Board:
     title: str = ""
     state: str = "active"
     deadline_at: str | None = None
+    languages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is sent to ingest."""
+    """What is sent to ingest; `case` is the only one to be profiled, from 1 on, 0 for all."""
 
     problem: str
     mode: str
     gpus: tuple[str, ...]
     name: str
     source: bytes
+    case: int = 0
 
 
 def check_attachment(name: str, size: int) -> None:

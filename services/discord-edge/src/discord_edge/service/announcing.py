@@ -1,52 +1,58 @@
 """Tells everybody what the log says from now on: ranked results, podiums, problems; each once."""
 
 import asyncio
-import hashlib
 import logging
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
 
 import msgspec
 
-from discord_edge.domain import news
-from discord_edge.domain.news import ACTIVE, HIDDEN, Entry, Facts, Ranking
+from discord_edge.domain import letters, news
+from discord_edge.domain.letters import Owner
+from discord_edge.domain.news import ACTIVE, HIDDEN, Entry, Facts, Ranking, Rejudge
+from discord_edge.domain.report import public_times
+from discord_edge.service.asof import AsOf
 from discord_edge.service.boards import Boards
 from discord_edge.service.following import persist
-from discord_edge.service.ports import Api
+from discord_edge.service.letters import Letters
+from discord_edge.service.once import Saying, mark, once
 from discord_edge.service.public import Ledger, Moved, Told, Town
 from shared import subjects
 from shared.errors import Failed, Refused
 from shared.event_log import Recorded
 from shared.events import (
+    AppealDecided,
+    BanAppealDecided,
     Fact,
     LeaderboardArchived,
     LeaderboardChanged,
     PodiumChanged,
     ProblemPublished,
     RecordSet,
+    RejudgeApplied,
+    SubmissionDisqualified,
     SubmissionFinished,
-    SubmissionReceived,
+    SubmissionHeld,
+    SubmissionRejected,
+    SubmissionReleased,
+    SubmissionRestored,
 )
-from shared.telling.answers import Answer, read
+from shared.telling.answers import Submission
 from shared.wire import UnknownEvent
 
 CONSUMER, TARGET = "discord-edge-news", "discord"
-AGGS = ("submission.>", "ranking.>", "problem.>")
+AGGS = ("submission.>", "moderation.>", "ranking.>", "rejudge.>", "problem.>", "account.>")
 ENTRIES_MAX = 100
 # At most one message on a podium in that time; what comes together is told together.
 PODIUM_EVERY_S, PODIUM_QUIET_S = 600.0, 3.0
 TICK_S = 1.0
-BEHIND_S_MAX, STEP_S = 10.0, 0.2
+LINE = "ranked_line"
 
-T = TypeVar("T", bound=msgspec.Struct)
 _log = logging.getLogger(__name__)
-
-
-def mark(name: str) -> str:
-    """The nonce of what is said under a name."""
-    return hashlib.sha256(name.encode()).hexdigest()[:24]
+OF_SUBMISSIONS = (
+    *(SubmissionFinished, SubmissionRejected, SubmissionHeld, SubmissionReleased),
+    *(SubmissionDisqualified, SubmissionRestored, AppealDecided),
+)
 
 
 @dataclass(frozen=True)
@@ -56,11 +62,14 @@ class Announcing:
     What it tells is asked for as nobody in particular: what nobody may see, it cannot tell.
     """
 
-    api: Api
+    asof: AsOf
     boards: Boards
     town: Town
     ledger: Ledger
+    saying: Saying
+    letters: Letters
     has_podiums: bool = False
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def act(self, recorded: Recorded, _nonce: str) -> None:
         """Tell of one event, however long Discord is away. Errors: Refused."""
@@ -74,19 +83,23 @@ class Announcing:
         agg = recorded.envelope.agg
         identity = subjects.last_token(agg)
         match fact:
-            case SubmissionReceived(mode="ranked", baseline=""):
-                await self.ledger.expect(identity, fact.problem, fact.gpu)
-            case SubmissionFinished(is_eligible=True):
-                await self._result(identity, recorded.seq)
             case RecordSet() | PodiumChanged() if self.has_podiums:
+                before = fact.before if isinstance(fact, PodiumChanged) else None
                 is_record = isinstance(fact, RecordSet)
                 slug = agg.split(".")[1]
-                await self.ledger.moved(Moved(slug, identity, recorded.seq, is_record))
+                await self.ledger.moved(Moved(slug, identity, recorded.seq, is_record, before))
             case ProblemPublished() | LeaderboardChanged() | LeaderboardArchived():
                 await self._problem(identity, recorded.seq)
+            case RejudgeApplied(reason=reason):
+                async with self.turn:
+                    await self._rejudged(identity, recorded.seq, reason)
+            case BanAppealDecided():
+                await self.letters.answered(recorded, identity, fact)
+            case _ if isinstance(fact, OF_SUBMISSIONS):
+                await self._submission(identity, recorded)
 
     async def tend(self) -> None:
-        """Tell of podiums, and of what closed by the clock, for ever."""
+        """Tell of podiums, and of what closed or soon closes by the clock, for ever."""
         while True:
             await asyncio.sleep(TICK_S)
             try:
@@ -94,78 +107,139 @@ class Announcing:
                     await self._podium(moved)
                 for slug in await self._over():
                     await self._problem(slug, 0)
+                await self.letters.tend()
             except (Failed, Refused) as trouble:
                 _log.warning("what changed is told later: %s", trouble)
 
-    async def _result(self, submission: str, seq: int) -> None:
-        place = await self.ledger.expected(submission)
-        if place is None:
+    async def _submission(self, identity: str, recorded: Recorded) -> None:
+        """Tell its owner what is for them, and everybody what is for everybody."""
+        owner = await self.asof.asked(Owner, "edge", "submissions", identity)
+        if owner is None:
             return
-        board = await self._seen(seq, Ranking, "leaderboards", *place)
-        if board is None:
+        await self.letters.of(recorded, owner)
+        fact = recorded.fact
+        is_back = isinstance(fact, SubmissionReleased | SubmissionRestored) or (
+            # An accepted appeal lifts what it is against, and no other event says so.
+            isinstance(fact, AppealDecided) and fact.is_accepted
+        )
+        is_valid = isinstance(fact, SubmissionFinished) and fact.is_eligible and not fact.is_held
+        if owner.is_ranked and (is_back or is_valid):
+            score_us = fact.score_us if isinstance(fact, SubmissionFinished) else None
+            await self._result(owner, recorded.seq, score_us)
+
+    async def _result(self, owner: Owner, seq: int, score_us: float | None) -> None:
+        """Tell of a ranked result: that it counts, and whom it is ahead of now."""
+        path = ("leaderboards", owner.problem, owner.gpu)
+        board = await self.asof.seen(seq, Ranking, *path, limit=ENTRIES_MAX)
+        entries = board.items if board is not None else []
+        own = [one for one in entries if one.account == owner.participant_id]
+        if board is None or not own:
             return
-        for entry in board.items:
-            if entry.submission == submission:
+        [entry] = own[:1]
+        is_told = owner.preferences.get(LINE) != letters.OFF
+        if entry.number == owner.number:
+            if is_told:
                 await self._line(entry, board)
+            await self.letters.overtaken(entry, board)
+        elif is_told and score_us is not None:
+            text = news.slower(entry, board, owner.number, score_us)
+            await self._say(f"line:{owner.number}", await self.town.lines(), text)
 
     async def _line(self, entry: Entry, board: Ranking) -> None:
-        name, text = f"line:{entry.submission}", news.line(entry, board)
-        sign = f"· #{entry.number}"
-        message = await self._once(name, lambda: self.town.say(text, mark(name), sign))
+        lines, text = await self.town.lines(), news.line(entry, board)
+        message = await self._say(f"line:{entry.submission}", lines, text)
         try:
             called = news.thread_name(entry, board)
             thread = await self._once(
                 f"thread:{entry.submission}", lambda: self.town.begin(message, called)
             )
-            inner, said = f"detail:{entry.submission}", news.detail(entry)
-            await self._once(inner, lambda: self.town.tell(thread, said, mark(inner)))
+            said = news.detail(entry) + await self._times(entry)
+            await self._say(f"detail:{entry.submission}", thread, said)
         except Refused as refused:
             _log.warning("the line on #%d has no thread: %s", entry.number, refused.reason)
 
+    async def _times(self, entry: Entry) -> str:
+        """The timed cases of an entry, as far as everybody is told them. Errors: Failed."""
+        found = await self.asof.asked(Submission, "submissions", str(entry.number))
+        table = public_times(found) if found is not None else ""
+        return f"\n{table}" if table else ""
+
     async def _once(self, name: str, make: Callable[[], Awaitable[str]]) -> str:
-        held = await self.ledger.made(name)
-        if held is None:
-            held = await make()
-            await self.ledger.keep(name, held)
-        return held
+        return await once(self.ledger, name, make)
+
+    async def _say(self, name: str, room: str, text: str) -> str:
+        """The id of what everybody reads in a room under a name. Errors: Refused; Failed."""
+
+        async def send(text: str) -> str:
+            return await self.town.tell(room, text, mark(name))
+
+        return await self._once(name, lambda: self.saying.say(name, room, text, send))
 
     async def _podium(self, moved: Moved) -> None:
-        board = await self._seen(moved.seq, Ranking, "leaderboards", moved.problem, moved.gpu)
-        if board and board.items:
-            text = news.podium(board, is_record=moved.is_record)
+        path = ("leaderboards", moved.problem, moved.gpu)
+        board = await self.asof.seen(moved.seq, Ranking, *path, limit=ENTRIES_MAX)
+        facts = await self.asof.asked(Facts, "problems", moved.problem)
+        if board and board.items and facts and not facts.is_calm:
+            text = news.podium(board, moved.before, is_record=moved.is_record)
             name = f"podium:{moved.problem}:{moved.gpu}:{moved.seq}"
-            await self._once(name, lambda: self.town.say(text, mark(name), ""))
+            try:
+                if text:
+                    await self.ledger.telling(moved)
+                    await self._say(name, await self.town.lines(), text)
+            except Refused as refused:
+                # As a line that is refused: what is said for ever in vain keeps the rest waiting.
+                _log.warning("%s is not told: %s", name, refused.reason)
         await self.ledger.told(moved)
 
     async def _problem(self, slug: str, seq: int) -> None:
         """Let a problem's post say how it is, and say what changed."""
+        # The clock and an event may come to the same at once.
+        async with self.turn:
+            await self._compared(slug, seq)
+
+    async def _compared(self, slug: str, seq: int) -> None:
         told = await self.ledger.board(slug)
-        facts = await self._seen(seq, Facts, "problems", slug)
+        facts = await self.asof.seen(seq, Facts, "problems", slug)
         if facts is None and told is not None:
             facts = msgspec.structs.replace(told.facts, state=HIDDEN, statement="")
         if facts is None or (told is None and facts.state != ACTIVE):
             return
         if told is None:
-            await self._open(facts)
+            await self._open(facts, is_first=True)
             return
+        facts = msgspec.structs.replace(facts, rejudge=told.facts.rejudge)
         said = news.changes(told.facts, facts)
         if said:
             # The same may change to and fro: an event, or a deadline, makes it one of a kind.
             name = f"change:{slug}:{seq}:{mark(f'{said}{facts}')}"
             await self._change(told.thread, facts, said, name)
 
-    async def _open(self, facts: Facts) -> None:
-        thread = await self.town.open(facts.slug, news.post(facts))
+    async def _rejudged(self, identity: str, seq: int, reason: str) -> None:
+        """Say in a problem's post that results were made anew."""
+        rejudge = await self.asof.asked(Rejudge, "edge", "rejudges", identity)
+        told = None if rejudge is None else await self.ledger.board(rejudge.problem)
+        if rejudge is None or told is None:
+            return
+        facts = await self.asof.seen(seq, Facts, "problems", rejudge.problem)
+        if facts is None:
+            return
+        said = news.rejudged(rejudge, reason)
+        facts = msgspec.structs.replace(facts, rejudge=said)
+        whole = "\n".join(one for one in (news.changes(told.facts, facts), said) if one)
+        await self._change(told.thread, facts, whole, f"rejudge:{identity}")
+
+    async def _open(self, facts: Facts, *, is_first: bool) -> None:
+        thread = await self.town.open(facts.slug, news.post(facts), is_first=is_first)
         await self.ledger.set_board(facts.slug, Told(thread, facts))
 
     async def _change(self, thread: str, facts: Facts, said: str, name: str) -> None:
         try:
             # A post that nobody wrote in for long is closed; a message opens it.
-            await self._once(name, lambda: self.town.tell(thread, said, mark(name)))
+            await self._say(name, thread, said)
             await self.town.change(thread, news.post(facts))
         except Refused as refused:
             _log.warning("the post of %s is made anew: %s", facts.slug, refused.reason)
-            await self._open(facts)
+            await self._open(facts, is_first=False)
             return
         await self.ledger.set_board(facts.slug, Told(thread, facts))
 
@@ -178,35 +252,3 @@ class Announcing:
             for slug, facts in posts.items()
             if facts.state == ACTIVE and slug in known and known[slug].state != ACTIVE
         ]
-
-    async def _seen(self, seq: int, kind: type[T], *path: str) -> T | None:
-        """What everybody may see, as of an event or later; None of what nobody may.
-
-        Errors: Failed.
-        """
-        await self._caught_up(seq)
-        try:
-            answer = await self.api.get(None, *path, **_limit(path))
-        except Refused as refused:
-            if refused.retry_after_s is not None:
-                raise Failed(f"asked too often: {refused.reason}") from refused
-            return None
-        return read(answer, kind)
-
-    async def _caught_up(self, seq: int) -> None:
-        """Wait until what is read has the event in it. Errors: Failed."""
-        until = time.monotonic() + BEHIND_S_MAX
-        while int((await self._newest())["as_of"]) < seq:
-            if time.monotonic() > until:
-                raise Failed(f"what is read is not as far as event {seq}")
-            await asyncio.sleep(STEP_S)
-
-    async def _newest(self) -> Answer:
-        try:
-            return await self.api.get(None, "problems", limit=1)
-        except Refused as refused:
-            raise Failed(f"problems cannot be listed: {refused.reason}") from refused
-
-
-def _limit(path: tuple[str, ...]) -> dict[str, int]:
-    return {"limit": ENTRIES_MAX} if path[0] == "leaderboards" else {}

@@ -20,7 +20,8 @@ def board_of(item: dict[str, Any]) -> Board:
     gpus = tuple(str(one) for one in item.get("gpus") or [])
     state = str(item.get("state") or "active")
     title = str(item.get("title") or "")
-    return Board(str(item["slug"]), gpus, title, state, item.get("deadline_at"))
+    languages = tuple(str(one) for one in item.get("languages") or [])
+    return Board(str(item["slug"]), gpus, title, state, item.get("deadline_at"), languages)
 
 
 @dataclass

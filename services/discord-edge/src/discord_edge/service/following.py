@@ -9,25 +9,27 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from discord_edge.domain.report import headline, is_good, report
+from discord_edge.domain.report import headline, is_good
 from discord_edge.domain.status import Status, evolve
 from discord_edge.domain.wording import escaped
-from discord_edge.service.ports import Api, Ended, Post, Posts, Rooms, User
+from discord_edge.service.entering import Entering
+from discord_edge.service.ports import Api, Post, Posts, Rooms, Seen, User
+from discord_edge.service.reporting import reported
+from discord_edge.service.tasks import Tasks
 from shared.errors import Failed, Refused
-from shared.telling.answers import Submission, read
+from shared.telling.answers import Answer, Submission, read
 
 # Edits of a message share its channel's limit with everything that is said there.
 EDIT_EVERY_S = 2.0
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 20.0
 # Longer than any submission may take; what is not over then is told of no more.
 FOLLOW_S_MAX = 48 * 3600.0
-THREAD_NAME_MAX = 100
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-async def _unheard(_: Submission) -> None:
+def _unseen(_: Status, __: str) -> None:
     pass
 
 
@@ -40,17 +42,6 @@ def nonce(number: int, what: str) -> str:
     return hashlib.sha256(f"{number}:{what}".encode()).hexdigest()[:24]
 
 
-def thread_name(posts: Sequence[Post]) -> str:
-    """What the thread of a group is called; its numbers make it one of a kind.
-
-    >>> thread_name([Post(7, "1", "2", "sort", "CPU", "test")])
-    '#7 sort test CPU'
-    """
-    first = posts[0]
-    gpus = " ".join(one.gpu for one in posts)
-    return f"#{first.number} {first.problem} {first.mode} {gpus}"[:THREAD_NAME_MAX]
-
-
 @dataclass
 class Following:
     """Follows every open submission, each in a task of its own."""
@@ -58,51 +49,53 @@ class Following:
     api: Api
     rooms: Rooms
     posts: Posts
-    tasks: set["asyncio.Task[None]"] = field(default_factory=set)
+    entering: Entering
+    tasks: Tasks = field(default_factory=Tasks)
+    _ones: dict[int, "_One"] = field(default_factory=dict)
+    _followed: set[int] = field(default_factory=set)
 
     async def resume(self) -> None:
         """Go on with what was open when the process before ended. Errors: Failed."""
-        for post in await self.posts.open():
-            self._follow([post], _unheard)
+        for post in self._new(await self.posts.open()):
+            self._follow([post], _unseen)
 
-    async def begin(self, posts: Sequence[Post], ended: Ended = _unheard) -> str | None:
-        """Open the thread of a group and follow; the thread, None if there is none yet."""
+    async def begin(self, posts: Sequence[Post], seen: Seen = _unseen) -> None:
+        """Open the thread of a group, or see to it that it comes later, and follow.
+
+        What is followed already, for a command came twice, is told where it is told.
+        """
+        if not (posts := self._new(posts)):
+            return
         try:
-            held = await self.entered(posts)
+            held = await self.entering.entered(posts)
         except (Failed, Refused) as trouble:
             _log.warning("the thread of submission %d comes later: %s", posts[0].number, trouble)
             held = list(posts)
         for post in held:
-            self._follow([post], ended)
-        return held[0].thread
+            self._follow([post], seen)
 
-    async def entered(self, posts: Sequence[Post]) -> list[Post]:
-        """A group with its thread, which is kept. Errors: Refused; Failed."""
-        thread = await self.rooms.enter(posts[0], thread_name(posts))
+    def _new(self, posts: Sequence[Post]) -> list[Post]:
+        """Those that are followed from now on, and not by another task."""
+        found = [one for one in posts if one.number not in self._followed]
+        self._followed |= {one.number for one in found}
+        return found
+
+    def pressed(self, number: int, *, is_pressed: bool) -> None:
+        """Somebody wants one cancelled, or that came to nothing: it is told before the log says."""
+        if number in self._ones:
+            self._ones[number].press(is_pressed=is_pressed)
+
+    def _follow(self, posts: Sequence[Post], seen: Seen) -> None:
         for post in posts:
-            await self.posts.keep(post.number, "thread", thread)
-        return [replace(post, thread=thread) for post in posts]
-
-    def _follow(self, posts: Sequence[Post], ended: Ended) -> None:
-        for post in posts:
-            task = asyncio.create_task(self._whole(post, ended), name=f"follow {post.number}")
-            self.tasks.add(task)
-            task.add_done_callback(self._left)
-
-    def _left(self, task: "asyncio.Task[None]") -> None:
-        """A mistake of ours ends one task, not the others; the next start tries again."""
-        self.tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("%s ended: the next start goes on", task.get_name(), exc_info=error)
+            self.tasks.begin(self._whole(post, seen), f"follow {post.number}")
 
     async def stop(self) -> None:
         """Leave off; the next process goes on."""
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.tasks.stop()
 
-    async def _whole(self, post: Post, ended: Ended) -> None:
-        why, one = "told", _One(self, post, ended)
+    async def _whole(self, post: Post, seen: Seen) -> None:
+        why, one = "told", _One(self, post, seen)
+        self._ones[post.number] = one
         try:
             async with asyncio.timeout(FOLLOW_S_MAX):
                 await one.tell()
@@ -111,7 +104,10 @@ class Following:
             _log.warning("submission %d is told of no more: %s", post.number, refused.reason)
         except TimeoutError:
             why = "too_long"
+        finally:
+            del self._ones[post.number]
         await persist(lambda: self.posts.keep(post.number, "ended", why))
+        self._followed.discard(post.number)
         await self._leave(one.room)
 
     async def _leave(self, room: str) -> None:
@@ -136,19 +132,19 @@ async def persist(attempt: Callable[[], Awaitable[T]], pause_s_max: float = PAUS
 class _One:
     """One submission on its way to its last message."""
 
-    def __init__(self, following: Following, post: Post, ended: Ended) -> None:
+    def __init__(self, following: Following, post: Post, seen: Seen) -> None:
         self._api, self._rooms = following.api, following.rooms
-        self._posts, self._following = following.posts, following
-        self._post, self._ended = post, ended
+        self._posts, self._entering = following.posts, following.entering
+        self._post, self._seen = post, seen
         self._user = User(int(post.person))
         self._status = Status(post.number, post.problem, post.mode, post.gpu)
-        self._shown, self.room = "", ""
+        self._shown, self.room, self._is_pressed = "", "", False
         self._changed = asyncio.Event()
 
     async def tell(self) -> None:
         """All of it. Errors: Refused where nothing can be told."""
-        self.room = await self._entered()
-        message = self._post.status or await self._begun()
+        message = await self._begun()
+        self._hear(self._status)
         editing = asyncio.create_task(self._edit(message))
         try:
             await self._listen()
@@ -157,29 +153,68 @@ class _One:
             await asyncio.gather(editing, return_exceptions=True)
         answer = await persist(lambda: self._api.get(self._user, "submissions", self._post.number))
         found = read(answer, Submission)
-        await self._ended(found)
-        if self._post.report is None:
-            card, mark = report(found), nonce(self._post.number, "report")
-            shown = await self._told(lambda room: self._rooms.show(room, card, mark))
-            await persist(lambda: self._posts.keep(self._post.number, "report", shown))
         words, good = escaped(headline(found)), is_good(found)
-        last = replace(self._status, now=words, is_over=True, is_good=good)
+        self._hear(replace(self._status, now=words, is_over=True, is_good=good))
+        if message:
+            await self._finish(message, answer)
+
+    def press(self, *, is_pressed: bool) -> None:
+        """Somebody wants it cancelled, or that came to nothing."""
+        self._is_pressed = is_pressed
+        # Before it has a room, it is told once it has.
+        if self.room:
+            self._hear(self._status)
+
+    def _hear(self, status: Status) -> None:
+        """Take in where it is, and let it be told."""
+        self._status = status
+        self._changed.set()
+        self._seen(self._now, self.room)
+
+    @property
+    def _now(self) -> Status:
+        """Where it is, as it is told."""
+        is_cancelling = self._status.is_cancelling or self._is_pressed
+        return replace(self._status, is_cancelling=is_cancelling)
+
+    async def _finish(self, message: str, answer: Answer) -> None:
+        """The report, once, and the last words of the message. Errors: Refused."""
+        post = self._post
+        if post.report is None:
+            card = await persist(lambda: reported(self._api, self._user, answer))
+            mark = nonce(post.number, "report")
+            shown = await self._told(lambda room: self._rooms.show(room, card, mark, post))
+            await persist(lambda: self._posts.keep(post.number, "report", shown))
+        last = self._now
         with contextlib.suppress(Refused):
-            await persist(lambda: self._rooms.edit(self.room, message, last.text, is_over=True))
+            await persist(lambda: self._rooms.edit(self.room, message, last, post))
+
+    async def _begun(self) -> str:
+        """The message that says where it is, a new one the first time. Its id.
+
+        It is "" where somebody sees the answer to the command, and nothing else reaches them.
+        """
+        try:
+            self.room = self._post.thread or await self._entered()
+            return self._post.status or await self._first()
+        except Refused as refused:
+            if self._seen is _unseen:
+                raise
+            _log.info("submission %d is told by answer: %s", self._post.number, refused.reason)
+        self.room = ""
+        return ""
 
     async def _entered(self) -> str:
-        if self._post.thread is not None:
-            return self._post.thread
-        [post] = await persist(lambda: self._following.entered([self._post]))
+        post = await persist(lambda: self._entering.entered_late(self._post))
         assert post.thread is not None, "who entered is somewhere"
         return post.thread
 
-    async def _begun(self) -> str:
+    async def _first(self) -> str:
         """The first words of the message that says where it is. Its id."""
-        text, mark = self._status.text, nonce(self._post.number, "status")
-        self._shown, number = text, self._post.number
-        made = await self._told(lambda room: self._rooms.say(room, text, mark, number))
-        await persist(lambda: self._posts.keep(self._post.number, "status", made))
+        text, mark, post = self._status.text, nonce(self._post.number, "status"), self._post
+        self._shown = text
+        made = await self._told(lambda room: self._rooms.say(room, text, mark, post))
+        await persist(lambda: self._posts.keep(post.number, "status", made))
         return made
 
     async def _told(self, tell: Callable[[str], Awaitable[str]]) -> str:
@@ -201,8 +236,7 @@ class _One:
                 async for heard in self._api.events(self._user, self._post.number, place):
                     if heard.kind == "end":
                         return
-                    self._status = evolve(self._status, heard.kind, heard.said)
-                    self._changed.set()
+                    self._hear(evolve(self._status, heard.kind, heard.said))
             except Failed as failed:
                 _log.info("submission %d is asked on for: %s", self._post.number, failed)
             is_further = self._status.place > place
@@ -214,11 +248,11 @@ class _One:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            began_at, text = time.monotonic(), self._status.text
-            if text != self._shown:
+            began_at, status = time.monotonic(), self._now
+            if message and status.text != self._shown:
                 try:
-                    await self._rooms.edit(self.room, message, text)
-                    self._shown = text
+                    await self._rooms.edit(self.room, message, status, self._post)
+                    self._shown = status.text
                 except (Failed, Refused) as trouble:
                     _log.info("an edit is left out: %s", trouble)
             await asyncio.sleep(max(0.0, EDIT_EVERY_S - (time.monotonic() - began_at)))

@@ -21,3 +21,10 @@ class Office(Api, Protocol):
     ) -> Answer:
         """A problem's newest version. Errors: Refused; Failed."""
         ...
+
+    async def late(self, user: User, path: str, bytes_max: int, **said: object) -> bytes:
+        """What a POST at a path answers that may take minutes, whole.
+
+        Errors: Refused, `too_large` for what has more bytes; Failed.
+        """
+        ...

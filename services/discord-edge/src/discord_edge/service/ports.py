@@ -1,12 +1,13 @@
 """What the edge's loops need of the platform, of Discord and of its own table."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from discord_edge.domain.report import Card
+from discord_edge.domain.status import Status
 from discord_edge.domain.wishes import Wish
-from shared.telling.answers import Answer, Submission
+from shared.telling.answers import Answer
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,11 @@ class User:
 
 @dataclass(frozen=True)
 class Post:
-    """A submission that is told of: whose, where, and by which messages; None is not yet."""
+    """A submission that is told of: whose, where, and by which messages; None is not yet.
+
+    `first` is the first number of the same command, with which it shares a thread; `case` is the
+    only one that was asked for, from 1 on, 0 for all.
+    """
 
     number: int
     person: str
@@ -28,9 +33,11 @@ class Post:
     problem: str
     gpu: str
     mode: str
+    first: int = 0
     thread: str | None = None
     status: str | None = None
     report: str | None = None
+    case: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,11 @@ class Sent:
 
 class Api(Protocol):
     """The platform, asked for somebody; None is nobody in particular."""
+
+    @property
+    def public_url(self) -> str:
+        """The address by which people find it, without a slash at its end; empty if unknown."""
+        ...
 
     async def get(self, user: User | None, *path: str | int, **query: str | int) -> Answer:
         """What a read under /v1 answers. Errors: Refused; Failed."""
@@ -81,6 +93,14 @@ class Rooms(Protocol):
     Errors of each: Failed for what may go better later, Refused for what is gone for good.
     """
 
+    async def active(self, channel: str) -> int:
+        """How many threads are open on the server of a channel."""
+        ...
+
+    async def reopen(self, room: str, post: Post) -> None:
+        """Open a thread of before to its person; letters, and what is locked, are Refused."""
+        ...
+
     async def enter(self, post: Post, name: str) -> str:
         """The private thread of a post, a new one, or its person's letters where none can be."""
         ...
@@ -89,16 +109,16 @@ class Rooms(Protocol):
         """Where its person gets letters."""
         ...
 
-    async def say(self, room: str, text: str, nonce: str, number: int) -> str:
+    async def say(self, room: str, text: str, nonce: str, post: Post) -> str:
         """A new message by which a submission can be cancelled, once for a nonce. Its id."""
         ...
 
-    async def edit(self, room: str, message: str, text: str, *, is_over: bool = False) -> None:
-        """Another text for a message; once it is over, there is nothing to cancel."""
+    async def edit(self, room: str, message: str, status: Status, post: Post) -> None:
+        """Where a submission is now; what is being cancelled, or over, is not cancelled again."""
         ...
 
-    async def show(self, room: str, card: Card, nonce: str) -> str:
-        """A new message with a card, or the one that is there with its footer. Its id."""
+    async def show(self, room: str, card: Card, nonce: str, post: Post) -> str:
+        """A new message with the card of what is over, or the one that is there. Its id."""
         ...
 
     async def close(self, room: str) -> None:
@@ -121,6 +141,14 @@ class Posts(Protocol):
         """Those that are still told of."""
         ...
 
+    async def group(self, first: int) -> list[Post]:
+        """What was submitted by one command, by its first number."""
+        ...
+
+    async def former(self, post: Post) -> str | None:
+        """The newest thread of another submission of its person to its problem, if any."""
+        ...
+
     async def want(self, sent: Sent) -> None:
         """Keep what is sent until its answer is kept."""
         ...
@@ -134,5 +162,5 @@ class Posts(Protocol):
         ...
 
 
-# Who wants to hear of the end, and never fails: the answer to the command, while its token lives.
-Ended = Callable[[Submission], Awaitable[None]]
+# Who hears where a submission is, and in which room it is told, "" for none; it never fails.
+Seen = Callable[[Status, str], None]

@@ -12,6 +12,8 @@ class Moved(NamedTuple):
     gpu: str
     seq: int
     is_record: bool
+    # The accounts that were ahead when it was told last, None if no event said.
+    before: list[str] | None = None
 
 
 class Told(NamedTuple):
@@ -21,14 +23,52 @@ class Told(NamedTuple):
     facts: Facts
 
 
+class Slip(NamedTuple):
+    """What somebody is told, and the submission of theirs that they may appeal for by it."""
+
+    text: str
+    appeal: int | None = None
+
+
+class Begun(NamedTuple):
+    """What is about to be said, and the message after which it is looked for."""
+
+    text: str
+    after: str
+
+
+class Recall(Protocol):
+    """What is said in a room, as Discord keeps it. Errors of each: as of Town."""
+
+    async def newest(self, room: str) -> str:
+        """The newest message, whoever said it; "0" if there is none."""
+        ...
+
+    async def said(self, room: str, begun: Begun) -> str | None:
+        """The message with a text that the bot itself said after another one."""
+        ...
+
+
+class Mail(Protocol):
+    """Messages to one participant. Errors of each: as of Town."""
+
+    async def room(self, whom: str) -> str:
+        """Where somebody gets letters."""
+        ...
+
+    async def write(self, room: str, whom: str, slip: Slip, nonce: str) -> str:
+        """A message to somebody, who alone is called by it, once for a nonce. Its id."""
+        ...
+
+
 class Town(Protocol):
     """The places on Discord that everybody sees.
 
     Errors of each: Failed for what may go better later, Refused for what never will.
     """
 
-    async def say(self, text: str, nonce: str, sign: str) -> str:
-        """A line for everybody, once for a nonce and for a sign at its end. Its id."""
+    async def lines(self) -> str:
+        """Where results and podiums are told."""
         ...
 
     async def begin(self, message: str, name: str) -> str:
@@ -39,8 +79,8 @@ class Town(Protocol):
         """A message in a thread or post, once for a nonce. Its id."""
         ...
 
-    async def open(self, name: str, text: str) -> str:
-        """The post with a name, a new one if there is none. Its id."""
+    async def open(self, name: str, text: str, *, is_first: bool) -> str:
+        """The post with a name, a new one if there is none; the first calls who asked for it."""
         ...
 
     async def change(self, thread: str, text: str) -> None:
@@ -56,15 +96,23 @@ class Ledger(Protocol):
         ...
 
     async def keep(self, name: str, identity: str) -> None:
-        """Keep the id of what was made under a name."""
+        """Keep the id of what was made under a name: it is about to be said no more."""
         ...
 
-    async def expect(self, submission: str, problem: str, gpu: str) -> None:
-        """A ranked submission is on its way to a leaderboard."""
+    async def begun(self, name: str, room: str) -> Begun | None:
+        """What was about to be said in a room under a name."""
         ...
 
-    async def expected(self, submission: str) -> tuple[str, str] | None:
-        """To which problem and GPU type it was; None if nobody said."""
+    async def begin(self, name: str, room: str, begun: Begun) -> None:
+        """Keep what is about to be said."""
+        ...
+
+    async def room(self, number: int) -> str | None:
+        """Where a submission is told to its owner."""
+        ...
+
+    async def newest_room(self, person: str, problem: str) -> str | None:
+        """Where the newest submission of somebody to a problem is told."""
         ...
 
     async def board(self, problem: str) -> Told | None:
@@ -85,6 +133,10 @@ class Ledger(Protocol):
 
     async def due(self, every_s: float, quiet_s: float) -> list[Moved]:
         """Podiums that are to be told of now."""
+        ...
+
+    async def telling(self, moved: Moved) -> None:
+        """A podium is being told of, as of its event; until it was, no later one is due."""
         ...
 
     async def told(self, moved: Moved) -> None:

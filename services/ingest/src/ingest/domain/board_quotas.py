@@ -86,6 +86,10 @@ def decide_tighter(commands: Sequence[SetLimit], state: Mapping[str, Limit]) -> 
     """The same by an author, who gives nobody more than there is. Errors: Refused."""
     for command in commands:
         given = Limit(command.limit, command.window_s)
+        if given.limit == 0:
+            what = f"0 for {command.bucket} takes nothing in, and you could not give more again"
+            mend = "close the leaderboard by its deadline, or ask an operator"
+            raise Refused("scope_missing", f"{what}: {mend} (scope admin:problems)", "quotas")
         # Any of them would count for some bucket, if this one did not.
         for bucket, limit in state.items():
             if _overlaps(bucket, command.bucket) and _is_more(given, limit):

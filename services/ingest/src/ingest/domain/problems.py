@@ -55,7 +55,8 @@ class Change:
     """Let others see a leaderboard, until another time, on other GPU types; None leaves any of it.
 
     `has_deadline` false means none, true means `deadline_at`. With `is_no_sooner` the deadline may
-    be put off alone. Of the GPU types that have entries, `used`, none is dropped but by force.
+    be put off alone. By force alone a deadline is set that is over `at` the time, and one of the
+    GPU types that have entries, `used`, is dropped.
     """
 
     reason: str
@@ -66,6 +67,7 @@ class Change:
     gpus: tuple[str, ...] | None = None
     used: frozenset[str] = frozenset()
     is_forced: bool = False
+    at: datetime | None = None
 
 
 SO = Change("published so")
@@ -136,6 +138,7 @@ def _change(command: Change, state: Problem, open_before: Sequence[str]) -> Sequ
     if command.is_no_sooner and _is_sooner(after.deadline_at, state.deadline_at):
         what = "a deadline that comes sooner opens what others sent in: an operator moves it so"
         raise Refused("scope_missing", f"{what} (scope admin:problems)", "deadline_at")
+    _check_ahead(command, state.deadline_at)
     return (
         LeaderboardChanged(
             visibility=command.visibility,
@@ -161,6 +164,15 @@ def _check_dropped(command: Change, before: Sequence[str], after: Sequence[str])
     if dropped and not command.is_forced:
         what = f"{', '.join(dropped)} would take no more submissions in, and has entries"
         raise Refused("gpu_has_entries", f"{what}, which stay to be read: say force", "gpus")
+
+
+def _check_ahead(command: Change, before: datetime | None) -> None:
+    """Refuse to close what is open, as by a slip of the pen, without being told twice."""
+    until, at = command.deadline_at, command.at
+    if until is None or at is None or until > at or until == before or command.is_forced:
+        return
+    what = f"the deadline {until:%Y-%m-%d %H:%M} UTC is over, and nothing would be taken in"
+    raise Refused("invalid_request", f"{what}: name one ahead, or say force", "deadline_at")
 
 
 def _is_sooner(after: datetime | None, before: datetime | None) -> bool:

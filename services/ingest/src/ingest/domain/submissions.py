@@ -28,6 +28,7 @@ class Submit:
     at: datetime
     via: str
     request_hash: str
+    case: int = 0
 
 
 def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
@@ -61,6 +62,20 @@ def check_mode(mode: str) -> None:
     """Refuse a mode we do not have."""
     if mode not in MODES:
         raise Refused("unknown_mode", f"mode {mode!r} is none of {', '.join(MODES)}", "mode")
+
+
+def check_case(case: int, mode: str, published: ProblemPublished) -> int:
+    """The only case that is to be profiled, 0 for all. Errors: Refused for one that is none."""
+    if not case:
+        return 0
+    if mode != "profile":
+        what = f"a single case is for mode profile, not for {mode}: leave it out"
+        raise Refused("invalid_request", what, "case")
+    # Where the last one alone is ranked, it is the only one that is timed.
+    timed = 1 if published.ranking_by == "last" else published.cases_count.get("benchmarks", 0)
+    if case > timed:
+        raise Refused("invalid_request", f"case {case} is none of 1 to {timed}", "case")
+    return case
 
 
 def choose_gpu(asked: str | None, directives: Directives, published: ProblemPublished) -> str:
@@ -122,6 +137,7 @@ def receive(command: Submit, published: ProblemPublished, gpu: str) -> Submissio
         deadline_at=deadline(command.mode, published.budgets_s, command.at),
         via=command.via,
         request_hash=command.request_hash,
+        case=command.case,
         requires=required(command.name, command.text, published.requires),
     )
 

@@ -14,6 +14,7 @@ from ingest.http.machines import machines
 from ingest.http.moderation import moderation
 from ingest.http.people import people
 from ingest.http.platform import platform
+from ingest.http.preferences import preferences
 from ingest.http.problems import problems
 from ingest.http.reads import reads
 from ingest.http.reference import reference
@@ -30,7 +31,7 @@ from shared.http import BodyLimit, install
 
 THEMES = (
     *(accounts, boards, baselines, people, consents, appeals, machines, moderation),
-    *(rejudges, platform),
+    *(preferences, rejudges, platform),
 )
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 ABOUT = (

@@ -35,7 +35,7 @@ class Change(Body):
 
     A null deadline is none. `quotas` are said as `ranked=10/day` or `H100.test=60/hour`, `none`
     lifts one. GPU types that are not named any more take nothing in; entries on them stay to be
-    read, and need `force`.
+    read, and need `force`. So does a deadline that is over.
     """
 
     visibility: Literal["public", "closed"] | None = None

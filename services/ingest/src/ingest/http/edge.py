@@ -46,6 +46,12 @@ class Edge:
             return False
         return hmac.compare_digest(given.secret.encode("latin-1"), self.token.encode())
 
+    def check(self, given: Shown | None) -> None:
+        """Refuse who is not the edge itself. Errors: Refused `missing_credential`."""
+        if not self.is_shown(given):
+            what = "this is for the Discord edge alone, by its own token"
+            raise Refused("missing_credential", what, "authorization")
+
     def payer(self, request: Request) -> str:
         """Whose rate a request of the edge counts to: each of its users has their own."""
         return f"token {PROVIDER}:{only(request, USER.lower())[:20]}"

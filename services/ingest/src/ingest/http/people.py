@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
 from ingest.domain import accounts as rules
@@ -16,14 +16,24 @@ from ingest.service.ports import account_of
 from shared.answers import Documented
 
 SUBJECT_LENGTH_MAX = 200
+NAMES_MAX = 1000
 KNOWN: dict[int | str, dict[str, Any]] = {200: {"description": "They had an account."}}
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Role = Literal["creator", "moderator", "admin"]
+After = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
+Limit = Annotated[int, Query(ge=1, le=NAMES_MAX)]
 
 
 class Newcomer(Body):
     """A participant who has no account yet, and why they get one."""
+
+    name: Name
+    reason: Text
+
+
+class Rename(Body):
+    """What a participant is to be called, and why."""
 
     name: Name
     reason: Text
@@ -55,6 +65,7 @@ def people(ingest: Ingest, gate: Gate) -> APIRouter:
     """The routes, each for operators alone; what makes somebody mightier is for admins."""
     router = APIRouter(prefix="/v1/admin", route_class=Documented)
     _participants(router, ingest, gate)
+    _names(router, ingest, gate)
     _roles(router, ingest, gate)
     _tokens(router, ingest, gate)
     _identities(router, ingest, gate)
@@ -93,6 +104,29 @@ def _participants(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
             "identities": [identity_shown(one) for one in linked],
             "tokens": [token_shown(one) for one in await ingest.tokens.listed(account)],
         }
+
+
+def _names(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
+    operator = gate.operator("admin:participants")
+
+    @router.get("/participants", dependencies=[Depends(operator)])
+    async def names(after: After = "", limit: Limit = 1000) -> shapes.Names:
+        """What participants are called, in the order of their ids."""
+        found = await ingest.people.names(after, limit + 1)
+        page = found[:limit]
+        return {
+            "items": [{"participant_id": account, "name": name} for account, name in page],
+            "next_after": page[-1][0] if len(found) > limit else None,
+        }
+
+    @router.put("/participants/{name}/name")
+    async def rename(
+        name: NameInPath, body: Rename, actor: Annotated[str, Depends(operator)]
+    ) -> shapes.Opened:
+        """Call a participant otherwise. The old name stays theirs, and nobody else gets it."""
+        account = await ingest.people.rename(name, body.name)
+        made = await ingest.operators.acted("rename", account, body.reason, actor)
+        return {"participant_id": account, "name": body.name, **shown(made)}
 
 
 def appeal_shown(appeal: Appeal | None) -> shapes.BanAppeal | None:

@@ -25,6 +25,7 @@ STREAMS_MAX, OWN_STREAMS_MAX = 1000, 100
 DOTS = (".", "..")
 OWN, STAFFS = "/v1/me/", "/v1/admin/"
 FILES = "/v1/submissions/{number}/files/{name}"
+HARNESS = "/v1/harnesses/{digest}"
 HISTORY = "/v1/submissions/{number}/events"
 EVENTS, JSON = "text/event-stream", "application/json"
 
@@ -160,6 +161,13 @@ def reads(app: FastAPI, reader: Reads, gate: Gate) -> None:
         caller = await gate.caller(request)
         return PassedOn(downloads, path, caller.reader, caller.account or whence(request))
 
+    @app.get(HARNESS, include_in_schema=False)
+    async def harness(digest: str, request: Request) -> Response:
+        """The files of a harness code."""
+        path = _passable(f"/v1/harnesses/{digest}")
+        caller = await gate.caller(request)
+        return PassedOn(downloads, path, caller.reader, caller.account or whence(request))
+
     @app.get(HISTORY, include_in_schema=False)
     async def events(number: int, request: Request) -> Response:
         """The history of a submission, live as server-sent events, or as a JSON array."""
@@ -182,7 +190,7 @@ def reads(app: FastAPI, reader: Reads, gate: Gate) -> None:
         return Response(answer.body, answer.status, answer.headers)
 
     # One route each, so that what is no read is told so here: 404, or 405 with what there is.
-    for path in sorted(set(read_paths()) - {FILES, HISTORY}):
+    for path in sorted(set(read_paths()) - {FILES, HARNESS, HISTORY}):
         app.add_api_route(path, read, methods=["GET"], include_in_schema=False)
 
 

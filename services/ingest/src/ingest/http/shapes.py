@@ -92,6 +92,20 @@ class Opened(Made):
     name: str
 
 
+class Named(TypedDict):
+    """What a participant is called."""
+
+    participant_id: str
+    name: str
+
+
+class Names(TypedDict):
+    """What participants are called, and after whom the next page begins."""
+
+    items: list[Named]
+    next_after: str | None
+
+
 class BanAppeal(TypedDict):
     """What somebody says against their ban, and what became of it."""
 

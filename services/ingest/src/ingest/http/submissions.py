@@ -30,7 +30,9 @@ from shared.clock import now
 from shared.errors import Refused
 from shared.http import SAID
 
-FIELDS = frozenset(("file", "problem", "mode", "gpu", "note", "tag"))
+FIELDS = frozenset(("file", "problem", "mode", "gpu", "case", "note", "tag"))
+
+CASE = "The only timed case to profile, from 1 on; 0 is every one."
 
 
 class WhyCancel(Body):
@@ -59,24 +61,33 @@ class Wish(NamedTuple):
     mode: str
     gpus: list[str]
     note: Note
+    case: int = 0
 
 
 async def _note(note: Annotated[NoteText, Form()] = "", tag: Annotated[Tag, Form()] = "") -> Note:
     return Note(note or None, tag or None)
 
 
+async def _work(
+    mode: Annotated[str, Form()] = "ranked",
+    case: Annotated[int, Form(ge=0, description=CASE)] = 0,
+) -> tuple[str, int]:
+    return mode, case
+
+
 async def _wish(
     request: Request,
     note: Annotated[Note, Depends(_note)],
+    work: Annotated[tuple[str, int], Depends(_work)],
     problem: Annotated[str, Form(min_length=1)],
-    mode: Annotated[str, Form()] = "ranked",
     gpu: Annotated[list[str] | None, Form()] = None,
 ) -> Wish:
     strange = sorted(set(await request.form()) - FIELDS)
     if strange:
         what = f"{strange[0]} is no field here: {', '.join(sorted(FIELDS))} are"
         raise Refused("invalid_request", what, strange[0])
-    return Wish(problem, mode, [one for one in gpu or [] if one], note)
+    mode, case = work
+    return Wish(problem, mode, [one for one in gpu or [] if one], note, case)
 
 
 def submissions(app: FastAPI, ingest: Ingest, gate: Gate) -> None:
@@ -123,6 +134,7 @@ def _submit(app: FastAPI, ingest: Ingest, gate: Gate) -> None:
             via="discord" if caller.kind == "discord" else "http",
             idempotency_key=idempotency_key(request),
             note=wish.note,
+            case=wish.case,
         )
         receipts = await submitted(ingest, upload, request)
         response.headers.update(limits(receipts))

@@ -168,6 +168,10 @@ class Gate:
         """Refuse who may not run a leaderboard. Errors: Refused; Failed."""
         self._feed.now().check_manages(caller, slug)
 
+    def edge(self, request: Request) -> None:
+        """Let the Discord edge itself in alone. Errors: Refused."""
+        self._edge.check(bearer(request))
+
     def payer(self, request: Request) -> str | None:
         """Whose rate a request counts to: a token's, else its address's; None for operators'.
 

@@ -31,13 +31,14 @@ class Directory(Asked):
 
 
 class Repository(Asked):
-    """Which problems of a repository are published."""
+    """Which problems of a repository are published; dry, it is only said what would come of it."""
 
     repository: str = Field(min_length=1, max_length=200)
     branch: str = Field(default="main", min_length=1, max_length=100)
     force: bool = False
     problem_set: str | None = Field(default=None, max_length=100)
     visibility: Visibility | None = None
+    dry_run: bool = False
 
 
 class InvitesWanted(Asked):
@@ -76,7 +77,7 @@ def _boards(router: APIRouter, parts: Parts, sources: Sources) -> None:
 
     @router.post("/update-problems")
     async def updated(body: Repository, request: Request) -> shapes.Updated:
-        """Publish what a repository on the operator's list holds."""
+        """Publish what a repository on the operator's list holds, or say what that would do."""
         actor = await runs(request)
         told = await update(parts, sources, body, actor)
         return cast("shapes.Updated", {"status": "ok", **told})

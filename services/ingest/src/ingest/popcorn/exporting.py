@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
+from ingest.domain.callers import check_scope
 from ingest.domain.releases import agrees
 from ingest.popcorn.asked import TAG, Asked
 from ingest.popcorn.asking import STAFF
@@ -79,14 +80,16 @@ class Exported(Response):
 
 
 def exporting(parts: Parts) -> APIRouter:
-    """The route, for admins alone: it shows everybody's sources."""
+    """The route, for admins alone, also on Discord: it shows everybody's sources."""
     router = APIRouter(prefix="/admin", tags=[TAG], route_class=Documented)
-    exports, turn = parts.gate.operator("admin"), asyncio.Lock()
+    turn = asyncio.Lock()
 
     @router.post("/export", response_class=Response, responses=ANSWER)
     async def export(body: Export, request: Request) -> Exported:
         """Leaderboards with all submissions and sources; in public what they say they publish."""
-        actor = await exports(request)
+        caller = await parts.gate.staff(request, "admin:submissions")
+        check_scope(caller, "admin:problems")
+        actor = caller.actor
         boards = await _wanted(parts, body)
         released = None if body.private else await _released(parts, boards)
         what = "private" if body.private else "public"

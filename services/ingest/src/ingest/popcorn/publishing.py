@@ -38,6 +38,7 @@ class Wanted(Protocol):
     force: bool
     problem_set: str | None
     visibility: Any
+    dry_run: bool
 
 
 class Ready(NamedTuple):
@@ -136,7 +137,7 @@ def _read(root: Path, one: Listed) -> Ready:
 async def _publish(
     parts: Parts, one: Ready, wanted: Wanted, actor: str, told: dict[str, list[Any]]
 ) -> None:
-    """Publish one problem, and say under which head it is told of."""
+    """Publish one problem, unless it is a dry run, and say under which head it is told of."""
     slug = one.listed.slug
     before = await _gpus_of(parts, slug)
     dropped = sorted(set(before or ()) - set(one.gpus))
@@ -144,21 +145,28 @@ async def _publish(
         reason = f"it would drop the GPU types {', '.join(dropped)}: say force"
         told["skipped"].append({"name": slug, "reason": reason})
         return
-    until = one.listed.deadline_at
-    is_dated = True if until is not None else None
-    change = Change(NO_REASON, wanted.visibility, is_dated, until, is_forced=wanted.force)
     try:
-        publication = _publication(slug, one.files, change)
-        published = await parts.ingest.authors.publish(publication, actor)
+        is_new = await _is_new(parts, one, wanted, actor)
     except Refused as refused:
         told["errors"].append({"name": slug, "error": refused.reason})
         return
     if before is None:
         told["created"].append(slug)
-    elif published.is_new:
+    elif is_new:
         told["updated"].append(slug)
     else:
         told["skipped"].append({"name": slug, "reason": "no changes"})
+
+
+async def _is_new(parts: Parts, one: Ready, wanted: Wanted, actor: str) -> bool:
+    """Whether publishing it made, or dry would make, a new version. Errors: Refused; Failed."""
+    until = one.listed.deadline_at
+    is_dated = True if until is not None else None
+    change = Change(NO_REASON, wanted.visibility, is_dated, until, is_forced=wanted.force)
+    publication = _publication(one.listed.slug, one.files, change)
+    if wanted.dry_run:
+        return await parts.ingest.authors.is_news(publication, actor)
+    return (await parts.ingest.authors.publish(publication, actor)).is_new
 
 
 async def _gpus_of(parts: Parts, slug: str) -> list[str] | None:

@@ -4,6 +4,7 @@ A hidden run has nothing but whether it passed: no spec, no message, no output.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -35,6 +36,9 @@ TIMES = {
     "worst": "worst_us",
 }
 MESSAGE_LENGTH_MAX = 2000
+# How the log of what was compiled begins, and how it ends.
+COMMAND = "$ "
+ENDED = re.compile(r"exit code ([1-9]\d{0,2})\b")
 
 
 class Stage(NamedTuple):
@@ -155,15 +159,18 @@ def evaluated(seen: Shown, stage: Stage, result: Protocol) -> EvalResult:
 
 
 def _compilation(seen: Shown) -> Compilation:
-    """A build that failed, as a compilation without nvcc's own word: the reason has it."""
+    """A build that failed; command and exit code are its log's first line and its last."""
+    lines = output(seen).splitlines() or [""]
+    command = lines[0].removeprefix(COMMAND) if lines[0].startswith(COMMAND) else ""
+    ended = ENDED.match(lines[-1]) if command else None
     return {
         "nvcc_found": True,
         "nvcc_version": "",
         "success": False,
-        "command": "",
+        "command": plain(command, MESSAGE_LENGTH_MAX),
         "stdout": "",
         "stderr": plain(seen.reason or "", MESSAGE_LENGTH_MAX),
-        "exit_code": 1,
+        "exit_code": int(ended[1]) if ended else 1,
     }
 
 

@@ -18,6 +18,7 @@ from ingest.service.operators import Operators
 from ingest.service.participants import Participants
 from ingest.service.people import People
 from ingest.service.ports import Ports
+from ingest.service.preferences import Preferences
 from ingest.service.rejudges import Rejudges
 from ingest.service.room import USUAL, Bounds
 from ingest.service.tokens import Tokens
@@ -44,6 +45,7 @@ class Ingest:
     invites: Invites
     people: People
     consents: Consents
+    preferences: Preferences
     bans: Bans
     tokens: Tokens
     feed: AccessFeed
@@ -71,6 +73,7 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: Bounds = USUAL) -> Ingest:
         invites=Invites(decisions, feed, ports.people, people, wrong, wrong_there),
         people=people,
         consents=Consents(ports, decisions, feed),
+        preferences=Preferences(ports, decisions, feed),
         bans=Bans(ports, decisions, feed),
         tokens=Tokens(decisions, feed, ports.people),
         feed=feed,

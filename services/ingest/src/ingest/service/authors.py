@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ingest.domain import problems
 from ingest.domain.accounts import ACTOR
@@ -94,17 +94,7 @@ class Authors:
         All of it is in the log, or nothing. Errors: Refused; Failed.
         """
         slug = wanted.slug
-        if len(slug) > SLUG_LENGTH_MAX:
-            raise Refused("bad_problem", f"a slug has at most {SLUG_LENGTH_MAX} characters", "slug")
-        problems.check_slug(slug)
-        version = await asyncio.to_thread(_compiled, wanted)
-        command = await self._command(wanted, version, actor)
-        wishes = [
-            Wish(subjects.problem(slug), problems.problems, command),
-            *wanted.board.limits(
-                problems.spelled(wanted.change.gpus or version.gpus, version.gpus)
-            ),
-        ]
+        version, wishes = await self._wishes(wanted, actor)
         # Nothing is kept of what is refused.
         await self.decisions.preview(wishes)
         await self._keep(version, wanted.check)
@@ -114,10 +104,26 @@ class Authors:
         await self.baselines.first(slug)
         return await self._published(wanted, version, made.facts)
 
+    async def is_news(self, wanted: Publication, actor: str) -> bool:
+        """Whether publishing this would make a version; nothing is done. Errors: as publish."""
+        _, wishes = await self._wishes(wanted, actor)
+        return _has_version(await self.decisions.preview(wishes))
+
+    async def _wishes(self, wanted: Publication, actor: str) -> tuple[ProblemVersion, list[Wish]]:
+        slug = wanted.slug
+        if len(slug) > SLUG_LENGTH_MAX:
+            raise Refused("bad_problem", f"a slug has at most {SLUG_LENGTH_MAX} characters", "slug")
+        problems.check_slug(slug)
+        version = await asyncio.to_thread(_compiled, wanted)
+        command = await self._command(wanted, version, actor)
+        gpus = problems.spelled(wanted.change.gpus or version.gpus, version.gpus)
+        wish = Wish(subjects.problem(slug), problems.problems, command)
+        return version, [wish, *wanted.board.limits(gpus)]
+
     async def _command(
         self, wanted: Publication, version: ProblemVersion, actor: str
     ) -> problems.Publish:
-        slug, change = wanted.slug, wanted.change
+        slug, change = wanted.slug, replace(wanted.change, at=self.ports.clock())
         is_first = self._is_first(slug, actor)
         if not is_first:
             change = await self.boards.informed(wanted.board, version.gpus)
@@ -135,7 +141,7 @@ class Authors:
             said = ", ".join(newest.gpus)
             what = f"the leaderboard takes {said}, as it was told: not the gpus of the files"
             warnings = (*warnings, what)
-        is_new = any(isinstance(one, ProblemPublished) for one in facts)
+        is_new = _has_version(facts)
         return Published(slug, newest.number, newest.digest, is_new, warnings)
 
     def _is_first(self, slug: str, actor: str) -> bool:
@@ -163,6 +169,10 @@ class Authors:
             await blobs.put(one.data, source_of(one).media)
         if check.report is not None:
             await blobs.put(check.report, JSON)
+
+
+def _has_version(facts: Sequence[Fact]) -> bool:
+    return any(isinstance(one, ProblemPublished) for one in facts)
 
 
 def _compiled(wanted: Publication) -> ProblemVersion:

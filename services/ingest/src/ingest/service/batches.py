@@ -40,6 +40,7 @@ class Upload(NamedTuple):
     idempotency_key: str | None
     vouched_by: str = ""
     note: Note = Note()
+    case: int = 0
 
     @property
     def blob(self) -> Blob:
@@ -69,7 +70,8 @@ class Upload(NamedTuple):
         """What two requests under one Idempotency-Key must have in common."""
         noted = self.note if self.note != Note() else ()
         named = [slug, self.mode, *sorted(self.gpus), self.name, blob.digest]
-        said = "\n".join([*named, *(one or "" for one in noted)])
+        only = [f"case {self.case}"] if self.case else []
+        said = "\n".join([*named, *(one or "" for one in noted), *only])
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -106,7 +106,7 @@ class Boards:
         Once a deadline is over sources are seen: where there are some, it comes no sooner by who is
         no operator. `version_gpus` are those of a version that comes with it. Errors: Failed.
         """
-        slug, command = wish.slug, wish.change
+        slug, command = wish.slug, replace(wish.change, at=self.decisions.clock())
         if command.has_deadline is not None and not wish.is_operator:
             command = replace(command, is_no_sooner=await self.lookups.is_used(slug))
         state = await self.problem(slug)

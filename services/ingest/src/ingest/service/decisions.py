@@ -82,13 +82,12 @@ class Decisions:
         names = " and ".join(wish.agg for wish in wishes)
         raise Failed(f"{names} changed {DECISIONS_MAX} times while it was being decided")
 
-    async def preview(self, wishes: Sequence[Wish]) -> None:
+    async def preview(self, wishes: Sequence[Wish]) -> list[Fact]:
         """Decide, and leave it at that: who is refused is told before anything is kept.
 
         Errors: Refused; Failed.
         """
-        for wish in wishes:
-            await self._decided(wish)
+        return [fact for wish in wishes for fact in (await self._decided(wish)).facts]
 
     async def _decided(self, wish: Wish) -> Decided:
         history = await self.log.history(wish.agg)

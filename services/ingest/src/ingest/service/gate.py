@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import takewhile
 
 from ingest.domain.access import AGGREGATES, Access, Token, evolve
+from ingest.domain.preferences import Choices
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Branch, Branches
@@ -36,6 +37,7 @@ class AccessFeed:
         self._silent_s_max = silent_s_max
         self._clock = clock
         self._access = Access()
+        self.choices = Choices()
         self._branch: Branch | None = None
         self._is_ready = False
         self._grown = asyncio.Event()
@@ -50,6 +52,7 @@ class AccessFeed:
                 await asyncio.wait({taking}, timeout=limit_s)
                 if taking.done():
                     for event in taking.result():
+                        self.choices.take(event)
                         evolve(self._access, event)
                     taking = asyncio.create_task(branch.take())
                 self._is_ready = self._is_ready or branch.behind == 0

@@ -90,6 +90,7 @@ class Intake:
             at=at,
             via=upload.via,
             request_hash=upload.hash(slug, source),
+            case=submissions.check_case(upload.case, upload.mode, published),
         )
         wanted = [submissions.receive(command, published, gpu) for gpu in gpus]
         full = None if upload.vouched_by else await self.queues.fullness(gpus)

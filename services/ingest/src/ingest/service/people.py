@@ -33,6 +33,21 @@ class People:
         """The name of an account; the account itself once the name is erased. Errors: Failed."""
         return await self.register.name_of(account) or account
 
+    async def names(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
+        """Accounts with their names, in order, from after an account. Errors: Failed."""
+        return await self.register.names(after, limit)
+
+    async def rename(self, name: str, wanted: str) -> str:
+        """Call a participant otherwise; what they were called leads to them still. The account.
+
+        No event says a name, so that it can be erased. Errors: Refused `name_taken`; Failed.
+        """
+        account = await account_of(self.register, name)
+        if not await self.register.rename(account, accounts.check_name(wanted)):
+            what = f"{wanted} is, or was, the name of another participant: choose another"
+            raise Refused("name_taken", what, "name")
+        return account
+
     async def account_of_identity(self, provider: str, subject: str) -> str | None:
         """The account of who is known elsewhere, None if nobody is. Errors: Failed."""
         found = await self.register.identity_of(provider, subject)

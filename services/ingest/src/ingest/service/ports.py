@@ -32,6 +32,14 @@ class People(Protocol):
         """The name of an account, None if it is erased."""
         ...
 
+    async def names(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
+        """Accounts with their names, in order, from after an account."""
+        ...
+
+    async def rename(self, account: str, name: str) -> bool:
+        """Another name for an account, whose own the old one stays; False if it is another's."""
+        ...
+
 
 class Identity(NamedTuple):
     """Who somebody is elsewhere: `discord:1234`."""

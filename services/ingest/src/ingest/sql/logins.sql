@@ -62,7 +62,9 @@ returning purpose, provider, bound_to, verifier, account, next_path, expires_at;
 -- name: open_with_password
 -- A new name gets an account, an identity and a password at once; nothing happens if it is taken.
 with opened as (
-    insert into accounts.participant (account, name) values (%(account)s, %(name)s)
+    insert into accounts.participant (account, name)
+    select %(account)s, %(name)s
+    where not exists (select 1 from accounts.former_name where name = %(name)s)
     on conflict (name) do nothing returning account
 ),
 
@@ -77,7 +79,9 @@ select %(id)s, %(provider)s, %(subject)s, opened.account from opened;
 -- name: open_with_identity
 -- Somebody known elsewhere gets a name and an account at once; nothing happens if it is taken.
 with opened as (
-    insert into accounts.participant (account, name) values (%(account)s, %(name)s)
+    insert into accounts.participant (account, name)
+    select %(account)s, %(name)s
+    where not exists (select 1 from accounts.former_name where name = %(name)s)
     on conflict (name) do nothing returning account
 )
 

@@ -3,7 +3,8 @@
 -- it at this moment.
 with opened as (
     insert into accounts.participant (account, name)
-    values (%(account)s, %(name)s)
+    select %(account)s, %(name)s
+    where not exists (select 1 from accounts.former_name where name = %(name)s)
     on conflict (name) do nothing
     returning account
 )
@@ -12,15 +13,69 @@ select account from opened
 union all
 select account from accounts.participant
 where name = %(name)s
+union all
+select account from accounts.former_name
+where name = %(name)s
 limit 1;
 
 -- name: account_of
--- The account behind a participant's name.
-select account from accounts.participant where name = %(name)s limit 1;
+-- The account behind a participant's name, or behind one that they had.
+select account from accounts.participant where name = %(name)s
+union all
+select account from accounts.former_name where name = %(name)s
+limit 1;
 
 -- name: name_of
 -- The name of an account.
 select name from accounts.participant where account = %(account)s limit 1;
+
+-- name: names
+-- What participants are called, in the order of their accounts.
+select account, name from accounts.participant
+where account > %(after)s order by account limit %(limit)s;
+
+-- name: rename
+-- Another name for an account, and for its password and who it is on the web page; the old one
+-- stays its own. Nothing happens if the name is, or was, another's.
+with named as (
+    update accounts.participant as own set name = %(name)s
+    from accounts.participant as old
+    where
+        own.account = %(account)s and old.account = own.account
+        and not exists (
+            select 1 from accounts.participant as other
+            where other.name = %(name)s and other.account <> %(account)s
+        )
+        and not exists (
+            select 1 from accounts.former_name as former
+            where former.name = %(name)s and former.account <> %(account)s
+        )
+    returning own.account, old.name as former
+),
+
+freed as (
+    delete from accounts.former_name using named where former_name.name = %(name)s
+),
+
+kept as (
+    insert into accounts.former_name (name, account)
+    select former, account from named where former <> %(name)s
+),
+
+secret as (
+    update accounts.password set name = %(name)s
+    from named where password.account = named.account
+),
+
+web as (
+    update accounts.identity set subject = %(name)s
+    from named
+    where
+        identity.account = named.account and identity.provider = 'web'
+        and identity.subject = named.former
+)
+
+select account from named;
 
 -- name: identity_of
 -- Whose an identity is.

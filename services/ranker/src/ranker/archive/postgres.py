@@ -65,7 +65,7 @@ class Archive:
         """
         async with self.connection.transaction():
             await claim(self.connection, NAME, after, events[-1].seq)
-            h = await self._up_to(after)
+            h = await self.up_to(after)
             async with self.connection.cursor().copy(self.sql["keep"]) as copy:
                 copy.set_types(TYPES)
                 for event in events:
@@ -74,7 +74,8 @@ class Archive:
                     h = chain.after(h, chain.Link(seq, on, id_, body))
                     await copy.write_row((seq, on, id_, at, body, h))
 
-    async def _up_to(self, seq: int) -> bytes:
+    async def up_to(self, seq: int) -> bytes:
+        """The chain up to an event that is archived."""
         if seq == 0:
             return chain.START
         row = await (await self.connection.execute(self.sql["up_to"], {"seq": seq})).fetchone()
@@ -84,8 +85,8 @@ class Archive:
     async def page(self, after: int, limit: int) -> list[Kept]:
         """The next events after one, at most `limit`, with the chain up to each."""
         values = {"after": after, "limit": limit}
-        rows = await (await self.connection.execute(self.sql["page"], values)).fetchall()
-        return [Kept(seq, on, id_, bytes(body), bytes(h)) for seq, on, id_, body, h in rows]
+        found = await self.connection.execute(self.sql["page"], values, binary=True)
+        return [Kept(*row) for row in await found.fetchall()]
 
     async def newest_seal(self) -> Recorded | None:
         """The last seal that is archived."""

@@ -68,7 +68,7 @@ async def _write(
         async with aclosing(_events(log, count)) as events:
             async for one in events:
                 writer.write(one)
-                digests |= dict.fromkeys(blob.digest for blob in named(one.recorded.envelope))
+                digests |= dict.fromkeys(named(one.recorded.envelope))
         chain = writer.close()
     finally:
         writer.drop()

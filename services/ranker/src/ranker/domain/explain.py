@@ -135,6 +135,12 @@ def _appeal(fact: events.AppealDecided) -> str:
     return f"the appeal was {'accepted' if fact.is_accepted else 'refused'}: {fact.reason}"
 
 
+def _completed(fact: events.RunCompleted) -> str:
+    code = fact.environment.get(events.HARNESS_CODE, "")
+    by = f", by harness code {code[:12]}" if code else ""
+    return f"the run ended {fact.verdict} with {len(fact.cases)} cases{by}"
+
+
 _POOLED = ("SubmissionReceived", "RunCompleted", "SubmissionFinished", "RejudgeJudged")
 _Where = Callable[[Trail, str, Reason, Any], None]
 _TELLING: dict[str, tuple[_Where, Callable[[Any], str]]] = {
@@ -149,10 +155,7 @@ _TELLING: dict[str, tuple[_Where, Callable[[Any], str]]] = {
         lambda fact: f"run {fact.run} was given to agent {fact.agent}, attempt {fact.attempt}",
     ),
     "JobAssigned": (Trail.assigned, lambda _: ""),
-    "RunCompleted": (
-        Trail.run,
-        lambda fact: f"the run ended {fact.verdict} with {len(fact.cases)} cases",
-    ),
+    "RunCompleted": (Trail.run, _completed),
     "SubmissionFinished": (Trail.submission, _ranked),
     "SubmissionHeld": (Trail.submission, _off),
     "SubmissionReleased": (Trail.submission, lambda fact: f"it was released: {fact.reason}"),

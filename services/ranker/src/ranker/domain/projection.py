@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ranker.domain.named import DIGEST
 from ranker.domain.roofs import BELOW_FLOOR
 from shared import events
 from shared.event_log import Recorded
+from shared.events import HARNESS_CODE
 from shared.subjects import last_token
 
 Values = dict[str, Any]
@@ -91,7 +93,11 @@ def _agent_registered(event: Recorded, fact: events.AgentRegistered) -> list[Ste
         "modes": fact.modes,
         "quarantine": fact.quarantine,
     }
-    return [Step("agent_registered", values)]
+    steps, digest = [Step("agent_registered", values)], fact.details.get(HARNESS_CODE, "")
+    if DIGEST.match(digest):
+        said = _of(event) | {"digest": digest, "version": fact.harness}
+        steps.append(Step("harness_seen", said))
+    return steps
 
 
 def _agent_enrolled(event: Recorded, fact: events.AgentEnrolled) -> list[Step]:

@@ -12,6 +12,7 @@ from ranker.http.comparing import comparing
 from ranker.http.events import Histories
 from ranker.http.files import files
 from ranker.http.goals import own_milestones
+from ranker.http.harnesses import harnesses
 from ranker.http.moments import Moments
 from ranker.http.people import internal, people, rejudges
 from ranker.http.problems import problems
@@ -66,5 +67,6 @@ def application(
     rejudges(app, reader, blobs, news)
     internal(app, reader, news)
     waiting(app, reader, news, live)
+    harnesses(app, reader, blobs, news, live)
     stats(app, reader)
     return app

@@ -1,7 +1,8 @@
 """Who may read what: the one place where reads are filtered.
 
 A closed leaderboard, and all that is of it, exists for its members and for staff alone. Of others'
-submissions a ranked one shows a summary, and what is not ranked does not exist; one's own are as
+submissions a ranked one shows a summary, with the times of its public cases once it is on the
+leaderboard, and what is not ranked does not exist; one's own are as
 others' to a token that is limited to other problems. A source is its owner's and staff's; others
 read it as the release policy of its version says, while its owner accepts what that asks. Hidden
 cases say their verdict and no more, and the key of a run's seeds is shown to nobody at all.
@@ -25,6 +26,7 @@ CLOSED = "closed"
 RANKED = "ranked"
 # The name that a hidden case goes by.
 HIDDEN, HIDDEN_STAGE = "hidden", "hidden_check"
+TIME = "time"
 PROGRESS = ("stage", "case", "done", "total")
 Row = dict[str, Any]
 
@@ -39,6 +41,8 @@ RANKING = (
     *("interval_us", "score", "ci95", "best_number", "delta_to_best", "delta_to_next"),
     *("problem_version", "decided_at"),
 )
+# What everybody sees of a timed case of what is on a leaderboard.
+TIMED = ("name", "stage", "verdict", "time_us", "interval_us", "roofline", "vs_baseline")
 # What of a leaderboard's rows would say more of a submission than its summary.
 PRIVATE = ("name", "reason", "note", "tag")
 
@@ -135,7 +139,7 @@ class Seen:
             "source": shown["source"],
             "ranking": ranking and {name: ranking[name] for name in RANKING},
             "timeline": [line | {"note": "", "actor": ""} for line in timeline],
-            "cases": [],
+            "cases": times(shown["cases"]) if _is_on_board(ranking) else [],
             "blobs": [],
             "files": [],
             "queue": None,
@@ -151,6 +155,24 @@ class Seen:
 def unknown(number: int) -> Refused:
     """What is said of a submission that does not exist for who asks."""
     return Refused("unknown_submission", f"there is no submission {number}", "number")
+
+
+def times(cases: list[Row]) -> list[Row]:
+    """The times of public cases, as everybody sees them.
+
+    >>> times([{"name": "n=7", "stage": "time", "is_hidden": False, "time_us": 2.0, "samples": 9}])
+    [{'name': 'n=7', 'stage': 'time', 'time_us': 2.0, 'is_hidden': False}]
+    """
+    shown = (one for one in cases if one["stage"] == TIME and one.get("time_us") is not None)
+    return [
+        {name: one[name] for name in TIMED if name in one} | {"is_hidden": False}
+        for one in shown
+        if not one.get("is_hidden")
+    ]
+
+
+def _is_on_board(ranking: Row | None) -> bool:
+    return ranking is not None and ranking["status"] == "ranked"
 
 
 def safe_progress(said: Row | None) -> Row | None:

@@ -29,13 +29,17 @@ class Download(Response):
         self.sent: dict[str, str] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Fetch and send. Errors: Refused if the blob is gone; Failed."""
+        """Fetch and send. Errors: Refused if the blob is gone, or may not go out; Failed."""
         async with self.slots:
             try:
                 data = await self.blobs.get(self.digest)
             except Missing as missing:
                 raise Refused("not_found", f"it is not kept any more: {missing}") from missing
+            self.check(data)
             await Response(data, 200, self.sent)(scope, receive, send)
+
+    def check(self, data: bytes) -> None:
+        """Whether a blob may go out, by what is in it. Errors: Refused."""
 
 
 def files(app: FastAPI, reader: Reads, blobs: Blobs) -> None:

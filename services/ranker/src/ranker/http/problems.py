@@ -115,11 +115,13 @@ def problems(app: FastAPI, reads: Reads, blobs: Blobs) -> None:
         request: Request, who: Asker, slug: str, version: Version = None
     ) -> Answer[shapes.ProblemWhole]:
         """One problem with its rules, in its newest version or another."""
-        row = await problem_row(Seen(reads, who), slug, version)
+        seen = Seen(reads, who)
+        row = await problem_row(seen, slug, version)
         manifest = await manifests.of(row["manifest"])
         statement = manifest["files"].get(STATEMENT)
         said = (await manifests.text(statement)).decode() if statement else ""
-        told = {"statement": said, "check": await check_of(row, manifests.text)}
+        check = await check_of(row, manifests.text, is_known=seen.authors(row["slug"]))
+        told = {"statement": said, "check": check}
         whole = without_check(row) | _rules(row, manifest) | told
         return answered(request, cast("shapes.ProblemWhole", whole))
 

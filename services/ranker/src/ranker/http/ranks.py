@@ -37,6 +37,7 @@ async def ranking(moment: Moment, row: Row, decided: Row) -> Row | None:
     if not row["is_eligible"]:
         return said
     board = Board(row["problem"], row["gpu"], row["problem_number"])
+    said["own_best_us"] = await _own_best_us(moment, row, board)
     ladder = await moment.once(board, lambda: _ladder(moment, board))
     return said | {"status": "ranked"} | _standing(row, ladder)
 
@@ -71,6 +72,7 @@ def _blank(row: Row) -> Row:
         "ci95": None,
         "best_number": None,
         "delta_to_best": None,
+        "own_best_us": None,
         "delta_to_next": None,
         "problem_version": row["problem_number"],
         "decided_at": row["finished_at"],
@@ -122,6 +124,14 @@ def _against(decided: Row) -> Row | None:
     if decided["banned_at"] is not None:
         return {"status": "removed", "code": "banned", "reason": decided["ban_reason"]}
     return None
+
+
+async def _own_best_us(moment: Moment, row: Row, board: Board) -> float | None:
+    """What its participant had to beat."""
+    where = {**board._asdict(), "account": row["account"], "before": row["number"]}
+    (best,) = await moment.reads.rows("own_best", **where)
+    found: float | None = best["score_us"]
+    return found
 
 
 async def _ladder(moment: Moment, board: Board) -> Ladder:

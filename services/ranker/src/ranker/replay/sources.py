@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Protocol
 
 from ranker.domain.kept import Kept
+from shared import chain
 from shared.errors import Failed
 from shared.event_log import EventLog, Feed, Gap, New, Recorded
 
@@ -23,6 +24,10 @@ class Pages(Protocol):
 
     async def checkpoint(self) -> int:
         """The last sequence that is archived."""
+        ...
+
+    async def up_to(self, seq: int) -> bytes:
+        """The chain up to an event."""
         ...
 
     async def page(self, after: int, limit: int) -> Sequence[Kept]:
@@ -108,24 +113,62 @@ class ArchiveLog(_Copy):
 
 
 class _ArchiveFeed:
+    """The archive, each event held against its chain; the next page comes while one is folded."""
+
     def __init__(self, archive: Pages, after: int) -> None:
         self._archive = archive
         self._after = after
-        self.behind = 0
+        self._chain: bytes | None = None
+        self._here: list[Kept] = []
+        self._next: asyncio.Task[list[Kept]] | None = None
+        self._last = after
+
+    @property
+    def behind(self) -> int:
+        return max(self._last - self._after, 0)
 
     async def take(self, most: int = PAGE_MAX) -> list[Recorded]:
-        """The next events; Failed if the archiver brings none for 30 s."""
+        """The next events. Errors: Failed if the archiver brings none for 30 s; Gap."""
+        if not self._here:
+            await self._turn()
+        taken, self._here = self._here[:most], self._here[most:]
+        self._after = taken[-1].seq
+        return [one.recorded for one in taken]
+
+    async def _turn(self) -> None:
+        """Have the next page at hand, and the one after it asked for."""
+        if self._chain is None:
+            self._chain = await self._archive.up_to(self._after)
+        if self._next is None:
+            self._next = asyncio.create_task(self._page(self._after))
+        # A take that is cancelled has taken nothing: the page is still to come.
+        try:
+            page = await asyncio.shield(self._next)
+        except Failed:
+            self._next = None
+            raise
+        self._next = None
+        last = _contiguous(page, self._after)
+        self._chain = _chained(page, self._chain)
+        self._here = page
+        if last < self._last:
+            self._next = asyncio.create_task(self._page(last))
+
+    async def _page(self, after: int) -> list[Kept]:
         until = time.monotonic() + WAIT_S_MAX
-        while not (page := await self._archive.page(self._after, most)):
+        while not (page := await self._archive.page(after, PAGE_MAX)):
             if time.monotonic() > until:
-                raise Failed(f"the archive stands at {self._after}: is ranker running?")
+                raise Failed(f"the archive stands at {after}: is ranker running?")
             await asyncio.sleep(POLL_S)
-        self._after = _contiguous(page, self._after)
-        self.behind = max(await self._archive.checkpoint() - self._after, 0)
-        return [one.recorded for one in page]
+        if page[-1].seq >= self._last:
+            self._last = await self._archive.checkpoint()
+        return list(page)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Let the page go that is still to come."""
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.gather(self._next, return_exceptions=True)
 
 
 class FileLog(_Copy):
@@ -173,3 +216,12 @@ def _contiguous(page: Sequence[Kept], after: int) -> int:
         if one.seq != place:
             raise Gap(f"after event {place - 1} came {one.seq}")
     return page[-1].seq
+
+
+def _chained(page: Sequence[Kept], h: bytes) -> bytes:
+    """The chain after a page, which has to be what the archive says. Errors: Gap."""
+    for one in page:
+        h = chain.after(h, one.link)
+        if h != one.h:
+            raise Gap(f"the archive's chain breaks at event {one.seq}: audit it, or replay it")
+    return h

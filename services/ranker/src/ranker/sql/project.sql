@@ -333,6 +333,12 @@ set gpu = excluded.gpu, count = excluded.count, fingerprint = excluded.fingerpri
     modes = excluded.modes, quarantine = excluded.quarantine,
     registered_at = excluded.registered_at;
 
+-- name: harness_seen
+-- An agent names a harness code; who names it after the first changes nothing.
+insert into harness (digest, version, seq, seen_at)
+values (%(digest)s, %(version)s, %(seq)s, %(at)s)
+on conflict (digest) do nothing;
+
 -- name: agent_key_changed
 -- What an agent signs with from here on.
 insert into agent_key (agent, seq, sign_key) values (%(id)s, %(seq)s, %(sign_key)s);

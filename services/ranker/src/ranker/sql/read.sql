@@ -54,7 +54,8 @@ select number from problem where slug = %(slug)s order by number desc limit 1;
 
 -- name: leaderboards
 -- Every (problem, GPU type) with an entry that exists for who asks.
-select problem, problem_number, gpu, count(account) as entries_count, min(score_us) as best_us
+select problem, problem_number, gpu, count(account) as entries_count, min(score_us) as best_us,
+       min(score_us) filter (where account = %(reader)s::text) as own_us
 from entry
 where not exists (
     select 1 from ban
@@ -146,7 +147,7 @@ select submission.id, submission.number, submission.account, participant.name as
        run.id as run, run.started_at, run.ended_at, run.level, run.tier,
        coalesce(run.missing, '{}') as missing, run.stage, run.took_s,
        coalesce(run.cases, '[]') as cases,
-       coalesce(run.environment, '{}') as environment,
+       coalesce(run.environment, '{}') as environment, run.fingerprint,
        coalesce(run.log_head, '') as log_head, coalesce(run.log_tail, '') as log_tail,
        coalesce(run.files, '[]') as files, coalesce(run.usage, '{}') as usage,
        run.key_commit, submission_note.note, submission_note.tag,
@@ -229,7 +230,10 @@ left join result on result.submission = submission.id
      and result.problem_number = submission.problem_number and result.rejudge = ''
 where submission.baseline = '' and (%(problem)s::text is null or submission.problem = %(problem)s)
   and (%(participant)s::text is null or submission.account = (
-      select account from accounts.participant where name = %(participant)s limit 1
+      select account from accounts.participant where name = %(participant)s
+      union all
+      select account from accounts.former_name where name = %(participant)s
+      limit 1
   ))
   and (%(account)s::text is null or (
       submission.account = %(account)s
@@ -251,8 +255,20 @@ order by submission.number desc
 limit %(limit)s;
 
 -- name: participant
--- Whose name this is.
-select account, name from accounts.participant where name = %(name)s limit 1;
+-- Whose name this is, or was, and what they are called now.
+select account, name from accounts.participant
+where name = %(name)s or account = (
+    select account from accounts.former_name where name = %(name)s limit 1
+)
+limit 1;
+
+-- name: own_best
+-- The best score that a participant had on a leaderboard before one of their submissions.
+select min(pooled_us) as score_us
+from result
+where account = %(account)s and problem = %(problem)s and gpu = %(gpu)s
+  and problem_number = %(problem_number)s and pooled_us is not null and number < %(before)s
+limit 1;
 
 -- name: personal
 -- Every ranked submission of a participant on a leaderboard, newest first, with its result there
@@ -557,6 +573,31 @@ from agent
 full join agent_standing as standing on standing.id = agent.id
 order by 1
 limit 1000;
+
+-- name: harnesses
+-- The harness codes that agents registered with, or one of them, and which agents have each now: that
+-- of the newest registration comes first.
+select harness.digest, harness.version, harness.seen_at,
+       coalesce(
+           json_agg(
+               json_build_object(
+                   'id', agent.id, 'gpu', agent.gpu, 'registered_at', agent.registered_at
+               )
+               order by agent.registered_at desc, agent.id
+           ) filter (where agent.id is not null),
+           '[]'
+       ) as agents
+from harness
+left join agent
+     on agent.details ->> 'harness_code' = harness.digest
+     and not exists (
+         select 1 from agent_standing as standing
+         where standing.id = agent.id and standing.revoked is not null
+     )
+where %(digest)s::text is null or harness.digest = %(digest)s
+group by harness.digest, harness.version, harness.seen_at, harness.seq
+order by max(agent.registered_at) desc nulls last, harness.seq desc
+limit %(limit)s;
 
 -- name: waiting
 -- How many submissions of participants are in each state that is not the last, by GPU type.

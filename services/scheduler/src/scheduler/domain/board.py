@@ -28,6 +28,7 @@ class Submission(msgspec.Struct):
     requires: Requires = Requires()
     bucket: str = ""
     cost: int = 0
+    case: int = 0
     job: str | None = None
     cancel: str | None = None
 
@@ -57,6 +58,7 @@ class Job(msgspec.Struct):
     queued_at: datetime
     agent: str = ""
     rejudge: str = ""
+    case: int = 0
     attempt: int = 0
     run: str | None = None
     agents: list[str] = []

@@ -57,6 +57,7 @@ def _received(board: Board, event: Recorded, fact: events.SubmissionReceived, id
         requires=fact.requires,
         bucket=fact.bucket,
         cost=fact.cost,
+        case=fact.case,
     )
 
 
@@ -131,6 +132,7 @@ def _queued(board: Board, event: Recorded, fact: events.JobQueued, id_: str) -> 
         queued_at=event.envelope.at,
         agent=fact.agent,
         rejudge=fact.rejudge,
+        case=submission.case if submission else 0,
     )
     fair.wait(board.pool(job.gpu), job)
     if job.class_ == "canary":

@@ -147,4 +147,5 @@ def _order(job: Job, session: str, attempt: int, until: datetime) -> events.JobA
         lease_until_at=until,
         deadline_at=job.deadline_at,
         class_=job.class_,
+        case=job.case,
     )

@@ -20,6 +20,7 @@ class BoardLine(TypedDict):
     gpu: str
     entries_count: int
     best_us: Us
+    own_us: Annotated[Us | None, Field(description="The best of who asks.")]
 
 
 class Leaderboards(TypedDict):

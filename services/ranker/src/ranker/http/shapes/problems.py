@@ -106,6 +106,15 @@ class Rules(TypedDict):
     roofline: Formulas
 
 
+class SolutionFound(TypedDict):
+    """How one of the author's own solutions ended on their machine."""
+
+    name: str
+    kind: Literal["correct", "wrong", "baseline"]
+    verdict: str
+    as_expected: bool
+
+
 class Check(TypedDict):
     """What was found when a version was checked, on the machine of who published it."""
 
@@ -115,6 +124,9 @@ class Check(TypedDict):
     device: str | None
     made_at: At | None
     solutions: Annotated[int, Field(description="How many of the author's own were run.")]
+    solutions_found: Annotated[
+        list[SolutionFound], Field(description="Each of them, for its author and for operators.")
+    ]
     warnings: list[str]
 
 

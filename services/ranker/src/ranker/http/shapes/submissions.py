@@ -88,6 +88,9 @@ class Ranking(TypedDict):
     ci95: Interval | None
     best_number: Number | None
     delta_to_best: Seconds | None
+    own_best_us: NotRequired[
+        Annotated[Us | None, Field(description="The best that its owner had there before it.")]
+    ]
     delta_to_next: Seconds | None
     problem_version: int
     decided_at: At | None
@@ -236,6 +239,9 @@ class Whole(Summary):
     stage: str | None
     took_s: Seconds | None
     environment: dict[str, str]
+    fingerprint: Annotated[
+        str | None, Field(description="Of the machine: the same for agents of one make.")
+    ]
     log_head: str
     log_tail: str
     usage: dict[str, float]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from shared.answers import At, Number, Seconds, Seq
+from shared.answers import At, Digest, Number, Seconds, Seq
 
 Waits = Literal["received", "queued", "assigned", "running", "ranking"]
 
@@ -128,6 +128,33 @@ class Agent(TypedDict):
     is_free: bool
     standing: Literal["revoked", "quarantined", "drained", "cordoned", "enrolled", "not_enrolled"]
     standing_reason: str | None
+
+
+class HarnessUser(TypedDict):
+    """An agent that has a harness code now, by its newest registration."""
+
+    id: str
+    gpu: str
+    registered_at: At
+    is_alive: bool
+
+
+class Harness(TypedDict):
+    """A harness code that agents registered with: the zip of its files is at `url`."""
+
+    digest: Digest
+    version: str
+    seen_at: At
+    agents: list[HarnessUser]
+    name: Annotated[str, Field(description="What the file is called.")]
+    url: str
+
+
+class Harnesses(TypedDict):
+    """Every harness code, that of the newest registration first."""
+
+    items: list[Harness]
+    as_of: Seq
 
 
 class Agents(TypedDict):

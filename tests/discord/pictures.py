@@ -1,0 +1,277 @@
+"""`python -m tests.discord.pictures`: docs/images/discord anew, each message as the page draws it.
+
+It starts a platform, a simulated Discord, the bot and a browser, and takes some minutes.
+"""
+
+import asyncio
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from discord_sim.cdn import Blob
+from discord_sim.control import Control
+from discord_sim.people.person import Person as Member
+from discord_sim.simulator import Simulator
+from tests.discord.browser import Tab, browser
+from tests.discord.desks import WHY, Desk, begun, granted, problem, text_of
+from tests.discord.news_desk import place, told
+from tests.discord.platform import (
+    BOARD,
+    KERNEL,
+    RANKED,
+    Whole,
+    known,
+    launched,
+    thread_of,
+)
+from tests.discord.running import judges
+from tests.system.people import HONEST, add_problem
+from tests.system.running import ROOT
+
+FOLDER = ROOT / "docs" / "images" / "discord"
+OTHERS = ("axpy", "histogram", "softmax")
+# Nobody waits for pictures, and machines are slow.
+PATIENCE_S = 300.0
+WIDTH, HEIGHT, PAGE_HEIGHT = 1000, 3000, 900
+# Which machine took them is not what they show.
+ANONYMOUS = r"""document.querySelectorAll(".note").forEach((one) => {
+  one.textContent = one.textContent.replace(/Linux-[^\s,]+/, "Linux");
+})"""
+LIST = "document.getElementById('messages')"
+ITEM = "document.getElementById('message-{}')"
+TEST = "leaderboard submit test"
+# Who did something is a participant, whatever became of it.
+KNOWN = "leaderboard join"
+BODY = "    source,"
+HARDER = HONEST.replace(BODY, "    import time\n\n    time.sleep({})\n" + BODY)
+WRONG = HONEST.replace("output.copy_(source)", "output.copy_(source)\n    output[0] += 1")
+
+
+def kernel(source: str, name: str = "kernel.py") -> Blob:
+    """A file to submit."""
+    return Blob(name, "text/x-python", source.encode())
+
+
+@dataclass
+class Studio:
+    """Where pictures are taken, and the people on them."""
+
+    whole: Whole
+    tab: Tab
+    lobby: str = ""
+    taken: list[str] = field(default_factory=list)
+
+    @property
+    def sim(self) -> Simulator:
+        """The simulated Discord."""
+        return self.whole.sim
+
+    async def look(self, person: Member, room: str) -> None:
+        """Be somebody in a channel."""
+        await self.tab.run(f"location.hash = '#{person.id}/{room}'")
+        await self.tab.until(f"{LIST}.dataset.place === '{person.id}/{room}'")
+
+    async def take(self, name: str, person: Member, *messages: Any) -> None:
+        """A picture of messages, as somebody sees them, in their newest state."""
+        room = messages[0]["channel_id"]
+        await self.look(person, room)
+        items = ", ".join(ITEM.format(one["id"]) for one in messages)
+        is_said = "(one) => one && !one.innerText.includes('is thinking…')"
+        await self.tab.until(f"[{items}].every({is_said})")
+        await self.draw(name, items)
+
+    async def draw(self, name: str, items: str, margin: int = 8) -> None:
+        """A picture of elements."""
+        await self.tab.run(ANONYMOUS)
+        picture = await self.tab.picture(items, margin)
+        await asyncio.to_thread((FOLDER / f"{name}.png").write_bytes, picture)
+        self.taken.append(name)
+
+    async def ask(self, name: str, person: Member, path: str, **given: Any) -> Any:
+        """A picture of what a command answers."""
+        message = await (await person.slash(self.lobby, path, **given)).answered()
+        await self.take(name, person, message)
+        return message
+
+    async def submitted(self, person: Member, script: Blob, path: str = RANKED) -> tuple[Any, Any]:
+        """The status and the report of a submission that is over."""
+        before = len(person.threads(self.lobby))
+        await person.slash(self.lobby, path, script=script, gpu="CPU", **BOARD)
+
+        def begun_() -> bool:
+            return len(person.threads(self.lobby)) > before
+
+        await self.sim.record.until(begun_, "a thread", PATIENCE_S)
+        return await self.over(person, await thread_of(self.sim, person, self.lobby))
+
+    async def over(self, person: Member, room: str) -> tuple[Any, Any]:
+        """The status and the report of a submission, once both are the last."""
+
+        def told() -> Any:
+            seen = person.sees(room)
+            is_last = seen and seen[0]["content"].rpartition("\n")[2].startswith(("✅", "❌"))
+            return seen if is_last and len(seen) >= 2 else None
+
+        seen = await self.sim.record.until(told, "a report", PATIENCE_S)
+        return seen[0], seen[1]
+
+
+async def submitting(studio: Studio, ada: Member) -> None:
+    """The menu, the answer, the message on its way, and both ends."""
+    sim = studio.sim
+    await known(ada, studio.lobby)
+    menu = await (await ada.slash(studio.lobby, TEST, script=KERNEL, **BOARD)).answered()
+    await studio.take("menu", ada, menu)
+    slow = kernel(HARDER.format(1))
+    answer = await (await ada.slash(studio.lobby, TEST, script=slow, gpu="CPU", **BOARD)).answered()
+    room = await thread_of(sim, ada, studio.lobby)
+
+    def on_its_way() -> bool:
+        return any("case" in one["content"] for one in ada.sees(room))
+
+    await sim.record.until(on_its_way, "a case", PATIENCE_S)
+    await studio.take("status", ada, ada.sees(room)[0])
+    await studio.take("answer", ada, answer)
+    await (await ada.click(ada.sees(room)[0], "Cancel")).acknowledged()
+    await studio.over(ada, room)
+    await studio.take("passed", ada, *(await studio.submitted(ada, KERNEL)))
+    await studio.take("failed", ada, *(await studio.submitted(ada, kernel(WRONG), TEST)))
+    await studio.submitted(sim.person("bea"), KERNEL)
+
+
+async def looking(studio: Studio, ada: Member) -> None:
+    """What is asked for."""
+    for name in OTHERS:
+        # Not before: their own baselines keep the only agent busy for long.
+        folder = ROOT / "problems" / name
+        await asyncio.to_thread(add_problem, studio.whole.running.url, folder)
+        await known(ada, studio.lobby, name)
+    await studio.ask("list", ada, "leaderboard list")
+    await studio.ask("show", ada, "leaderboard show", gpu="CPU", **BOARD)
+    await studio.ask("task", ada, "leaderboard task", **BOARD)
+    path = "leaderboard compare"
+    offered = await ada.autocomplete(studio.lobby, path, "a", a="")
+    numbers = sorted(int(one["value"]) for one in offered)
+    await studio.ask("details", ada, "leaderboard get-submission", submission_id=numbers[1])
+    await studio.ask("comparison", ada, path, a=numbers[1], b=numbers[-1])
+    await studio.ask("queue", ada, "leaderboard queue")
+    await studio.ask("help", ada, "leaderboard help")
+    await studio.ask("error", ada, "leaderboard get-submission", submission_id=99999)
+    await studio.ask("notify", ada, "account notify")
+
+
+async def authoring(studio: Studio, _: Member) -> None:
+    """What an author sees before something is published."""
+    ann = Desk(studio.whole, studio.sim.person("ann", studio.whole.roles["creator"]), studio.lobby)
+    await known(ann.person, studio.lobby)
+    await ann.ask(KNOWN, code="none")
+    await granted(studio.whole, "ann", "creator")
+    zipped, report = problem()
+    asked = {
+        "leaderboard_name": "copied",
+        "deadline": "2099-01-02 03:04",
+        "reference_code": zipped,
+        "report": Blob("report.json", "application/json", report.encode()),
+    }
+    message = await begun(ann, asked)
+    await studio.take("create", ann.person, message)
+    await ann.press(message, "Discard", "Discarded")
+
+
+async def moderating(studio: Studio, ada: Member) -> None:
+    """What a moderator sees before something is taken away, and what its participant is told."""
+    sim = studio.sim
+    olga = Desk(studio.whole, sim.person("olga", studio.whole.roles["admin"]), studio.lobby)
+    await olga.ask(KNOWN, code="none")
+    await granted(studio.whole, "olga", "admin")
+    rooms = [one for one in ada.threads(studio.lobby) if " ranked " in one["name"]]
+    room, number = rooms[0]["id"], int(rooms[0]["name"].split()[0].removeprefix("#"))
+    path, which = "admin delete-submission", {"submission": number, **WHY}
+    message = await (await olga.person.slash(olga.channel, path, **which)).answered()
+    await studio.take("moderation", olga.person, message)
+    await olga.press(message, "Keep", "is kept")
+    before = len(ada.sees(room))
+    await olga.ask("moderate disqualify", rule="no precomputed answers", **which)
+
+    def heard() -> list[Any]:
+        return [*ada.sees(room)[before:], *ada.letters()]
+
+    await studio.take("letter", ada, (await sim.record.until(heard, "a letter", PATIENCE_S))[-1])
+
+
+async def telling(studio: Studio, ada: Member) -> None:
+    """What everybody reads: a post, lines, a thread below one, a podium."""
+    sim, submissions = studio.sim, place(studio.sim, "submissions")
+
+    def said(words: str) -> list[Any]:
+        return [one for one in ada.sees(submissions) if words in text_of(one)]
+
+    lines = await sim.record.until(lambda: said("· #"), "a line", PATIENCE_S)
+    await studio.take("line", ada, *lines[-2:])
+    thread = await sim.record.until(lambda: ada.sees(lines[0]["id"]), "a thread", PATIENCE_S)
+    await studio.take("thread", ada, thread[0])
+    podium = await sim.record.until(
+        lambda: said("podium") or said("A new record"), "a podium", PATIENCE_S
+    )
+    await studio.take("podium", ada, podium[-1])
+    post = next(one for one in ada.threads(place(sim, "central")) if one["name"] == "identity")
+    await studio.take("post", ada, ada.sees(post["id"])[0])
+    await studio.tab.size(WIDTH, PAGE_HEIGHT)
+    await studio.look(ada, submissions)
+    await studio.draw("page", "document.body", 0)
+
+
+Scene = Callable[[Studio, Member], Awaitable[None]]
+# In this order: each shows what those before it led to.
+SCENES: tuple[Scene, ...] = (submitting, looking, authoring, moderating, telling)
+
+
+@asynccontextmanager
+async def studio_of(folder: Path) -> AsyncIterator[Studio]:
+    """A platform, a bot that tells everybody, and a browser at the page."""
+    running = await asyncio.to_thread(launched, folder / "home")
+    sim = Simulator(judges())
+    sim.extras.append(Control(sim).add_to)
+    try:
+        async with sim, browser() as found:
+            roles = {"creator": await sim.add_role("Authors")}
+            for name in ("moderator", "admin"):
+                roles[name] = await sim.add_role(f"{name.title()}s", "manage_guild")
+            dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+            whole = Whole(running, sim, folder / "edge.log", dsn, roles)
+            async with told(whole), found.tab(f"{sim.url}/sim/") as tab:
+                await tab.size(WIDTH, HEIGHT)
+                await asyncio.to_thread(add_problem, running.url, ROOT / "problems" / "identity")
+                yield Studio(whole, tab, await sim.add_channel("kernels"))
+            await whole.stop()
+            assert not sim.record.violations, "\n".join(sim.record.violations)
+    finally:
+        await asyncio.to_thread(running.stop)
+
+
+async def main() -> int:
+    """Take all pictures; 1 if some could not be taken."""
+    wrong, task = 0, asyncio.current_task()
+    assert task is not None, "it runs"
+    # Who ends it leaves no platform behind.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    with tempfile.TemporaryDirectory() as folder:
+        async with studio_of(Path(folder)) as studio:
+            ada = studio.sim.person("ada")
+            for scene in SCENES:
+                try:
+                    await scene(studio, ada)
+                except AssertionError as error:
+                    wrong = 1
+                    sys.stderr.write(f"{scene.__doc__}: {error}\n")
+            sys.stdout.write(f"{len(studio.taken)} pictures: {', '.join(studio.taken)}\n")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,114 @@
+"""Discord is away for five minutes: what happened meanwhile is told once, and nothing is lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from discord_sim.cdn import Blob
+from discord_sim.people.person import Person as Member
+from discord_sim.simulator import Simulator
+from shared.testing import eventually
+from tests.discord.news_desk import place, told
+from tests.discord.platform import (
+    BOARD,
+    END_S,
+    KERNEL,
+    RANKED,
+    Whole,
+    known,
+    reported,
+    thread_of,
+)
+from tests.system.people import HONEST, Person
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.long,
+    pytest.mark.timeout(600),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+# By the simulator's clock: Discord has forgotten every nonce. It is away for as long as the
+# platform needs to end what was submitted.
+AWAY_S = 300.0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def telling(whole: Whole) -> AsyncIterator[Whole]:
+    """The edge, which tells everybody too."""
+    async with told(whole) as found:
+        yield found
+
+
+async def _ranked(sim: Simulator, name: str) -> tuple[Member, str]:
+    """Somebody new who submitted from Discord, as soon as that was acknowledged; and where."""
+    person, channel = sim.person(name), await sim.add_channel(name)
+    await known(person, channel)
+    script = Blob("kernel.py", "text/x-python", KERNEL.data + f"# {name}".encode())
+    doing = await person.slash(channel, RANKED, script=script, gpu="CPU", **BOARD)
+    await doing.acknowledged()
+    return person, channel
+
+
+def _by_others(url: str) -> list[int]:
+    """What others submit by HTTP, until it is over; its numbers."""
+    numbers = []
+    for name in ("terminal", "web"):
+        with Person(url, name) as somebody:
+            numbers.append(somebody.submit(f"{HONEST}# {name}", mode="ranked"))
+            somebody.end(numbers[-1], END_S)
+    return numbers
+
+
+async def test_five_minutes_without_discord_lose_and_repeat_nothing(
+    telling: Whole, town: Simulator
+) -> None:
+    lines = place(town, "submissions")
+    entered, room = await _entered(town)
+    late, lobby = await _ranked(town, "late")
+    await town.outage()
+    try:
+        town.clock.turn(AWAY_S)
+        numbers = await asyncio.to_thread(_by_others, telling.running.url)
+    finally:
+        town.recover()
+    rooms = {entered: room, late: await thread_of(town, late, lobby)}
+    for person, where in rooms.items():
+        status, report = await reported(town, person, where)
+        assert "identity on CPU" in report["embeds"][0]["title"]
+        numbers.append(int(status["content"].split("#")[1].split("*")[0].split()[0]))
+
+    def said() -> list[str]:
+        return [one["content"] for one in town.owner().sees(lines)]
+
+    def signs() -> list[list[str]]:
+        return [[one for one in said() if one.endswith(f"· #{number}")] for number in numbers]
+
+    await town.record.until(lambda: all(signs()), "a line for each", END_S)
+    await town.record.until(lambda: town.gateway.is_connected, "the edge is back", END_S)
+    await eventually(lambda: _is_quiet(town), END_S)
+    assert [len(one) for one in signs()] == [1] * len(numbers)
+    for person, where in rooms.items():
+        assert len(person.sees(where)) == 2
+        assert not person.letters()
+    assert len(entered.threads(town.guild.channel(room)["parent_id"])) == 1
+    assert len(late.threads(lobby)) == 1
+
+
+async def _entered(town: Simulator) -> tuple[Member, str]:
+    """Somebody whose thread has its first message, of which the bot was not told."""
+    town.faults.lose("create_message")
+    person, channel = await _ranked(town, "entered")
+    room = await thread_of(town, person, channel)
+    await town.record.until(lambda: person.sees(room), "the status", END_S)
+    return person, room
+
+
+async def _is_quiet(town: Simulator) -> Any:
+    """Whether the bot does nothing more for a while."""
+    before = len(town.record.calls)
+    await town.record.wait(lambda: len(town.record.calls) > before, 4)
+    return len(town.record.calls) == before

@@ -1,0 +1,199 @@
+"""What a report says of a submission, part by part, and what everybody is told of one."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discord_edge.domain import tables
+from discord_edge.domain.kernels import kernel_lines
+from discord_edge.domain.report import Attached, Card, fitted, public_times, report
+from discord_edge.domain.wishes import Board
+from shared.telling.answers import Submission, read
+
+RANKING = {
+    "status": "ranked",
+    "rank": 2,
+    "is_tied": True,
+    "score_us": 9.0,
+    "interval_us": [8.9, 9.1],
+    "own_best_us": 10.0,
+    "delta_to_next": 1e-6,
+    "delta_to_best": 3e-6,
+}
+TIMED = {
+    "name": "size=64",
+    "stage": "time",
+    "verdict": "passed",
+    "time_us": 9.0,
+    "interval_us": [8.9, 9.1],
+    "process_us": [8.95, 9.0, 9.2],
+    "roofline": {"share": 0.85, "bound": "memory"},
+    "vs_baseline": {"eager": 2.5},
+}
+HIDDEN = {"name": "hidden", "stage": "hidden_check", "verdict": "passed", "is_hidden": True}
+OVER = {
+    "number": 7,
+    "problem": "sort",
+    "problem_number": 3,
+    "gpu": "H100",
+    "mode": "ranked",
+    "name": "k.py",
+    "state": "finished",
+    "version": 9,
+    "is_over": True,
+    "is_eligible": True,
+    "outcome": "passed",
+    "verdict": "passed",
+    "took_s": 8.4,
+    "agent": "agent-1",
+    "level": "strong",
+    "tier": "G1",
+    "fingerprint": "abcdef",
+    "environment": {"gpu": "NVIDIA H100", "cuda_driver": "12.4", "torch": "2.6.0"},
+    "ranking": RANKING,
+    "cases": [{"name": "n=1", "stage": "check", "verdict": "passed"}, HIDDEN, TIMED],
+}
+MEBI = 1024 * 1024
+
+
+def found(**other: Any) -> Submission:
+    return read({**OVER, **other}, Submission)
+
+
+def file_of(card: Card, name: str) -> str:
+    [data] = [one.data for one in card.files if one.name == name]
+    assert data is not None
+    return data.decode()
+
+
+def test_a_ranked_report_tells_place_gaps_stages_times_and_machine() -> None:
+    card = report(found())
+    for said in (
+        "✅ **passed** · ranked in 8.4 s",
+        "rank 2 of sort on H100, tied",
+        "1 µs (10 %) faster than your best before",
+        "1 µs behind the next place, 3 µs behind the first",
+        "✅ build: passed",
+        "✅ check: passed 1/1",
+        "✅ hidden run: passed",
+        "✅ time: passed 1/1",
+        "size=64  9 ± 0.1 µs  8.95 µs  9.2 µs",
+        "85 % of memory, 2.5x eager",
+    ):
+        assert said in card.body.replace("\\", ""), said
+    for said in ("version 3 on H100", "agent-1", "cuda_driver 12.4", "fingerprint abcdef"):
+        assert said in card.footer
+
+
+def test_what_does_not_build_says_why_and_skips_the_rest() -> None:
+    said = {"outcome": "failed", "verdict": "compile_error", "stage": "build", "cases": []}
+    errors = "".join(f"k.cu({line}): error: expected a ;\n" for line in range(3, 200))
+    log = {"log_head": f"$ nvcc -O3 k.cu -o kernel\n{errors}", "log_tail": "exit code 1\n"}
+    not_ranked = {"status": "not_ranked", "code": "build_failed", "reason": "it failed"}
+    reason = f"build ended with compile_error: {errors}"
+    card = report(found(**said, **log, reason=reason, ranking=not_ranked, is_eligible=False))
+    body = card.body.replace("\\", "")
+    assert "❌ **does not compile**" in body
+    assert "not ranked (build_failed)" in body
+    assert "❌ build: does not compile\n⏭ check: skipped\n⏭ hidden run: skipped" in body
+    assert "\n$ nvcc -O3 k.cu -o kernel\nk.cu(3): error: expected a ;\n" in body
+    assert "k.cu(199): error: expected a ;\nexit code 1\n" in body
+    whole = file_of(card, "report-7.txt")
+    assert whole.index("$ nvcc -O3 k.cu") < whole.index("k.cu(100)") < whole.index("exit code 1")
+
+
+def test_all_that_failed_is_told_with_its_message_and_counts() -> None:
+    wrong = {
+        "stage": "check",
+        "verdict": "wrong_answer",
+        "message": "2 of 16 values differ",
+        "wrong": 2,
+        "mismatches": [{"index": "[0]", "got": "1", "expected": "2"}],
+    }
+    cases = [{**wrong, "name": f"n={n}"} for n in range(40)]
+    said = {"outcome": "failed", "verdict": "wrong_answer", "stage": "check"}
+    card = report(found(**said, cases=[*cases, OVER["cases"][0]], mode="test"))  # type: ignore[index]
+    assert "❌ check: wrong answer 1/41" in card.body
+    assert "at [0]: got 1, expected 2" in card.body
+    assert "more lines are in the file" in card.body
+    assert all(f"n={n}: wrong answer" in file_of(card, "report-7.txt") for n in range(40))
+
+
+def test_a_hidden_failure_tells_its_verdict_alone() -> None:
+    hidden = {**HIDDEN, "verdict": "crashed", "message": "", "name": "hidden"}
+    said = {"outcome": "failed", "verdict": "crashed", "stage": "hidden_check"}
+    card = report(found(**said, cases=[OVER["cases"][0], hidden], is_eligible=False))  # type: ignore[index]
+    assert "❌ hidden run: crashed" in card.body
+    assert "⏭ time: skipped" in card.body
+    assert "a hidden case: crashed" in card.body
+
+
+def test_what_is_too_large_here_is_told_of_by_its_address() -> None:
+    link = "https://w.example/v1/submissions/7/files/log.txt"
+    large = Attached("log.txt", b"x" * 2 * MEBI, link=link)
+    trace = Attached("trace.json.gz", None, 12 * MEBI)
+    card = fitted(report(found(), [large, trace, Attached("result.json", b"{}")]), MEBI)
+    assert [one.name for one in card.files] == ["result.json"]
+    assert f"]({link}) 2.0 MiB" in card.body
+    assert "12.0 MiB" in card.body
+    assert "warpboard show 7 --save" in card.body
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.text(max_size=90), st.integers(0, 3 * MEBI)), max_size=60), st.text())
+def test_a_card_keeps_discords_limits_whatever_the_files(
+    files: list[tuple[str, int]], text: str
+) -> None:
+    given_ = [Attached(name, None if n % 2 else bytes(n % 999), n) for name, n in files]
+    card = fitted(report(found(log_tail="`" * 9000, agent=text, reason=text), given_), 500)
+    assert len(card.body) <= 4096
+    assert len(card.title) + len(card.body) + len(card.footer) <= 6000
+    assert len(card.files) <= 9
+
+
+def test_the_slowest_kernels_stand_in_a_profiles_report() -> None:
+    table = b"  Name   Self CPU %   Self CPU   # of Calls\n----  ---  ---  ---\n"
+    table += b" aten::mm   51.21%   33.260ms   1\n aten::relu   0.11%   68.5us   2\n"
+    card = report(found(mode="profile"), [Attached("profile-0-table.txt", table)])
+    assert "aten::mm     33.260ms      1" in card.body
+    assert kernel_lines(b"no table") == kernel_lines(b"\xff\x00") == []
+
+
+def test_everybody_is_told_the_times_and_nothing_of_hidden_cases() -> None:
+    said = public_times(found())
+    assert said.startswith("```text\ncase")
+    assert "size=64" in said
+    assert "hidden" not in said
+    assert public_times(found(cases=[])) == ""
+    many = found(cases=[{**TIMED, "name": f"{'`' * 9}{n}"} for n in range(400)])
+    assert len(public_times(many)) <= 1900
+
+
+def test_a_ranking_says_how_each_one_moved_since_a_week_ago() -> None:
+    items = [
+        {"rank": n, "participant": f"p{n}", "participant_id": f"p{n}", "score_us": n, "number": n}
+        for n in (1, 2, 3)
+    ]
+    page = tables.ranking("sort on H100", items, 0, before={"p1": 3, "p2": 1})
+    rows = [line.split() for line in page.card.body.splitlines()[1:-1]]
+    assert [row[1] for row in rows] == ["week", "▲2", "▼1", "new"]
+    bare = tables.ranking("sort on H100", items, 0, before={})
+    assert "week" not in bare.card.body
+
+
+def test_ones_own_say_which_of_them_stands_where() -> None:
+    mine = {"name": "k.py", "verdict": "passed", "received_at": "2026-11-21T10:00:00+00:00"}
+    items = [{**mine, "number": n, "score_us": 12.5 * n} for n in (9, 8)]
+    ranks = tables.placed([{"number": 8, "rank": 2, "is_tied": True}])
+    rows = tables.personal("yours", items, 0, ranks).card.body.splitlines()[2:4]
+    assert [row.split()[0] for row in rows] == ["-", "=2"]
+    assert rows[0].endswith("passed   11-21")
+
+
+def test_the_list_has_a_banner_and_ones_own_best() -> None:
+    board = Board("sort", ("CPU", "H100"))
+    page = tables.boards([board], 0, "*work*", {("sort", "H100"): 12.5})
+    assert page.card.body == (
+        "⛔ submissions are stopped: \\*work\\*\n\n**sort** · open · CPU, H100 (you: 12.5 µs)"
+    )

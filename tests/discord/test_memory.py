@@ -1,0 +1,70 @@
+"""What is completed while somebody types comes at once, whatever the platform does."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from discord_edge.service.memory import ASKED_MAX, WAIT_S_MAX, Memory
+from discord_edge.service.ports import User
+from shared.errors import Failed
+from shared.testing import eventually
+
+ADA, BOB = User(1, "ada"), User(2, "bob")
+
+
+@dataclass
+class Slow:
+    """A platform that answers when it is let."""
+
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+    is_down: bool = False
+
+    async def get(self, user: User | None, *path: str | int, **query: str | int) -> dict[str, Any]:
+        self.asked.append((user, *path))
+        await self.free.wait()
+        if self.is_down:
+            raise Failed("down")
+        return {"items": [user and user.name], **query}
+
+
+def memory(slow: Slow) -> Memory:
+    return Memory(slow)  # type: ignore[arg-type]  # the one method that is used
+
+
+async def test_what_does_not_come_soon_is_there_the_next_time() -> None:
+    slow = Slow()
+    held = memory(slow)
+    began = time.monotonic()
+    assert await held.get(ADA, "me") == {}
+    assert time.monotonic() - began < WAIT_S_MAX + 5
+    slow.free.set()
+    await eventually(lambda: held.get(ADA, "me"))
+    assert await held.get(ADA, "me") == {"items": ["ada"]}
+    assert len(slow.asked) == 1
+
+
+async def test_people_are_told_of_their_own_alone() -> None:
+    slow = Slow()
+    slow.free.set()
+    held = memory(slow)
+    assert await held.get(ADA, "me") == {"items": ["ada"]}
+    assert await held.get(BOB, "me") == {"items": ["bob"]}
+    assert await held.get(ADA, "me", state="open") == {"items": ["ada"], "state": "open"}
+
+
+async def test_many_who_type_ask_the_platform_few_questions() -> None:
+    slow = Slow()
+    held = memory(slow)
+    people = [User(n) for n in range(ASKED_MAX + 10)]
+    answers = await asyncio.gather(*(held.get(one, "me") for one in people for _ in range(3)))
+    assert not any(answers)
+    assert len(slow.asked) == ASKED_MAX
+    slow.free.set()
+
+
+async def test_a_platform_that_is_down_completes_nothing() -> None:
+    slow = Slow(is_down=True)
+    slow.free.set()
+    assert await memory(slow).get(ADA, "me") == {}

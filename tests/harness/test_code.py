@@ -1,0 +1,72 @@
+"""The harness code: the same bytes wherever it is packed, and all that it takes to run."""
+
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from harness import code
+from harness.code import HERE, packed
+
+LINES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from harness import code, entry
+print(code.HERE, entry.VERSION, entry.environment()["harness_code"])
+"""
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_the_same_files_are_the_same_bytes_wherever_and_whenever_they_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = shutil.copytree(HERE, tmp_path / "harness")
+    for path in copy.rglob("*"):
+        os.utime(path, (1, 1))
+        if path.is_file():
+            path.chmod(0o600)
+    (copy / "__pycache__").mkdir(exist_ok=True)
+    for name in ("__pycache__/run.cpython-311.pyc", ".run.py.swp", "worker/.hidden"):
+        (copy / name).write_bytes(b"no code")
+    monkeypatch.chdir(tmp_path)
+    assert packed(copy) == packed() == packed()
+    assert code.digest() == digest_of(packed())
+
+
+@pytest.mark.parametrize("name", ["timing/policy.py", "devices/cuda/kernels/gate.cu", "py.typed"])
+def test_another_byte_in_any_file_is_another_code(name: str, tmp_path: Path) -> None:
+    copy = shutil.copytree(HERE, tmp_path / "harness")
+    with (copy / name).open("ab") as file:
+        file.write(b"\n")
+    assert packed(copy) != packed()
+
+
+def test_what_could_be_imported_beside_the_sources_is_code_too(tmp_path: Path) -> None:
+    copy = shutil.copytree(HERE, tmp_path / "harness")
+    (copy / "timing" / "native.so").write_bytes(b"")
+    assert packed(copy) != packed()
+
+
+def test_unpacked_it_is_the_package_itself_and_says_the_same_of_itself(tmp_path: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(packed())) as found:
+        found.extractall(tmp_path)
+        names = found.namelist()
+        assert {one.compress_type for one in found.infolist()} == {zipfile.ZIP_STORED}
+    mine = [one for one in HERE.rglob("[!.]*") if one.is_file() and "__pycache__" not in one.parts]
+    assert sorted(names) == names == sorted(f"harness/{one.relative_to(HERE)}" for one in mine)
+    for path in mine:
+        assert (tmp_path / "harness" / path.relative_to(HERE)).read_bytes() == path.read_bytes()
+    command = [sys.executable, "-I", "-B", "-c", LINES, str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    where, version, digest = ran.stdout.split()
+    assert (Path(where), digest) == (tmp_path / "harness", digest_of(packed()))
+    assert version == "2"

@@ -1,0 +1,118 @@
+"""Everybody may have the harness code that judges, and by its route nothing else."""
+
+import hashlib
+import io
+import zipfile
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from harness.entry import code
+from ranker.gc import collect
+from shared import subjects
+from shared.blobs import COLLECTED_S
+from shared.clock import now
+from shared.events import HARNESS_CODE, AgentRegistered, AgentRevoked
+from shared.testing import eventually
+from tests.ranker.lives import Life, say
+from tests.ranker.reading import Reads, as_, reading
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
+    async with reading(postgres_dsn) as found:
+        yield found
+
+
+async def registered(reads: Reads, agent: str, digest: str, version: str = "2") -> None:
+    """An agent registers with a harness code."""
+    fact = AgentRegistered(
+        gpu="CPU",
+        count=1,
+        fingerprint="f",
+        level="none",
+        harness=version,
+        details={HARNESS_CODE: digest, "cores": "2"},
+    )
+    await say(reads.log, subjects.agent(agent), fact)
+
+
+async def listed(reads: Reads, *digests: str) -> list[Any]:
+    """The codes that are told of, once they are these in this order."""
+
+    async def found() -> list[Any]:
+        items: list[Any] = (await reads.get("harnesses"))["items"]
+        return items if tuple(one["digest"] for one in items) == digests else []
+
+    return await eventually(found)
+
+
+async def fetched(reads: Reads, digest: str) -> httpx.Response:
+    """What a stranger gets under a digest."""
+    return await reads.http.get(f"/v1/harnesses/{digest}", headers=as_(None))
+
+
+async def test_the_harness_code_of_an_agent_is_told_and_can_be_fetched(reads: Reads) -> None:
+    kept = await reads.blobs.put(code(), "application/zip")
+    await registered(reads, "a1", kept.digest)
+    reads.live.agents["a1"] = {"is_free": True, "registration": {"gpu": "CPU"}}
+    (one,) = await listed(reads, kept.digest)
+    name = f"warpboard-harness-2-{kept.digest[:12]}.zip"
+    assert (one["version"], one["name"]) == ("2", name)
+    assert one["url"] == f"/v1/harnesses/{kept.digest}"
+    assert [(a["id"], a["gpu"], a["is_alive"]) for a in one["agents"]] == [("a1", "CPU", True)]
+    answer = await reads.http.get(one["url"], headers=as_(None))
+    assert (answer.status_code, answer.content) == (200, code())
+    assert hashlib.sha256(answer.content).hexdigest() == kept.digest
+    assert answer.headers["content-disposition"] == f'attachment; filename="{name}"'
+    assert answer.headers["content-type"] == "application/zip"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["etag"] == f'"{kept.digest}"'
+    later = now() + timedelta(seconds=2 * COLLECTED_S)
+    await collect(reads.log, reads.blobs, later, is_trial=False)
+    assert (await fetched(reads, kept.digest)).content == code()
+
+
+async def test_the_newest_registration_is_first_and_who_has_it_now_is_told(reads: Reads) -> None:
+    first, second = "a" * 64, "b" * 64
+    await registered(reads, "a1", first)
+    await registered(reads, "a2", second, "3")
+    await registered(reads, "a1", second, "3")
+    new, old = await listed(reads, second, first)
+    assert [one["id"] for one in new["agents"]] == ["a1", "a2"]
+    assert (new["version"], old["version"], old["agents"]) == ("3", "2", [])
+    await say(reads.log, subjects.agent("a2"), AgentRevoked(reason="sold"))
+    await registered(reads, "a1", first)
+    old, new = await listed(reads, first, second)
+    assert [one["id"] for one in old["agents"]] == ["a1"]
+    assert new["agents"] == []
+
+
+async def test_no_other_blob_comes_by_a_harness_code_even_if_an_agent_names_it(
+    reads: Reads,
+) -> None:
+    stored = zipfile.ZipFile(held := io.BytesIO(), "w")
+    stored.writestr("secret.py", "of somebody's")
+    stored.close()
+    source = await reads.blobs.put(b"def custom_kernel(data): ...  # nobody else's")
+    other = await reads.blobs.put(held.getvalue(), "application/zip")
+    await reads.ended(Life("s1", source=source.digest, artefact=other))
+    answers = {one: await fetched(reads, one) for one in (source.digest, other.digest, "f" * 64)}
+    await registered(reads, "a1", source.digest)
+    await registered(reads, "a2", other.digest)
+    await registered(reads, "a3", "no digest")
+    await listed(reads, other.digest, source.digest)
+    for digest, answer in list(answers.items()):
+        assert answer.status_code == 404
+        named = await fetched(reads, digest)
+        said = [one.json() | {"request_id": ""} for one in (named, answer, answers["f" * 64])]
+        assert said[0] == said[1]
+        assert said[0]["detail"].replace(digest, "f" * 64) == said[2]["detail"]
+        assert set(named.headers) == set(answers["f" * 64].headers)
+        assert (await reads.http.get(f"/v1/harnesses/{digest}")).status_code == 404
+    assert (await fetched(reads, "..%2F..%2Fkey")).status_code == 404
