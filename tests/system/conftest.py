@@ -7,6 +7,7 @@ import pytest
 
 from shared.errors import Failed
 from shared.servers import nats, postgresql
+from shared.servers.cluster import NatsCluster
 from tests.system.people import Person, add_problem
 from tests.system.running import ROOT, Running
 
@@ -57,3 +58,18 @@ def ada(platform: Running) -> Iterator[Person]:
     """A participant of the shared platform."""
     with Person(platform.url, "ada") as person:
         yield person
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[NatsCluster]:
+    """Three servers that wait for their streams."""
+    try:
+        nats.binary()
+    except Failed as failed:
+        pytest.skip(str(failed))
+    running = NatsCluster(tmp_path / "cluster")
+    try:
+        running.start()
+        yield running
+    finally:
+        running.stop()

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,19 +17,18 @@ import pytest
 from nats.aio.client import Client
 
 from shared.bus import Beat
-from shared.errors import Failed
 from shared.event_log import Conflict, EventLog, Recorded
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
-from shared.servers import nats as binaries
 from shared.servers.cluster import NatsCluster, free_ports
 from shared.subjects import STREAM
 from shared.testing import eventually
 from tests.contracts.samples import new
 from tests.system.people import Person, add_problem
 from tests.system.running import ROOT
+from tests.system.three import REPLICAS, client
 from warpboard.processes.services import PORTS, Place, Service, local_services
 
 pytestmark = [
@@ -40,7 +39,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
 
-REPLICAS = 3
 KILLS = 2
 WRITERS = 3
 CHAINS = 4
@@ -59,31 +57,6 @@ def custom_kernel(data):
     data[-1].copy_(data[0])
     return data[-1]
 """
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[NatsCluster]:
-    """Three servers that wait for their streams."""
-    try:
-        binaries.binary()
-    except Failed as failed:
-        pytest.skip(str(failed))
-    running = NatsCluster(tmp_path / "cluster")
-    try:
-        running.start()
-        yield running
-    finally:
-        running.stop()
-
-
-@asynccontextmanager
-async def client(cluster: NatsCluster, name: str) -> AsyncIterator[Client]:
-    """A connection to whichever server is there."""
-    nc = await connect(cluster.url, name)
-    try:
-        yield nc
-    finally:
-        await nc.close()
 
 
 @dataclass
@@ -108,7 +81,6 @@ async def chain(log: EventLog, agg: str, written: Written) -> None:
         try:
             seq = await log.append(event)
         except Conflict:
-            # A replica that lags behind tells an old history; the next conflict says so.
             history = await log.history(agg)
             last = history[-1].seq if history else 0
             continue

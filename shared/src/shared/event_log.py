@@ -96,7 +96,9 @@ class EventLog(Protocol):
     async def history(self, agg: str, after: int = 0) -> list[Recorded]:
         """The events of one aggregate after a sequence, in order.
 
-        The tail may be missing for a moment.
+        The newest that others appended may be missing for a moment; what was appended here is not.
+
+        Errors: Failed if the log could not be reached in 30 s, or does not have it by then.
         """
         ...
 

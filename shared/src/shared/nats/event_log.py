@@ -13,6 +13,7 @@ from shared.nats.counts import Counts
 from shared.nats.feed import NatsFeed
 from shared.nats.groups import Groups
 from shared.nats.pages import pages
+from shared.nats.reached import Reached
 from shared.nats.requests import (
     WRONG_LAST_SEQUENCE,
     WRONG_LAST_SEQUENCE_IN_FLIGHT,
@@ -37,6 +38,7 @@ class NatsLog:
     def __init__(self, nc: Client) -> None:
         self._nc = nc
         self._groups = Groups(nc)
+        self._reached = Reached()
         self._feeds: WeakSet[NatsFeed] = WeakSet()
         self.counts = Counts()
 
@@ -62,7 +64,15 @@ class NatsLog:
 
     async def history(self, agg: str, after: int = 0) -> list[Recorded]:
         """The events of one aggregate after a sequence, in order; see the port."""
-        found = await pages(self._nc, STREAM, subject(agg), after)
+        found: list[Stored] = []
+
+        async def attempt() -> None:
+            last = found[-1].seq if found else after
+            found.extend(await pages(self._nc, STREAM, subject(agg), last))
+            if (found[-1].seq if found else after) < self._reached.of(agg):
+                raise Passing(f"a replica does not have yet what {agg} was told")
+
+        await patiently(self._nc, attempt)
         return [Recorded(one.seq, read(agg, one.seq, one.data), one.data) for one in found]
 
     async def last(self) -> int:
@@ -90,6 +100,8 @@ class NatsLog:
                 self.counts.conflicts += 1
                 raise
         self.counts.append.add(time.monotonic() - began)
+        for place, event in enumerate(events, 1 - len(events)):
+            self._reached.note(event.envelope.agg, seq + place)
         return seq
 
     async def _store_alone(self, events: Sequence[New], drafts: Sequence[Draft]) -> int:
@@ -120,6 +132,8 @@ class NatsLog:
             raise Passing("an append to the same aggregate is not decided yet")
         if found is None and not others and _seen_last(denied) > expected:
             raise Passing("a new leader does not have yet what the old one saw")
+        if found is not None:
+            self._reached.note(agg, found.seq)
         if found is None or found.id != first.envelope.id:
             raise Conflict(agg, expected) from denied
         if others:

@@ -22,7 +22,7 @@ END_OF_PAGE, NOTHING = "204", "404"
 async def pages(nc: Client, stream: str, subject: str, after: int = 0) -> list[Stored]:
     """The messages of a subject after a sequence, in order.
 
-    On a cluster the tail may be missing for a moment.
+    On a cluster the tail may be missing for a moment: any replica answers.
 
     Errors: Failed if the server could not be reached in 30 s, for any one page.
     """
