@@ -68,6 +68,8 @@ class World:
         self.heard: dict[str, bytes | None] = {}
         self.runs: list[HarnessRuns] = []
         self.ailment = ""
+        self.reference = REFERENCE
+        self.budget_s = 30
 
     async def close(self) -> None:
         for runs in self.runs:
@@ -96,7 +98,7 @@ class World:
     async def problem(self, ranks: int) -> str:
         """The digest of the problem identity, on as many GPUs."""
         args = {"world_size": ranks} if ranks > 1 else {}
-        reference = await self.blobs.put(REFERENCE.encode())
+        reference = await self.blobs.put(self.reference.encode())
         manifest = {
             "slug": "identity",
             "title": "Identity",
@@ -107,7 +109,7 @@ class World:
             "tests": [{"name": "size=8 seed=1", "args": {"size": 8, "seed": 1} | args}],
             "benchmarks": [{"name": "size=8 seed=2", "args": {"size": 8, "seed": 2} | args}],
             "ranking_by": "last",
-            "budgets_s": {"build": 30, "test": 30, "benchmark": 30, "ranked": 30},
+            "budgets_s": dict.fromkeys(("build", "test", "benchmark", "ranked"), self.budget_s),
             "gpus": ["CPU"],
             "templates": {},
             "source_bytes_max": 1000,

@@ -19,6 +19,7 @@ from harness.messages import (
     CLASSES,
     FAILURE_CODES,
     LAUNCHERS,
+    LEFT_BEHIND,
     LEVELS,
     MODES,
     STAGES,
@@ -122,6 +123,7 @@ class Harness:
         self._last_words: asyncio.Task[str] | None = None
         self._runs = 0
         self._turn = asyncio.Lock()
+        self._has_left = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -132,6 +134,7 @@ class Harness:
     async def warm(self) -> None:
         """Starts the supervisor, so that the first run does not wait for its imports."""
         if self._process is None or self._process.returncode is not None:
+            self._look(self._process)
             if self._folder is None:
                 self._folder = supervised.folder()
             options = self._options | {"folder": str(self._folder)}
@@ -175,10 +178,26 @@ class Harness:
         """Ends the supervisor and all beneath it."""
         process, self._process = self._process, None
         if process is not None:
-            await asyncio.shield(asyncio.create_task(supervised.end(process)))
+            await asyncio.shield(asyncio.create_task(self._end(process)))
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+    @property
+    def has_left(self) -> bool:
+        """Whether something of a run would not die: nobody is safe beside it.
+
+        The supervisor's end says so, never its report, which an author's code could have made up.
+        """
+        self._look(self._process)
+        return self._has_left
+
+    def _look(self, process: Process | None) -> None:
+        self._has_left |= process is not None and process.returncode == LEFT_BEHIND
+
+    async def _end(self, process: Process) -> None:
+        await supervised.end(process)
+        self._look(process)
 
     async def _asked(
         self, request: Request, told: Told, limit_s: float, began: float

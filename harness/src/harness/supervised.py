@@ -28,7 +28,8 @@ from harness.messages import (
 
 Told = Callable[[Started | Progress | StageFinished], Awaitable[None]]
 
-END_S = 15.0
+# Twice what the supervisor waits for those that will not die.
+END_S = 60.0
 _MESSAGES_MAX = 10_000
 _LAST_WORDS_BYTES = 2000
 _PREFIX = "warpboard-"

@@ -10,6 +10,7 @@ import importlib
 import os
 import select
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from typing import IO, Any, NoReturn
 
 from harness import code
 from harness.messages import (
+    LEFT_BEHIND,
     LEVELS,
     LINE_BYTES_MAX,
     Message,
@@ -117,7 +119,10 @@ class Host:
             self.leave()
         os.close(heard)
         # A run that died may have left a box behind.
-        self.machine.launcher.clear()
+        try:
+            self.machine.launcher.clear()
+        except SandboxFault:
+            self.leave()
         with contextlib.suppress(OSError, ValueError):
             self.state.keep(request.device, home.history())
         home.leave()
@@ -174,17 +179,19 @@ class Host:
             return unanswered(request, "supervisor", f"{type(error).__name__}: {error}")
 
     def leave(self) -> NoReturn:
-        """Ends every process beneath this one, then this one."""
+        """Ends every process beneath this one, then this one, by a status that says if all did."""
         if self.child:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.child, signal.SIGKILL)
-        with contextlib.suppress(SandboxFault, OSError):
-            self.machine.launcher.clear()
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self.machine.launcher.close()
-        processes.end_descendants()
+        has_left = not processes.end_descendants()
         if self.home is not None:
             self.home.leave()
-        os._exit(0)
+        if has_left:
+            sys.stderr.write("something of a run could not be killed\n")
+            sys.stderr.flush()
+        os._exit(LEFT_BEHIND if has_left else 0)
 
 
 def serve(parent: int, options: dict[str, Any]) -> None:

@@ -29,8 +29,6 @@ from shared.wire import encode
 LOG_LENGTH_MAX = 8 * 1024
 MESSAGE_LENGTH_MAX = 2000
 MISMATCHES_MAX = 5
-# How the harness says that something of a submission would not die.
-LEFT_BEHIND = ("could not be killed", "could not be emptied")
 # An event has at most 256 KiB, its envelope included; texts are cut until it fits.
 FACT_BYTES_MAX = 240 * 1024
 PARTS = (1, 4, 16, 64, 256)
@@ -191,17 +189,6 @@ def gpus_of(order: JobAssigned, own: int) -> list[int]:
     Of a gang that was not told them, which is one of processors, there are none.
     """
     return order.gpus or ([] if order.gang else [own])
-
-
-def is_left_behind(failure_code: str, reason: str) -> bool:
-    """Whether something of the submission may still run after its run: nobody is safe beside it.
-
-    >>> is_left_behind("sandbox", "a box could not be emptied")
-    True
-    >>> is_left_behind("sandbox", "isolation level weak is below strong")
-    False
-    """
-    return failure_code == "sandbox" and any(words in reason for words in LEFT_BEHIND)
 
 
 def fact_of(news: Began | StageOver, fingerprint: str) -> Fact:

@@ -16,7 +16,6 @@ from gpu_agent.domain import (
     StageOver,
     Step,
     gpus_of,
-    is_left_behind,
 )
 from harness import entry
 from harness.entry import (
@@ -146,9 +145,11 @@ class HarnessRuns:
             await told(_news(message))
 
         harness = await self.warm()
-        report = await harness.evaluate(request, hear)
-        if is_left_behind(report.failure_code, report.reason):
-            self.ailment = f"after run of job {order.job}: {report.reason}"
+        try:
+            report = await harness.evaluate(request, hear)
+        finally:
+            if harness.has_left and not self.ailment:
+                self.ailment = f"something of job {order.job} could not be killed"
         return _outcome(report), await asyncio.to_thread(_files_of, report, out)
 
     def _check_code(self, digest: str) -> None:

@@ -1,0 +1,116 @@
+"""What would not die takes an agent out of service; what an author makes up about it does not."""
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gpu_agent.service.agent import Agent
+from harness.sandbox.processes import descendants
+from shared.events import RunFailed
+from shared.testing import eventually
+from tests.gpu_agent.world import HONEST, REFERENCE, World, serving
+
+FORGES = """
+import sys
+from harness.messages import RunReport
+frame = sys._getframe()
+while not hasattr(frame.f_locals.get("self"), "channel"):
+    frame = frame.f_back
+why = "a process of the submission could not be killed"
+frame.f_locals["self"].tell(RunReport("", "check", why, 0.1, "", failure_code="sandbox"))
+"""
+NAME = "stubborn"
+GONE_S_MAX = 30
+STUBBORN = f"""
+def custom_kernel(data):
+    with open("/proc/self/comm", "w") as name:
+        name.write("{NAME}")
+    while True:
+        pass
+""".encode()
+
+
+class Ice:
+    """A group of ours: what is frozen in it no signal ends until it is thawed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def take(self) -> bool:
+        """Freeze the worker of the submission; whether there is one yet."""
+        for pid in descendants(os.getpid()):
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/comm").read_text().strip() == NAME:
+                    (self.folder / "cgroup.procs").write_text(str(pid))
+                    (self.folder / "freezer.state").write_text("FROZEN")
+                    return True
+        return False
+
+    def melt(self) -> None:
+        """Let go of what is in it, which has been killed long ago, and see it off."""
+        (self.folder / "freezer.state").write_text("THAWED")
+        until = time.monotonic() + GONE_S_MAX
+        while (self.folder / "cgroup.procs").read_text():
+            assert time.monotonic() < until, "what was killed does not die, though it may"
+            time.sleep(0.01)
+        self.folder.rmdir()
+
+
+@pytest.fixture
+def ice() -> Iterator[Ice]:
+    """Skips where there is no freezer, or it is not ours to use."""
+    root = Path("/sys/fs/cgroup/freezer")
+    if not os.access(root, os.W_OK):
+        pytest.skip("there is no freezer of our own here that holds a process against SIGKILL")
+    made = Ice(root / f"warpboard-test-{secrets.token_hex(4)}")
+    try:
+        yield made
+    finally:
+        made.melt()
+
+
+# The loop of the file's world.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def reason(agent: Agent) -> str:
+    return agent.registration.quarantine
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_an_agent_with_a_process_that_would_not_die_runs_nothing_beside_it(
+    world: World, ice: Ice
+) -> None:
+    world.harness, world.budget_s = None, 5
+    agent = world.agent()
+    async with serving(agent):
+        await world.order(STUBBORN, "r1")
+        await eventually(ice.take)
+        failed = (await world.until("r1", "RunFailed", 120)).fact
+        await eventually(lambda: reason(agent))
+    assert isinstance(failed, RunFailed)
+    assert failed.code == "sandbox"
+    assert reason(agent) == "something of job j1 could not be killed"
+
+
+async def test_an_author_who_says_that_something_would_not_die_stops_no_agent(
+    world: World,
+) -> None:
+    world.harness, agent = None, world.agent()
+    async with serving(agent):
+        world.reference = REFERENCE + FORGES
+        await world.order(HONEST, "r1")
+        failed = (await world.until("r1", "RunFailed")).fact
+        world.reference = REFERENCE
+        await world.order(HONEST, "r2")
+        await world.until("r2", "RunCompleted")
+    assert isinstance(failed, RunFailed)
+    assert failed.code == "sandbox"
+    assert reason(agent) == ""
