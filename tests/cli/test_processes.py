@@ -24,6 +24,7 @@ from warpboard.processes import (
     Place,
     Platform,
     Service,
+    child,
     describe,
     down,
     supervise,
@@ -35,7 +36,8 @@ SITE = "healthz"
 GOOD = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={port}, bind='127.0.0.1')"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + GOOD
 CRASHING = "raise SystemExit('no such table: {port}')"
-STAND_INS = {"good": GOOD, "stubborn": STUBBORN, "crashing": CRASHING}
+SILENT = "import time; time.sleep(60)"
+STAND_INS = {"good": GOOD, "stubborn": STUBBORN, "crashing": CRASHING, "silent": SILENT}
 
 
 def stand_ins(*kinds: str, stop_s: float = 5.0) -> Callable[[Place], Sequence[Service]]:
@@ -179,7 +181,16 @@ async def test_whatever_is_killed_comes_back_at_its_address(folder: Path) -> Non
 
 async def test_the_end_of_a_log_tells_why_a_start_failed(folder: Path) -> None:
     platform = Platform(folder, dict(os.environ), table=stand_ins("good", "crashing"))
-    with pytest.raises(Failed, match=r"ingest did not start:\n[^$]*no such table"):
+    with pytest.raises(Failed, match=r"ingest did not start: it ended\n[^$]*no such table"):
+        await supervise(platform, lambda _: asyncio.sleep(60))
+
+
+async def test_a_start_that_takes_too_long_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "READY_S_MAX", 0.5)
+    platform = Platform(folder, dict(os.environ), table=stand_ins("silent"))
+    with pytest.raises(Failed, match="did not start: it runs, and does not answer within"):
         await supervise(platform, lambda _: asyncio.sleep(60))
 
 

@@ -3,9 +3,12 @@
 import gzip
 import hashlib
 import json
+import time
+from types import SimpleNamespace
 
 import pytest
 
+from gpu_agent import gpu
 from gpu_agent.gpu import canary
 from harness.entry import code, environment
 from shared.errors import Failed
@@ -151,3 +154,28 @@ async def test_no_run_is_by_another_harness_code_than_the_registered_one(world: 
 
 async def test_a_canary_on_a_healthy_machine_is_well() -> None:
     assert canary() == ""
+
+
+async def test_a_machine_that_is_merely_busy_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kept:
+        """A digest whose processor is with others most of the time."""
+
+        def __init__(self) -> None:
+            self._digest = hashlib.sha256()
+            self.hexdigest = self._digest.hexdigest
+
+        def update(self, block: bytes) -> None:
+            time.sleep(0.05)
+            self._digest.update(block)
+
+    monkeypatch.setattr(gpu, "CANARY_S_MAX", 2.0)
+    monkeypatch.setattr(gpu, "hashlib", SimpleNamespace(sha256=Kept))
+    began = time.monotonic()
+    assert canary() == ""
+    assert time.monotonic() - began > gpu.CANARY_S_MAX
+
+
+async def test_a_machine_that_computes_slowly_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "CANARY_S_MAX", 0.0)
+    assert canary().startswith("the canary took")
+    assert canary().endswith("s of processor, over 0 s")

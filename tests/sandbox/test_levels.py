@@ -12,7 +12,7 @@ from harness.sandbox.probe import Isolation
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parent.parent.parent
-LIMIT_S = 110
+LIMIT_S = 500
 ASKED = ("tests/sandbox/test_walls.py", "tests/sandbox/test_box.py")
 # The second launcher needs no second telling at every level; it is asked for its walls alone.
 CHOSEN = "zygote or inn or walls"

@@ -224,7 +224,8 @@ def test_a_number_of_a_dead_process_does_not_stop_postgres(postgres: Postgres) -
 
 def test_a_failed_start_shows_the_end_of_the_log(tmp_path: Path, nats_server: NatsServer) -> None:
     nats_server.start()
-    with pytest.raises(Failed, match=r"nats-server did not start:[^$]*address already in use"):
+    why = r"nats-server did not start: it ended\n[^$]*address already in use"
+    with pytest.raises(Failed, match=why):
         NatsServer(tmp_path / "other", port=nats_server.port).start()
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 
 ROOT = Path(__file__).parent.parent.parent
-UP_S_MAX = 60
+# As long as `up` waits for one service, and then some.
+UP_S_MAX = 180
 DOWN_S_MAX = 60
 # Faster than in earnest, so that a lost agent is noticed within seconds.
 QUICK = {

@@ -18,7 +18,8 @@ from shared.servers.process import Steps
 from warpboard.processes.services import HOST, Service
 from warpboard.processes.state import Row
 
-READY_S_MAX = 30.0
+# A machine may be slow, or busy.
+READY_S_MAX = 120.0
 PROBE_S_MAX = 0.5
 STEP_S = 0.02
 PAUSE_S_MIN = 0.2
@@ -81,7 +82,7 @@ class ServiceProcess:
         try:
             while not (is_well := _is_well(self.service.ops_port)):
                 if process.poll() is not None or time.monotonic() > until:
-                    raise Failed(f"{self.name} did not start:\n{processes.tail(self.log)}")
+                    raise processes.unready(self.name, process, self.log, READY_S_MAX)
                 yield
         finally:
             if not is_well:

@@ -11,6 +11,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from shared.errors import Failed
+
 # Work that yields whenever there is nothing to do but wait.
 Steps = Generator[None, None, None]
 
@@ -71,6 +73,13 @@ def tail(log: Path) -> str:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL_BYTES))
         return file.read().decode(errors="replace").strip()
+
+
+def unready(name: str, process: "subprocess.Popen[bytes]", log: Path, within_s: float) -> Failed:
+    """Why a process that was started is not up: it ended, or it does not answer in time."""
+    is_slow = process.poll() is None
+    why = f"it runs, and does not answer within {within_s:g} s" if is_slow else "it ended"
+    return Failed(f"{name} did not start: {why}\n{tail(log)}")
 
 
 def kill(process: "subprocess.Popen[bytes]") -> None:

@@ -6,7 +6,6 @@ import subprocess
 import time
 from pathlib import Path
 
-from shared.errors import Failed
 from shared.servers import lock as locks
 from shared.servers import process as processes
 from shared.servers.process import Steps
@@ -53,7 +52,7 @@ class Server:
         try:
             while not (is_ready := self.is_ready(process.pid)):
                 if process.poll() is not None or time.monotonic() > until:
-                    raise Failed(f"{self.name} did not start:\n{processes.tail(self.log)}")
+                    raise processes.unready(self.name, process, self.log, START_S_MAX)
                 yield
         finally:
             if not is_ready:
