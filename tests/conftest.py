@@ -1,8 +1,6 @@
 """One nats-server and one Postgres for all tests that ask; a skip says what is missing."""
 
-import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +12,6 @@ from shared.servers import nats, postgresql
 from shared.servers.nats import NatsServer
 from shared.testing import nats_server, postgres_database, postgres_server
 
-# Seconds since 1970.
-UNTIL = "WARPBOARD_TESTS_UNTIL"
-
 
 def pytest_configure() -> None:
     """Processes of tests meet Ctrl-C as a shell's do, even if the tests run in the background.
@@ -24,12 +19,6 @@ def pytest_configure() -> None:
     What a shell puts there ignores SIGINT, and hands that on to all it starts.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_runtest_setup() -> None:
-    """What is not begun by an instant is left out, and says so: CI ends, done or not."""
-    if time.time() > float(os.environ.get(UNTIL, "inf")):
-        pytest.skip(f"NOT RUN: {UNTIL} is over; this machine is too slow for all long tests")
 
 
 def _limit_s(item: pytest.Item) -> float:
