@@ -19,6 +19,8 @@ KERNEL = Blob("kernel.py", "text/x-python", HONEST.encode())
 REPOSITORY = "ada/kernels"
 BOARD = {"leaderboard_name": "identity"}
 RANKED = "leaderboard submit ranked"
+# No test here is about an agent that falls silent, and on a busy machine each one is for a while.
+PATIENT = {"WARPBOARD_SCHEDULER_SILENT_S_MAX": "30"}
 
 
 @dataclass
@@ -73,7 +75,7 @@ def launched(folder: Path) -> Running:
         "REPOSITORIES": f"{REPOSITORY}=file://{folder.parent / 'repository'}",
     }
     settings = {f"WARPBOARD_INGEST_{name}": text for name, text in told.items()}
-    found = Running(folder, {**QUICK, **settings})
+    found = Running(folder, QUICK | PATIENT | settings)
     try:
         return found.up()
     except BaseException:
