@@ -77,7 +77,7 @@ chaos: install ## Kill everything at random for CHAOS_S seconds, then judge the 
 contract: install ## Ask the API by its own document, thousands of cases
 	python -m tests.contract_openapi.asking
 
-ci: check test test-long ## What CI runs
+ci: check test test-long ## Checks and all tests; CI leaves the long ones out on a slow machine
 
 clean: ## Remove the environment and the local platform's data
 	rm -rf .venv .warpboard
