@@ -51,15 +51,16 @@ WORKERS ?= 4
 CROWDED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # What fails beside others may have waited for them; what fails by itself, too, is a fault.
-AGAIN = pytest -rs --last-failed --last-failed-no-failures none --timeout 600
+AGAIN = { echo "Failed beside others; once more, one by one:"; \
+    pytest -rs -x --last-failed --last-failed-no-failures none --timeout 600
 
 test: install ## What this machine can test in ten minutes; skips say what is missing
-	pytest -rs -m "not alone and not long" $(CROWDED)
+	pytest -rs -m "not alone and not long" $(CROWDED) || $(AGAIN) -m "not alone and not long"; }
 	pytest -rs -m "alone and not long" tests
 
 test-long: install ## The other tests: minutes of kills, outages and random requests
 	pytest -rs -m "long and not alone" --timeout 600 $(CROWDED) tests || \
-	    { echo "Failed beside others; once more, one by one:"; $(AGAIN) -m long tests; }
+	    $(AGAIN) -m "long and not alone" tests; }
 	pytest -rs -m "long and alone" --timeout 600 tests
 
 up: install ## The platform on this machine, until Ctrl-C

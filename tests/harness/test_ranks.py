@@ -47,9 +47,10 @@ def test_ranks_are_timed_together(pair: Host) -> None:
         "    return", "    time.sleep(0.02 * int(os.environ['RANK']))\n    return"
     )
     report = pair.run(slow, "benchmark")
-    times = [case.time_us for case in report.cases if case.time_us is not None]
+    # Before the handshake is taken away, which on a busy machine is long.
+    times = [case.statistics["raw_us"] for case in report.cases if case.time_us is not None]
     assert len(times) == 2
-    assert min(times) > 19_000
+    assert min(times) > 20_000
 
 
 def test_one_wrong_rank_is_named(pair: Host) -> None:

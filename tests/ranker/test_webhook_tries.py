@@ -23,7 +23,6 @@ BOARD = subjects.problem("identity")
 
 
 async def test_what_fails_comes_again_under_one_id(hooked: Hooked, receiver: Receiver) -> None:
-    hooked.within_s = 0.3
     receiver.meets["/in"] = [500, 404, 302, HANG, DRIP]
     async with hooked.telling():
         await hooked.add("h1", "ada", f"{receiver.url}/in", "problem.version_published")
