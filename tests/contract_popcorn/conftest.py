@@ -15,13 +15,11 @@ from tests.contract_popcorn.polling import HONEST, TOLD, followed
 from tests.contract_popcorn.wire import SEEN, Wire, bearer, cli_id
 from tests.documents import Document
 from tests.system.people import LARGE, SMALL, add_problem
-from tests.system.running import QUICK, ROOT, Running
+from tests.system.running import PATIENT, ROOT, Running
 
 REPOSITORY = "ada/kernels"
 # A line of ada's ranked source, which nobody else may read.
 MARK = b"\n# ada alone knows this line\n"
-# A busy machine is no lost agent: nothing here waits for one but the test that kills it.
-PATIENT = {"WARPBOARD_SCHEDULER_SILENT_S_MAX": "15"}
 SCOPES = ["submit", "submit:ranked", "profile", "read:own", "delete:own", "join"]
 
 
@@ -34,7 +32,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     except Failed as failed:
         pytest.skip(str(failed))
     home = tmp_path_factory.mktemp("popcorn")
-    running = Running(home / "home", QUICK | PATIENT | _settings(home))
+    running = Running(home / "home", PATIENT | _settings(home))
     try:
         running.up()
         add_problem(running.url, ROOT / "problems" / "identity")

@@ -11,7 +11,7 @@ from discord_sim.simulator import Simulator
 from shared.testing import eventually
 from tests.discord.running import BotProcess
 from tests.system.people import HONEST
-from tests.system.running import QUICK, ROOT, Running
+from tests.system.running import PATIENT, ROOT, Running
 
 EDGE_TOKEN = "a-token-of-the-edge"
 END_S = 240.0
@@ -19,8 +19,6 @@ KERNEL = Blob("kernel.py", "text/x-python", HONEST.encode())
 REPOSITORY = "ada/kernels"
 BOARD = {"leaderboard_name": "identity"}
 RANKED = "leaderboard submit ranked"
-# No test here is about an agent that falls silent, and on a busy machine each one is for a while.
-PATIENT = {"WARPBOARD_SCHEDULER_SILENT_S_MAX": "30"}
 
 
 @dataclass
@@ -75,7 +73,7 @@ def launched(folder: Path) -> Running:
         "REPOSITORIES": f"{REPOSITORY}=file://{folder.parent / 'repository'}",
     }
     settings = {f"WARPBOARD_INGEST_{name}": text for name, text in told.items()}
-    found = Running(folder, QUICK | PATIENT | settings)
+    found = Running(folder, PATIENT | settings)
     try:
         return found.up()
     except BaseException:

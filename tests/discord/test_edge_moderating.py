@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from discord_sim.simulator import Simulator
+from shared.testing import eventually
 from tests.discord.desks import WHY, Desk, begun, granted, kept, problem, text_of
 from tests.discord.platform import END_S, KERNEL, RANKED, Whole, known, reported, thread_of
 
@@ -37,7 +38,11 @@ async def test_operators_decide_on_what_counts(whole: Whole, town: Simulator, ol
     assert "scope_missing" in await mia.ask("moderate hold", rule="r", **which)
     await granted(whole, "mia", "moderator")
     assert "until somebody decides" in await mia.ask("moderate hold", rule="r", **which)
-    assert f"#{number}" in await mia.ask("moderate appeals")
+
+    async def is_listed() -> bool:
+        return f"#{number}" in await mia.ask("moderate appeals")
+
+    await eventually(is_listed, END_S)
     assert "no longer held" in await mia.ask("moderate release", **which)
     assert "does not count" in await mia.ask("moderate disqualify", rule="r", **which)
     assert "counts again" in await mia.ask("moderate restore", **which)

@@ -21,6 +21,8 @@ QUICK = {
     "WARPBOARD_SCHEDULER_SILENT_S_MAX": "5",
     "WARPBOARD_SCHEDULER_TICK_S": "0.1",
 }
+# Agents as in earnest, where none falls silent: on a busy machine each one does for a while.
+PATIENT = {"WARPBOARD_SCHEDULER_TICK_S": "0.1"}
 
 
 class Running:
