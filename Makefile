@@ -50,17 +50,12 @@ WORKERS ?= 4
 
 CROWDED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# What fails beside others may have waited for them; what fails by itself, too, is a fault.
-AGAIN = { echo "Failed beside others; once more, one by one:"; \
-    pytest -rs -x --last-failed --last-failed-no-failures none --timeout 600
-
 test: install ## What this machine can test in ten minutes; skips say what is missing
-	pytest -rs -m "not alone and not long" $(CROWDED) || $(AGAIN) -m "not alone and not long"; }
+	pytest -rs -m "not alone and not long" $(CROWDED)
 	pytest -rs -m "alone and not long" tests
 
 test-long: install ## The other tests: minutes of kills, outages and random requests
-	pytest -rs -m "long and not alone" --timeout 600 $(CROWDED) tests || \
-	    $(AGAIN) -m "long and not alone" tests; }
+	pytest -rs -m "long and not alone" --timeout 600 $(CROWDED) tests
 	pytest -rs -m "long and alone" --timeout 600 tests
 
 up: install ## The platform on this machine, until Ctrl-C
@@ -78,7 +73,7 @@ chaos: install ## Kill everything at random for CHAOS_S seconds, then judge the 
 contract: install ## Ask the API by its own document, thousands of cases
 	python -m tests.contract_openapi.asking
 
-ci: check test test-long ## Checks and all tests; CI leaves the long ones out on a slow machine
+ci: check test test-long ## What CI runs
 
 clean: ## Remove the environment and the local platform's data
 	rm -rf .venv .warpboard

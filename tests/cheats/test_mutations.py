@@ -90,16 +90,13 @@ def test_a_wrong_answer_passes_without_the_defence(defence: str, name: str, whol
 
 @pytest.mark.alone
 def test_work_after_the_answer_is_free_under_an_early_stop(whole: Trials) -> None:
-    """The late work must be done when the supervisor looks: not every run has such luck."""
-    early = named("done_early_quiet").like(**LARGE)
+    early, lax = named("done_early_quiet").like(**LARGE), {"stops_after_snapshot": False}
     (honest,) = whole.run(named("honest").like(**LARGE))
     assert honest.report.verdict == "passed", honest.report
     assert whole.run(early)[0].report.verdict in ("wrong_answer", "late_write")
-    with lacking(defences={"stops_after_snapshot": False, "requires_stillness": False}) as lax:
-        tries = (lax.run(early)[0] for _ in range(TRIES_MAX))
-        passed = next((one for one in tries if one.report.verdict == "passed"), None)
-    assert passed is not None
-    assert min(passed.samples_us) < 0.5 * min(honest.samples_us)
+    free = ended(early, defences=lax | {"requires_stillness": False})
+    assert free.report.verdict == "passed", free.report
+    assert min(free.samples_us) < 0.5 * min(honest.samples_us)
 
 
 @pytest.mark.alone
