@@ -1,14 +1,19 @@
 """What the log says anyway costs no heartbeats."""
 
 import asyncio
+import os
 import random
+import signal
+from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 import pytest
 from bench.noop_agent import NoopRuns
 
+from harness.sandbox.processes import descendants
 from shared.testing import eventually
-from tests.gpu_agent.world import HONEST, World, serving
+from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -46,3 +51,36 @@ async def test_a_run_that_lasts_is_told_and_so_is_its_end(world: World) -> None:
         await world.order(HONEST, "r1")
         await eventually(lambda: is_said("r1"))
         await eventually(lambda: is_said(None))
+
+
+def supervisors() -> set[int]:
+    """Those of this process, each with the runs that it forked."""
+    found = set()
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            if b"harness.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.add(pid)
+    return found
+
+
+async def test_an_agent_is_free_again_once_what_died_is_replaced(world: World) -> None:
+    others = supervisors()
+    world.harness, agent = None, world.agent()
+
+    def is_free() -> bool:
+        return bool(msgspec.json.decode(world.heard.get("a1") or b"{}").get("is_free"))
+
+    async with serving(agent):
+        await eventually(is_free)
+        await world.order(ENDLESS, "r1")
+        await world.until("r1", "RunStarted")
+        killed = supervisors() - others
+        os.kill(min(killed), signal.SIGKILL)
+        await world.until("r1", "RunFailed")
+        fresh = min(await eventually(lambda: supervisors() - others - killed))
+        os.kill(fresh, signal.SIGSTOP)
+        await asyncio.sleep(10 * agent.heartbeat_s)
+        was_free = is_free()
+        os.kill(fresh, signal.SIGCONT)
+        await eventually(is_free)
+    assert not was_free

@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from harness import entry, supervised
-from harness.entry import Progress, StageFinished, Started, environment, evaluate
+from harness.entry import Harness, Progress, StageFinished, Started, environment, evaluate
 from harness.sandbox.processes import descendants, parent_of
 
 from .host import HONEST, REFERENCE, Host, eventually
@@ -188,6 +188,26 @@ def test_kill_of_any_process_leaves_none(host: Host, path: str, failures: list[s
     assert len(host.seen) >= 6
     assert eventually(lambda: not host.living())
     assert report.failure_code in failures
+
+
+def test_a_supervisor_that_is_not_ready_in_time_is_ended(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def warmed() -> None:
+        async with Harness() as harness:
+            monkeypatch.setattr(supervised, "READY_S_MAX", 0.0)
+            with pytest.raises(entry.Silent, match="not ready within"):
+                await harness.warm()
+            report = await harness.evaluate(host.request(HONEST), host.told)
+            assert report.failure_code == "supervisor"
+            assert "not ready within" in report.reason
+            monkeypatch.undo()
+            await harness.warm()
+            assert (await harness.evaluate(host.request(HONEST), host.told)).verdict == "passed"
+
+    before = set(descendants(os.getpid()))
+    asyncio.run(warmed())
+    assert set(descendants(os.getpid())) <= before
 
 
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])

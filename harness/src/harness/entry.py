@@ -66,6 +66,7 @@ __all__ = [
     "RunReport",
     "RunRequest",
     "Seen",
+    "Silent",
     "StageFinished",
     "Started",
     "Told",
@@ -132,7 +133,24 @@ class Harness:
         await self.close()
 
     async def warm(self) -> None:
-        """Starts the supervisor, so that the first run does not wait for its imports."""
+        """Starts the supervisor, if none runs, and waits until it can take a run.
+
+        Errors: Silent, where it cannot be started; the next run will try again, and report it.
+        """
+        async with self._turn:
+            try:
+                await self._ready()
+            except Silent:
+                await self.close()
+                raise
+
+    async def _ready(self) -> Process:
+        try:
+            return await self._warm()
+        except OSError as error:
+            raise Silent(f"the supervisor cannot be started: {error}") from error
+
+    async def _warm(self) -> Process:
         if self._process is None or self._process.returncode is not None:
             self._look(self._process)
             if self._folder is None:
@@ -142,6 +160,8 @@ class Harness:
             self._process = await supervised.start(options)
             self._last_words = asyncio.create_task(supervised.last_words(self._process))
             self._runs = 0
+            await supervised.ready(self._process)
+        return self._process
 
     async def evaluate(self, request: RunRequest, told: Told) -> RunReport:
         """Runs one submission, awaiting `told` for each message on the way.
@@ -224,15 +244,6 @@ class Harness:
         said = await self._said()
         reason = f"{reason}: {said}" if said else reason
         return unanswered(request, "supervisor", reason, _since(began))
-
-    async def _ready(self) -> Process:
-        """The supervisor, started if need be. Errors: Silent, where that is not possible."""
-        try:
-            await self.warm()
-        except OSError as error:
-            raise Silent(f"the supervisor cannot be started: {error}") from error
-        assert self._process is not None
-        return self._process
 
     async def _said(self) -> str:
         """Its last words, as far as it left any: who will not die may keep them open for ever."""

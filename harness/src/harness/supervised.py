@@ -28,6 +28,8 @@ from harness.messages import (
 
 Told = Callable[[Started | Progress | StageFinished], Awaitable[None]]
 
+# What it imports may come from a slow disk, beside others.
+READY_S_MAX = 300.0
 # Twice what the supervisor waits for those that will not die.
 END_S = 60.0
 _MESSAGES_MAX = 10_000
@@ -67,6 +69,17 @@ async def start(options: Mapping[str, Any]) -> Process:
         start_new_session=True,
         limit=LINE_BYTES_MAX,
     )
+
+
+async def ready(process: Process) -> None:
+    """Wait for its first line, which it says when it can take a run. Errors: Silent."""
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(READY_S_MAX):
+            if not await process.stdout.readline():
+                raise Silent("the supervisor ended before it was ready")
+    except TimeoutError as error:
+        raise Silent(f"the supervisor was not ready within {READY_S_MAX:.0f} s") from error
 
 
 async def listen(process: Process, request: Request, told: Told) -> RunReport | InspectReport:

@@ -210,6 +210,8 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with(parent, signal.SIGTERM)
     _warm_up()
+    channel.write("ready\n")
+    channel.flush()
     for line in iter(lambda: sys.stdin.readline(LINE_BYTES_MAX), ""):
         host.hear(line)
     host.leave()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -31,6 +32,8 @@ from shared.blobs import BLOB_BYTES_MAX, Blobs
 from shared.errors import Failed
 from shared.events import HARNESS_CODE, CaseResult, JobAssigned, Mismatch, Missing
 from shared.problems.languages import suffix
+
+logger = logging.getLogger(__name__)
 
 ARTEFACTS_MAX = 16
 Told = Callable[[News], Awaitable[None]]
@@ -93,13 +96,19 @@ class HarnessRuns:
             raise Failed("the harness code was changed while the agent started: start it again")
         self.code = named
 
-    async def warm(self) -> Harness:
-        """The harness, started if it was not; it replaces its own supervisor after a failure."""
+    async def warm(self) -> None:
+        """Wait until the harness can take a run; where it cannot, the next run says why."""
+        harness = await self._own()
+        try:
+            await harness.warm()
+        except entry.Silent as silent:
+            logger.warning("the harness is not ready: %s", silent)
+
+    async def _own(self) -> Harness:
         if self.harness is None:
             state = self.folder / "state"
             await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
             self.harness = Harness(state=str(state))
-            await self.harness.warm()
         return self.harness
 
     async def close(self) -> None:
@@ -108,8 +117,14 @@ class HarnessRuns:
             await self.harness.close()
 
     async def health(self) -> str:
-        """Why no more jobs may be run here, "" if they may."""
-        return self.ailment or await asyncio.to_thread(self.canary)
+        """Why no more jobs may be run here, "" if the next may come.
+
+        A supervisor that a failure ended is replaced before that: no order waits for its imports.
+        """
+        ailment = self.ailment or await asyncio.to_thread(self.canary)
+        if self.harness is not None and not ailment:
+            await self.warm()
+        return ailment
 
     async def run(self, order: JobAssigned, told: Told) -> tuple[Outcome, Files]:
         """Run one job to its end. Errors: Missing, Failed; cancellation kills it."""
@@ -144,7 +159,7 @@ class HarnessRuns:
                 self._check_code(message.environment.get(HARNESS_CODE, ""))
             await told(_news(message))
 
-        harness = await self.warm()
+        harness = await self._own()
         try:
             report = await harness.evaluate(request, hear)
         finally:

@@ -38,7 +38,7 @@ class Runs(Protocol):
         ...
 
     async def health(self) -> str:
-        """Why no more jobs may be run here, "" if they may."""
+        """Why no more jobs may be run here, "" if the next may come at once."""
         ...
 
 
