@@ -56,6 +56,12 @@ def descendants(ancestor: int, but: Collection[int] = ()) -> list[int]:
     return found
 
 
+def is_any_running(ancestor: int, but: int) -> bool:
+    """Whether a process beneath one, but for another, is on a core or waits for one."""
+    beneath = set(descendants(ancestor)) - {but}
+    return any(fields[0] == "R" for pid, fields in _stats() if pid in beneath)
+
+
 def parent_of(pid: int) -> int:
     """The pid of a process's parent; 0 if there is none."""
     try:

@@ -5,6 +5,7 @@ it stops nothing can change the answer, for the supervisor holds a copy; the ref
 when the answer is committed, so it exists nowhere while the worker could look for it.
 """
 
+import os
 import secrets
 import time
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Any, Self
 
 from harness.devices.device import Foul, Memory
 from harness.problem import Case
+from harness.sandbox import processes
 from harness.supervisor.author import at
 from harness.supervisor.inputs import Shape
 from harness.supervisor.judging import AnswerWanted, Court, expected, judge
@@ -25,7 +27,8 @@ CALL_S_MIN = 5.0
 CALL_REFERENCES_MAX = 20
 _IDLE_ODDS = 4
 _IDLE_S = 0.01
-_LATE_S = 0.04
+_LOOK_S = 0.001
+_LATE_S_MAX = 5.0
 # 3 us of copying; to stop the workers takes 5 (2 cores, 2026-11).
 _COPY_BYTES_SHORT = 256 * 1024
 
@@ -177,7 +180,7 @@ class Gate:
         copy is enqueued before they have answered, when some may not even have seen their input.
         """
         if not self._defences.stops_after_snapshot:
-            time.sleep(_LATE_S)
+            _let_work_end()
         if self._is_long and self._is_said:
             self._freeze()
         for seat in self._seats:
@@ -241,6 +244,16 @@ class Gate:
             self._freeze()
         if self._defences.requires_stillness and not all(seat.is_still() for seat in self._seats):
             raise CaseFailed("late_write", "the output changed after the call had returned")
+
+
+def _let_work_end() -> None:
+    """What a clock that stops at the answer grants: all that the workers go on doing after it.
+
+    A core may stand still for a while, so that is over when none of them wants one, not sooner.
+    """
+    until = time.monotonic() + _LATE_S_MAX
+    while processes.is_any_running(os.getppid(), but=os.getpid()) and time.monotonic() < until:
+        time.sleep(_LOOK_S)
 
 
 def _idle_us(time_us: float, before_us: int | None, after_us: int | None) -> float:
