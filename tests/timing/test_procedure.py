@@ -6,8 +6,10 @@ from random import Random
 import pytest
 
 from harness.devices.fake import Fake, Kernel, Machine
+from harness.timing.history import History
+from harness.timing.policy import policy_for
 from harness.timing.procedure import measure
-from harness.timing.process import Process, block_of, is_bimodal
+from harness.timing.process import Plan, Process, block_of, is_bimodal
 from harness.timing.source import Sample
 from tests.timing.measuring import QUIET, known, one_pass, plan_for
 
@@ -106,6 +108,20 @@ def test_on_a_crowded_machine_all_samples_count_at_last() -> None:
     assert sum(not block.is_counted for block in process.blocks) == 8
     assert len(process.samples_us) == sum(len(block.samples) for block in process.counted)
     assert process.grade == "noisy"
+
+
+@pytest.mark.parametrize(
+    ("share_s", "repeated", "lasts_s"), [(60, 8, 2), (1.2, 4, 1.2), (0.1, 0, 0.4)]
+)
+def test_blocks_are_repeated_as_far_as_the_stage_has_time(
+    share_s: float, repeated: int, lasts_s: float
+) -> None:
+    plan = Plan(policy_for("cuda", "benchmark", share_s), History())
+    machine = Machine(cv=0.003, contaminated=0.9, overhead_us=10_000.0)
+    process = one_pass(Kernel(time_us=10_000.0), machine, plan)
+    assert len(process.counted) == 5
+    assert sum(not block.is_counted for block in process.blocks) == repeated
+    assert sum(block.wall_s for block in process.blocks) < lasts_s
 
 
 def test_launches_that_nothing_hides_are_host_sync() -> None:

@@ -25,7 +25,8 @@ class Policy:
     a reference kernel may be off the machine's median before the pass is called noisy, `refuse_at`
     before it is thrown away; `sigma_run` pairs a time with the run-to-run deviation there;
     `hideable_us` is what a cheat can hide of the handshake, None for the spread of null calls;
-    `clock_s` is how long a device's clock is warmed up, at least and at most.
+    `clock_s` is how long a device's clock is warmed up, at least and at most; spoilt blocks are
+    repeated at most `repeats_max` times, and so that all blocks take no longer than `repeats_s`.
     """
 
     device: str
@@ -44,6 +45,7 @@ class Policy:
     warm_ups: tuple[int, int] = (3, 6)
     nulls: int = 60
     repeats_max: int = 8
+    repeats_s: float = inf
     pause_s: float = 0.0
     clock_s: tuple[float, float] = (0.0, 0.0)
 
@@ -85,7 +87,7 @@ def policy_for(device: str, mode: str, wall_s: float | None = None) -> Policy:
     if mode not in ("ranked", "finals"):
         policy = replace(policy, **_QUICK)
     if wall_s is not None:
-        policy = replace(policy, wall_s=min(policy.wall_s, wall_s))
+        policy = replace(policy, wall_s=min(policy.wall_s, wall_s), repeats_s=wall_s)
     return replace(policy, processes=PROCESSES[mode])
 
 

@@ -126,12 +126,19 @@ class _Pass:
 
     def _add_block(self) -> None:
         block = self._block()
-        if block.is_spoilt and self._repeats < self._policy.repeats_max:
+        if block.is_spoilt and self._may_repeat():
             self._repeats += 1
             block = replace(block, is_counted=False)
         self._blocks.append(block)
         self._device_us += sum(sample.time_us for sample in block.samples)
         self._resize(block)
+
+    def _may_repeat(self) -> bool:
+        """Whether there is time for another block, and for those that are owed in any case."""
+        spent_s = self._now_s() - self._began_s
+        owed = max(1, self._policy.looks[0] - len(self._counted()))
+        ends_s = spent_s + owed * spent_s / (len(self._blocks) + 1)
+        return self._repeats < self._policy.repeats_max and ends_s <= self._policy.repeats_s
 
     def _block(self) -> Block:
         samples: list[Sample] = []

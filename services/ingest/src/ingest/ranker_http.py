@@ -210,6 +210,9 @@ class _Counted(httpx.AsyncByteStream):
 
 
 def client(url: str) -> httpx.AsyncClient:
-    """A client with limits: connect in 2 s, answer in 30 s (a read may wait 25 s for news)."""
-    timeout = httpx.Timeout(30, connect=2)
+    """A client with limits: connect in 10 s, answer in 30 s (a read may wait 25 s for news).
+
+    Who is not there refuses at once; a machine that is merely busy may take seconds to connect.
+    """
+    timeout = httpx.Timeout(30, connect=10)
     return httpx.AsyncClient(base_url=url, timeout=timeout, transport=Pools())
