@@ -112,6 +112,7 @@ def test_point_04_a_build_that_fails_says_its_line(ada: Wire) -> None:
     assert "SyntaxError" in error
 
 
+@pytest.mark.alone
 def test_point_05_done_and_the_last_status_come_in_one(ada: Wire, admin: Wire) -> None:
     began, looks, numbers = time.monotonic(), 0, []
     for mode in ("test", "leaderboard"):

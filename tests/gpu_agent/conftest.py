@@ -15,6 +15,7 @@ from tests.gpu_agent.world import World
 async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
     """One harness for the agents of a file, one after the other."""
     async with Harness(state=str(tmp_path_factory.mktemp("state"))) as harness:
+        await harness.warm()
         yield harness
 
 
