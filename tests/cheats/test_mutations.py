@@ -20,7 +20,6 @@ from .trials import Ended, Trials
 
 # Large enough for its work, some 3 ms, to stand out among wake-ups on a busy machine.
 LARGE = {"size": "512", "budgets": "benchmark=20"}
-TRIES_MAX = 4
 ROOT = HERE.parent.parent
 pytestmark = [pytest.mark.timeout(240), pytest.mark.long]
 
@@ -101,7 +100,7 @@ def test_work_after_the_answer_is_free_under_an_early_stop(whole: Trials) -> Non
 
 @pytest.mark.alone
 def test_peeking_gains_under_a_late_start(whole: Trials) -> None:
-    """On a busy machine the supervisor may lose its core between two statements."""
+    """A late clock loses its core before it starts, as it would on a busy machine."""
     require_root()
     peek = named("peek_spinner")
     with lacking(defences={"starts_before_thaw": False}) as late:
@@ -110,10 +109,9 @@ def test_peeking_gains_under_a_late_start(whole: Trials) -> None:
         with neighbours():
             honest_us = min(whole.run(named("honest"))[0].samples_us)
             strict = whole.run(peek)[0].samples_us
-            lax = (late.run(peek)[0] for _ in range(TRIES_MAX))
-            is_faster = any(min(one.samples_us, default=honest_us) < 0.5 * honest_us for one in lax)
+            lax = late.run(peek)[0].samples_us
     assert min(strict, default=honest_us) > 0.85 * honest_us
-    assert is_faster
+    assert min(lax, default=honest_us) < 0.5 * honest_us
 
 
 @pytest.mark.alone
