@@ -1,4 +1,4 @@
-"""What the log says anyway costs no heartbeats."""
+"""When an agent says that it is free; what the log says anyway costs no heartbeats."""
 
 import asyncio
 import os

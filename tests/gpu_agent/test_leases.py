@@ -52,6 +52,8 @@ async def test_a_lease_that_is_over_stops_the_run_and_its_result_is_only_noted(
         await world.until("r1", "RunStageFinished")
         await end(world, "r1", ending)
         await world.until("r1", "RunDiscarded")
+        # Its supervisor ended with the run: nobody is given a job before it is free again.
+        assert await is_said_busy(world, None)
         await world.order(HONEST, "r2")
         await world.until("r2", "RunCompleted")
     assert (await world.types("r1"))[-2:] == [type(ending).__name__, "RunDiscarded"]

@@ -144,7 +144,7 @@ class World:
     async def types(self, run: str) -> list[str]:
         return [event.envelope.type for event in await self.history(run)]
 
-    async def until(self, run: str, type_: str, within_s: float = 60) -> Recorded:
+    async def until(self, run: str, type_: str, within_s: float = 30) -> Recorded:
         async def find() -> Recorded | None:
             found = [event for event in await self.history(run) if event.envelope.type == type_]
             return found[0] if found else None

@@ -20,7 +20,7 @@ from tests.system.running import ROOT, Running
 pytestmark = [
     pytest.mark.long,
     pytest.mark.server,
-    pytest.mark.timeout(420),
+    pytest.mark.timeout(240),
     # nats-py drops a half-open socket unclosed when its server is killed.
     pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]
