@@ -15,13 +15,16 @@ from tests.gpu_agent.world import World
 async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
     """One harness for the agents of a file, one after the other."""
     async with Harness(state=str(tmp_path_factory.mktemp("state"))) as harness:
-        await harness.warm()
         yield harness
 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def world(tmp_path: Path, harness: Harness) -> AsyncIterator[World]:
-    """A log, blobs and a bus in memory, a folder, and somebody who hears the heartbeats."""
+    """A log, blobs and a bus in memory, a folder, and somebody who hears the heartbeats.
+
+    The harness is warm, though the test before may have ended its supervisor with a run.
+    """
+    await harness.warm()
     found = World(tmp_path / "agent", harness)
     listening = asyncio.create_task(found.listen())
     yield found
