@@ -145,22 +145,21 @@ class Harness:
                 raise
 
     async def _ready(self) -> Process:
+        """The supervisor, started if none runs, once it can take a run. Errors: Silent."""
+        if self._process is not None and self._process.returncode is None:
+            return self._process
+        self._look(self._process)
+        self._last_words = None
         try:
-            return await self._warm()
-        except OSError as error:
-            raise Silent(f"the supervisor cannot be started: {error}") from error
-
-    async def _warm(self) -> Process:
-        if self._process is None or self._process.returncode is not None:
-            self._look(self._process)
             if self._folder is None:
                 self._folder = supervised.folder()
             options = self._options | {"folder": str(self._folder)}
-            self._last_words = None
             self._process = await supervised.start(options)
-            self._last_words = asyncio.create_task(supervised.last_words(self._process))
-            self._runs = 0
-            await supervised.ready(self._process)
+        except OSError as error:
+            raise Silent(f"the supervisor cannot be started: {error}") from error
+        self._last_words = asyncio.create_task(supervised.last_words(self._process))
+        self._runs = 0
+        await supervised.ready(self._process)
         return self._process
 
     async def evaluate(self, request: RunRequest, told: Told) -> RunReport:

@@ -27,6 +27,8 @@ FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy")
 # What the supervisor's process ends with when something beneath it would not die. No line of it
 # says so, for an author's code could say that, too.
 LEFT_BEHIND = 70
+# Its first line: it can take a run.
+READY = "ready"
 LINE_BYTES_MAX = 2 * 1024 * 1024
 VERDICTS = (
     "passed",

@@ -16,6 +16,7 @@ from typing import Any
 from harness.inspection import InspectReport
 from harness.messages import (
     LINE_BYTES_MAX,
+    READY,
     Message,
     Progress,
     Request,
@@ -76,7 +77,7 @@ async def ready(process: Process) -> None:
     assert process.stdout is not None
     try:
         async with asyncio.timeout(READY_S_MAX):
-            if not await process.stdout.readline():
+            if await process.stdout.readline() != f"{READY}\n".encode():
                 raise Silent("the supervisor ended before it was ready")
     except TimeoutError as error:
         raise Silent(f"the supervisor was not ready within {READY_S_MAX:.0f} s") from error

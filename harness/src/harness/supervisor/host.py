@@ -25,6 +25,7 @@ from harness.messages import (
     LEFT_BEHIND,
     LEVELS,
     LINE_BYTES_MAX,
+    READY,
     Message,
     Request,
     RunRequest,
@@ -210,7 +211,7 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with(parent, signal.SIGTERM)
     _warm_up()
-    channel.write("ready\n")
+    channel.write(f"{READY}\n")
     channel.flush()
     for line in iter(lambda: sys.stdin.readline(LINE_BYTES_MAX), ""):
         host.hear(line)
