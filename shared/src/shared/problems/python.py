@@ -65,7 +65,10 @@ def read_module(name: str, data: bytes) -> Module:
     except SyntaxError as error:
         place = f", line {error.lineno}" if error.lineno else ""
         raise bad_problem(f"{name}{place}: not Python: {error.msg}", name) from error
-    except (MemoryError, RecursionError, ValueError) as error:
+    except ValueError as error:
+        # Null bytes, of which Python 3.11.4 and later make a SyntaxError.
+        raise bad_problem(f"{name}: not Python: {error}", name) from error
+    except (MemoryError, RecursionError) as error:
         raise bad_problem(f"{name}: not Python that can be read: write it flatter", name) from error
     return Module(names, dict(pair for node in tree.body for pair in _texts(node)))
 
