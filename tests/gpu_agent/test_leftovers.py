@@ -13,7 +13,7 @@ from gpu_agent.service.agent import Agent
 from harness.sandbox.processes import descendants
 from shared.events import RunFailed
 from shared.testing import eventually
-from tests.gpu_agent.world import COLD_S_MAX, HONEST, REFERENCE, World, serving
+from tests.gpu_agent.world import HONEST, REFERENCE, World, serving
 
 FORGES = """
 import sys
@@ -93,7 +93,7 @@ async def test_an_agent_with_a_process_that_would_not_die_runs_nothing_beside_it
     async with serving(agent):
         await world.order(STUBBORN, "r1")
         await eventually(ice.take)
-        failed = (await world.until("r1", "RunFailed", COLD_S_MAX)).fact
+        failed = (await world.until("r1", "RunFailed", 120)).fact
         await eventually(lambda: reason(agent))
     assert isinstance(failed, RunFailed)
     assert failed.code == "sandbox"
@@ -110,7 +110,7 @@ async def test_an_author_who_says_that_something_would_not_die_stops_no_agent(
         failed = (await world.until("r1", "RunFailed")).fact
         world.reference = REFERENCE
         await world.order(HONEST, "r2")
-        await world.until("r2", "RunCompleted", COLD_S_MAX)
+        await world.until("r2", "RunCompleted")
     assert isinstance(failed, RunFailed)
     assert failed.code == "sandbox"
     assert reason(agent) == ""

@@ -14,7 +14,7 @@ from harness.entry import code, environment
 from shared.errors import Failed
 from shared.events import HARNESS_CODE, RunCompleted, RunFailed
 from shared.testing import eventually
-from tests.gpu_agent.world import COLD_S_MAX, ENDLESS, HONEST, World, serving
+from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -72,9 +72,9 @@ async def test_an_agent_says_when_it_is_free_and_when_it_goes(world: World) -> N
         return said is not None and json.loads(said)["is_free"] is value
 
     async with serving(world.agent()):
-        await eventually(lambda: is_free(True))
+        await eventually(lambda: is_free(True), within_s=30)
         await world.order(ENDLESS, "r1")
-        await eventually(lambda: is_free(False))
+        await eventually(lambda: is_free(False), within_s=30)
         await world.until("r1", "RunStarted")
     await eventually(lambda: "a1" in world.heard and world.heard["a1"] is None)
 
@@ -98,7 +98,7 @@ async def test_one_harness_serves_run_after_run(world: World) -> None:
     async with serving(world.agent()):
         for run in ("r1", "r2"):
             await world.order(HONEST, run)
-            await world.until(run, "RunCompleted", COLD_S_MAX)
+            await world.until(run, "RunCompleted")
     (runs,) = world.runs
     assert runs.harness is not None
 

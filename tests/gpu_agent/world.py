@@ -40,8 +40,6 @@ def check_implementation(data, output):
     return bool(torch.equal(data[0], output)), "it differs"
 """
 HONEST = b"def custom_kernel(data):\n    data[1].copy_(data[0])\n    return data[1]\n"
-# A supervisor that a run took with it is started anew, beside all other tests.
-COLD_S_MAX = 120.0
 ENDLESS = b"def custom_kernel(data):\n    while True:\n        pass\n"
 
 
@@ -146,7 +144,7 @@ class World:
     async def types(self, run: str) -> list[str]:
         return [event.envelope.type for event in await self.history(run)]
 
-    async def until(self, run: str, type_: str, within_s: float = 60) -> Recorded:
+    async def until(self, run: str, type_: str, within_s: float = 30) -> Recorded:
         async def find() -> Recorded | None:
             found = [event for event in await self.history(run) if event.envelope.type == type_]
             return found[0] if found else None
