@@ -50,7 +50,7 @@ WORKERS ?= 3
 
 CROWDED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test: install ## What this machine can test in ten minutes; skips say what is missing
+test: install ## Most tests, a quarter of an hour; skips say what is missing
 	pytest -rs -m "not alone and not long" $(CROWDED)
 	pytest -rs -m "alone and not long" tests
 
