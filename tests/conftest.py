@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Failed
-from shared.postgres import empty_database
 from shared.servers import nats, postgresql
 from shared.servers.nats import NatsServer
-from shared.testing import nats_server, postgres_database, postgres_server
+from shared.testing import postgres_database, postgres_server
+from tests.support.servers import SharedDatabase, SharedNats
 
 
 def pytest_configure() -> None:
@@ -42,16 +42,26 @@ def _need_nats() -> None:
 
 
 @pytest.fixture(scope="session")
-def nats_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The nats-server that all tests share: what one of them stores, the others find."""
+def shared_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedNats]:
+    """The nats-server of all tests that do not stop it."""
     _need_nats()
-    with nats_server(tmp_path_factory.mktemp("nats")) as url:
-        yield url
+    server = SharedNats(tmp_path_factory.mktemp("nats"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def nats_url(shared_nats: SharedNats) -> str:
+    """An empty account on the shared nats-server."""
+    return shared_nats.fresh_url()
 
 
 @pytest.fixture
 def own_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    """An empty nats-server for one test, which may kill it and start it again."""
+    """An empty nats-server for a test that stops it or kills it."""
     _need_nats()
     server = NatsServer(tmp_path_factory.mktemp("own-nats"))
     try:
@@ -63,7 +73,7 @@ def own_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 
 @pytest.fixture(scope="session")
 def postgres_server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The Postgres that all tests share."""
+    """The Postgres of all tests."""
     try:
         postgresql.binaries()
     except Failed as failed:
@@ -73,14 +83,16 @@ def postgres_server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 @pytest.fixture(scope="session")
-def shared_database(postgres_server_dsn: str) -> Iterator[str]:
+def shared_database(postgres_server_dsn: str) -> Iterator[SharedDatabase]:
     """The database that one test after the other has for itself."""
     with postgres_database(postgres_server_dsn) as dsn:
-        yield dsn
+        database = SharedDatabase(dsn)
+        yield database
+        database.close()
 
 
 @pytest.fixture
-def postgres_dsn(shared_database: str) -> Iterator[str]:
-    """An empty database for one test."""
-    yield shared_database
-    empty_database(shared_database)
+def postgres_dsn(shared_database: SharedDatabase) -> Iterator[str]:
+    """A migrated database without rows, for one test."""
+    yield shared_database.dsn
+    shared_database.reset()

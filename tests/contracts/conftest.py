@@ -1,4 +1,4 @@
-"""Every port twice: in memory, and on a nats-server of the test's own."""
+"""Every port twice: in memory, and on a real nats-server."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
@@ -47,9 +47,19 @@ class World(NamedTuple):
 
 
 @pytest.fixture
-async def client(own_nats: NatsServer) -> AsyncIterator[Client]:
-    """A connection to the test's own server, which has our streams."""
-    nc = await connect(own_nats.url, "test")
+def url(request: pytest.FixtureRequest) -> str:
+    """The test's own server, if it has one; else an account on the shared server."""
+    if "own_nats" in request.fixturenames:
+        server: NatsServer = request.getfixturevalue("own_nats")
+        return server.url
+    shared_url: str = request.getfixturevalue("nats_url")
+    return shared_url
+
+
+@pytest.fixture
+async def client(url: str) -> AsyncIterator[Client]:
+    """A connection to the test's server, which has our streams."""
+    nc = await connect(url, "test")
     await ensure(nc)
     yield nc
     await nc.close()
@@ -60,8 +70,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     if request.param == "memory":
         yield _in_memory()
         return
-    server: NatsServer = request.getfixturevalue("own_nats")
-    nc = await connect(server.url, "test")
+    nc = await connect(request.getfixturevalue("url"), "test")
     await ensure(nc)
 
     async def damage(digest: str, data: bytes) -> None:

@@ -14,7 +14,7 @@ from shared.nats.bus import NatsBus
 from shared.nats.event_log import NatsLog
 from shared.nats.inbox import NatsInbox, Reading
 from shared.outbox import Outbox, Sender
-from shared.postgres import PostgresOutbox, migrate, pool
+from shared.postgres import PostgresOutbox, pool
 from shared.subjects import STREAM
 from shared.testing import eventually
 from tests.contracts.conftest import World
@@ -49,7 +49,6 @@ async def outbox(request: pytest.FixtureRequest) -> AsyncIterator[Outbox]:
         yield MemoryOutbox()
         return
     dsn = request.getfixturevalue("postgres_dsn")
-    migrate(dsn, "shared", "accounts")
     async with pool(dsn, 1, 2, "accounts") as connections:
         yield PostgresOutbox(connections)
 

@@ -12,7 +12,6 @@ from shared.memory import MemorySnapshots
 from shared.nats.connection import connect
 from shared.nats.snapshots import NatsSnapshots
 from shared.nats.streams import ensure
-from shared.servers.nats import NatsServer
 
 KIB = 1024
 
@@ -30,8 +29,7 @@ async def snapshots(request: pytest.FixtureRequest) -> AsyncIterator[Snapshots]:
     if request.param == "memory":
         yield MemorySnapshots()
         return
-    server: NatsServer = request.getfixturevalue("own_nats")
-    nc = await connect(server.url, "test")
+    nc = await connect(request.getfixturevalue("nats_url"), "test")
     await ensure(nc)
     yield NatsSnapshots(nc)
     await nc.close()

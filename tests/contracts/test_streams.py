@@ -11,7 +11,6 @@ from shared.errors import Failed
 from shared.nats.blobs import NatsBlobs
 from shared.nats.connection import connect
 from shared.nats.streams import ensure
-from shared.servers.nats import NatsServer
 
 pytestmark = pytest.mark.server
 
@@ -22,8 +21,8 @@ async def api(nc: Client, what: str, body: object = None) -> dict[str, Any]:
     return answer
 
 
-async def test_several_services_may_ensure_the_streams_at_once(own_nats: NatsServer) -> None:
-    clients = [await connect(own_nats.url, f"s{number}") for number in range(4)]
+async def test_several_services_may_ensure_the_streams_at_once(nats_url: str) -> None:
+    clients = [await connect(nats_url, f"s{number}") for number in range(4)]
     await asyncio.gather(*map(ensure, clients), ensure(clients[0]))
     names = (await api(clients[0], "STREAM.NAMES"))["streams"]
     assert sorted(names) == [
@@ -64,8 +63,8 @@ async def test_the_log_has_the_settings_of_the_specification(client: Client) -> 
     assert {key: config.get(key) for key in asked} == asked
 
 
-async def test_a_stream_that_is_not_ours_is_refused_with_a_sentence(own_nats: NatsServer) -> None:
-    nc = await connect(own_nats.url, "test")
+async def test_a_stream_that_is_not_ours_is_refused_with_a_sentence(nats_url: str) -> None:
+    nc = await connect(nats_url, "test")
     settings = {"name": "EVENTS", "subjects": ["events.>"], "storage": "file", "discard": "new"}
     await api(nc, "STREAM.CREATE.EVENTS", settings)
     with pytest.raises(Failed, match="stream EVENTS has"):
@@ -80,8 +79,8 @@ async def test_the_tools_of_nats_read_a_large_blob(client: Client) -> None:
     assert (await store.get(blob.digest)).data == data
 
 
-async def test_replicas_without_a_cluster_are_refused_at_once(own_nats: NatsServer) -> None:
-    nc = await connect(own_nats.url, "test")
+async def test_replicas_without_a_cluster_are_refused_at_once(nats_url: str) -> None:
+    nc = await connect(nats_url, "test")
     with pytest.raises(Failed, match="replicas > 1 not supported"):
         await asyncio.wait_for(ensure(nc, 3), 30)
     await nc.close()

@@ -37,16 +37,16 @@ def watched(door: Door, documents: list[Document]) -> Door:
 
 
 @pytest.fixture
-async def door(postgres_dsn: str, documents: list[Document]) -> AsyncIterator[Door]:
+async def door(documents: list[Document]) -> AsyncIterator[Door]:
     """ingest over an empty log in memory, with one problem."""
-    async with opened(postgres_dsn, MemoryLog()) as found:
+    async with opened(MemoryLog()) as found:
         yield watched(found, documents)
 
 
 @pytest.fixture
-async def strict(postgres_dsn: str, documents: list[Document]) -> AsyncIterator[Door]:
+async def strict(documents: list[Document]) -> AsyncIterator[Door]:
     """A door where no name is believed, with the problem copy of the author ann."""
-    async with opened(postgres_dsn, MemoryLog(), are_names_believed=False) as door:
+    async with opened(MemoryLog(), are_names_believed=False) as door:
         watched(door, documents)
         await role(door, "ann", "creator")
         ann = await token(door, "ann", "author", "account")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -11,12 +12,14 @@ import httpx
 import msgspec
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse
+from psycopg_pool import AsyncConnectionPool
 
 from ingest.http import application, last
 from ingest.http.edge import Edge
 from ingest.http.webhooks import webhooks
 from ingest.http.who import Gate, Keys
 from ingest.login.wiring import vouching
+from ingest.memory import MemoryPeople, MemoryRepeats, MemoryWebhooks
 from ingest.postgres import PostgresPeople, PostgresRepeats, PostgresWebhooks
 from ingest.ranker_http import Ranker
 from ingest.service import Ingest, ingest
@@ -25,16 +28,16 @@ from ingest.service.decisions import Decisions
 from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
 from ingest.service.people import People
-from ingest.service.ports import Ports
+from ingest.service.ports import Ports, Register, Repeats
 from ingest.service.tokens import Tokens
-from ingest.service.webhooks import Webhooks
+from ingest.service.webhooks import WebhookRows, Webhooks
 from shared import subjects
 from shared.clock import new_id, now
 from shared.errors import Refused
 from shared.event_log import Branches, EventLog, New
 from shared.events import Fact, RejudgeItem, SubmissionFinished, SubmissionReceived
 from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
-from shared.postgres import migrate, pool
+from shared.postgres import pool
 from shared.testing import clean_report, eventually
 from shared.wire import Stamp, seal
 
@@ -71,6 +74,7 @@ class Door:
 
     commands: Ingest
     app: FastAPI
+    stores: "Stores"
 
     def __init__(self, http: httpx.AsyncClient, log: MemoryLog, bus: MemoryBus) -> None:
         self.http = http
@@ -224,35 +228,54 @@ def reading(log: MemoryLog, queue: Queue | None = None) -> FastAPI:
 def nobodys_gate() -> Gate:
     """A gate that knows nobody, over nothing."""
     log = MemoryLog()
-    feed, decisions, register = AccessFeed(log), Decisions(log, now), PostgresPeople(pool("", 1, 1))
+    feed, decisions, register = AccessFeed(log), Decisions(log, now), MemoryPeople()
     people, tokens = People(decisions, feed, register), Tokens(decisions, feed, register)
     return Gate(feed, people, tokens, Linking(people, tokens), Keys())
 
 
+@dataclass
+class Stores:
+    """What ingest keeps beside the log: in memory, or in the Postgres that `pool` leads to."""
+
+    people: Register = field(default_factory=MemoryPeople)
+    repeats: Repeats = field(default_factory=MemoryRepeats)
+    webhooks: WebhookRows = field(default_factory=MemoryWebhooks)
+    pool: AsyncConnectionPool = field(default_factory=lambda: pool("", 1, 1))
+
+
+@asynccontextmanager
+async def postgres_stores(dsn: str) -> AsyncIterator[Stores]:
+    """The stores of a migrated database."""
+    async with pool(dsn, 1, 4) as connections:
+        yield Stores(
+            PostgresPeople(connections),
+            PostgresRepeats(connections),
+            PostgresWebhooks(connections),
+            connections,
+        )
+
+
 @asynccontextmanager
 async def opened(
-    dsn: str,
     log: EventLog,
     token: str = TOKEN,
     first: bool = True,
     *,
+    stores: Stores | None = None,
     are_names_believed: bool = True,
     autolink: str = "",
     edge: tuple[str, frozenset[str]] = ("", frozenset()),
     blobs: MemoryBlobs | None = None,
     clock: Callable[[], datetime] = now,
 ) -> AsyncIterator[Door]:
-    """A door, the first one with the problem copy; the log behind may be a real one."""
-    migrate(dsn, "shared", "accounts")
+    """A door, the first one with the problem copy; the log and the stores may be real ones."""
+    stores = stores or Stores()
     memory = log if isinstance(log, MemoryLog) else MemoryLog()
     bus = MemoryBus(memory)
     inner = httpx.ASGITransport(reading(memory))
-    async with (
-        pool(dsn, 1, 4) as people,
-        httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind,
-    ):
+    async with httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind:
         letters, ranker = MemoryDeadLetters(memory, bus), Ranker(behind)
-        ports = Ports(log, blobs or MemoryBlobs(), PostgresPeople(people), ranker, letters, clock)
+        ports = Ports(log, blobs or MemoryBlobs(), stores.people, ranker, letters, clock)
         assert isinstance(log, Branches)
         feed = AccessFeed(log)
 
@@ -261,22 +284,22 @@ async def opened(
 
         commands = ingest(ports, feed)
         linking = Linking(commands.people, commands.tokens, autolink)
-        vouched = Edge(edge[0], feed, vouching(people, commands.people), edge[1])
+        vouched = Edge(edge[0], feed, vouching(stores.pool, commands.people), edge[1])
         keys = Keys(token, are_names_believed, vouched)
         gate = Gate(feed, commands.people, commands.tokens, linking, keys)
-        app = application(commands, gate, is_well, PostgresRepeats(people))
-        told, decisions = PostgresWebhooks(people), commands.boards.decisions
-        app.include_router(webhooks(Webhooks(decisions, feed, told, are_names_believed), gate))
+        app = application(commands, gate, is_well, stores.repeats)
+        hooks = Webhooks(commands.boards.decisions, feed, stores.webhooks, are_names_believed)
+        app.include_router(webhooks(hooks, gate))
         last(app, gate, ranker)
         following = asyncio.create_task(feed.run())
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
-            found = Door(http, memory, bus)
-            found.commands, found.app = commands, app
+            door = Door(http, memory, bus)
+            door.commands, door.app, door.stores = commands, app, stores
             await eventually(lambda: not feed.ill())
             if are_names_believed:
-                answer = await found.publish()
+                answer = await door.publish()
                 assert answer.status_code == (201 if first else 200), answer.text
-            yield found
+            yield door
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)

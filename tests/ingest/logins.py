@@ -27,7 +27,7 @@ from ingest.settings import Settings
 from shared.clock import now
 from shared.http import install
 from shared.memory import MemoryLog
-from shared.postgres import migrate, pool
+from shared.postgres import pool
 from shared.settings import Listen
 from shared.testing import eventually
 
@@ -116,7 +116,6 @@ async def registered(browser: httpx.AsyncClient, name: str = "ada") -> httpx.Asy
 @asynccontextmanager
 async def opened(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[Doorway]:
     """The ways in that these settings allow, with nobody known yet."""
-    await asyncio.to_thread(migrate, dsn, "shared", "accounts")
     log, clock = MemoryLog(), Time()
     async with pool(dsn, 1, 4) as connections, httpx.AsyncClient() as client:
         decisions, register = Decisions(log, clock), PostgresPeople(connections)

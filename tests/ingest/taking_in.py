@@ -9,7 +9,7 @@ import httpx
 
 from ingest.domain import problems
 from ingest.domain.callers import PARTICIPANT_SCOPES, Caller
-from ingest.postgres import PostgresPeople
+from ingest.memory import MemoryPeople
 from ingest.ranker_http import Ranker
 from ingest.service import Ingest, ingest
 from ingest.service.batches import Upload
@@ -19,7 +19,6 @@ from ingest.service.ports import Ports
 from ingest.service.room import USUAL, Bounds
 from shared.errors import Refused
 from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
-from shared.postgres import pool
 from shared.testing import eventually
 from tests.ingest.door import FILES, KERNEL, Queue, publication, reading
 
@@ -76,11 +75,9 @@ async def counter(
     letters = MemoryDeadLetters(log, MemoryBus(log))
     inner = httpx.ASGITransport(reading(log, queue))
     async with httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind:
-        # Nobody notes anything here, so no name and no note is looked up.
-        people = PostgresPeople(pool("", 1, 1))
         found: Counter
         feed = AccessFeed(log, lambda: found.at)
-        ports = Ports(log, blobs, people, Ranker(behind), letters, lambda: found.at)
+        ports = Ports(log, blobs, MemoryPeople(), Ranker(behind), letters, lambda: found.at)
         found = Counter(ingest(ports, feed, bounds), log, blobs)
         following = asyncio.create_task(feed.run())
         await eventually(lambda: not feed.ill())

@@ -35,8 +35,8 @@ async def admin_routes(door: Door) -> list[tuple[str, str]]:
     return found
 
 
-async def test_without_a_secret_and_a_role_nobody_is_an_operator(postgres_dsn: str) -> None:
-    async with opened(postgres_dsn, MemoryLog(), token="") as door:
+async def test_without_a_secret_and_a_role_nobody_is_an_operator() -> None:
+    async with opened(MemoryLog(), token="") as door:
         for method, path in await admin_routes(door):
             for headers in ({}, OPERATOR, NAMED | {"Authorization": "Bearer "}):
                 answer = await door.http.request(method, path, headers=headers, json={})

@@ -152,8 +152,8 @@ async def test_a_problem_without_baselines_has_none_to_run() -> None:
 
 
 @pytest.mark.server
-async def test_operators_ask_for_baselines_over_http(postgres_dsn: str) -> None:
-    async with opened(postgres_dsn, MemoryLog()) as door:
+async def test_operators_ask_for_baselines_over_http() -> None:
+    async with opened(MemoryLog()) as door:
         assert (await door.publish(OURS)).status_code == 201
         url, body = "/v1/admin/problems/COPY/baselines", {"reason": "a new driver"}
         answer = await door.http.post(url, json=body, headers=OPERATOR)

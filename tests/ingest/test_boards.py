@@ -24,9 +24,9 @@ BOARD = "leaderboards/copy"
 
 
 @pytest.fixture
-async def closed(postgres_dsn: str) -> AsyncIterator[Door]:
+async def closed() -> AsyncIterator[Door]:
     """A door with ada's problem copy, which is closed."""
-    async with opened(postgres_dsn, MemoryLog()) as door:
+    async with opened(MemoryLog()) as door:
         answer = await door.admin("PUT", BOARD, visibility="closed", reason="a contest")
         assert answer.json()["event"] == "LeaderboardChanged", answer.text
         yield door

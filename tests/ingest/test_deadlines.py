@@ -115,9 +115,9 @@ async def test_nobody_sees_others_sources_sooner_by_an_authors_will(door: Door) 
 
 
 @pytest.mark.server
-async def test_a_file_that_is_still_coming_at_the_deadline_is_late(postgres_dsn: str) -> None:
+async def test_a_file_that_is_still_coming_at_the_deadline_is_late() -> None:
     ahead = timedelta()
-    async with opened(postgres_dsn, MemoryLog(), clock=lambda: now() + ahead) as door:
+    async with opened(MemoryLog(), clock=lambda: now() + ahead) as door:
         ends_at = now() + timedelta(hours=1)
         await door.admin("PUT", BOARD, deadline_at=ends_at.isoformat(), reason="r")
 

@@ -9,7 +9,7 @@ from ingest.settings import load
 from shared.errors import Refused
 from shared.events import SubmissionReceived
 from shared.memory import MemoryLog
-from tests.ingest.door import FILES, OPERATOR, Door, opened, report_of, taken_in
+from tests.ingest.door import FILES, OPERATOR, Door, opened, postgres_stores, report_of, taken_in
 from tests.ingest.holders import code
 
 pytestmark = pytest.mark.server
@@ -20,12 +20,15 @@ EDGE = {"Authorization": f"Bearer {EDGE_TOKEN}"}
 
 @pytest.fixture
 async def door(postgres_dsn: str) -> AsyncIterator[Door]:
-    async with opened(
-        postgres_dsn,
-        MemoryLog(),
-        are_names_believed=False,
-        edge=(EDGE_TOKEN, frozenset({"admin"})),
-    ) as found:
+    async with (
+        postgres_stores(postgres_dsn) as stores,
+        opened(
+            MemoryLog(),
+            stores=stores,
+            are_names_believed=False,
+            edge=(EDGE_TOKEN, frozenset({"admin"})),
+        ) as found,
+    ):
         said = {"slug": "copy", "report": report_of(FILES)}
         parts = [("files", (name, text)) for name, text in FILES.items()]
         answer = await found.http.post("/v1/problems", data=said, files=parts, headers=OPERATOR)

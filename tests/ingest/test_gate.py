@@ -25,7 +25,7 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
-from tests.ingest.door import ADA, Door, nobodys_gate, opened
+from tests.ingest.door import ADA, Door, nobodys_gate, opened, postgres_stores
 from tests.ingest.holders import USUAL, bearer, code, made, role, submit, token
 
 pytestmark = pytest.mark.server
@@ -157,8 +157,8 @@ async def test_a_cookie_changes_nothing_without_its_page(strict: Door) -> None:
     assert (await submit(strict, cookie | {CSRF: csrf(found["token"])})).status_code == 202
 
 
-async def test_every_cli_id_is_somebodys_where_that_is_wanted(postgres_dsn: str) -> None:
-    async with opened(postgres_dsn, MemoryLog(), autolink="dev") as door:
+async def test_every_cli_id_is_somebodys_where_that_is_wanted() -> None:
+    async with opened(MemoryLog(), autolink="dev") as door:
         headers = {"X-Popcorn-Cli-Id": "c" * 32}
         assert (await door.http.get("/v1/me", headers=headers)).json()["name"] == "dev"
         assert (await submit(door, headers)).status_code == 202
@@ -166,9 +166,9 @@ async def test_every_cli_id_is_somebodys_where_that_is_wanted(postgres_dsn: str)
 
 
 @pytest.fixture
-async def real(own_nats: NatsServer) -> AsyncIterator[EventLog]:
+async def real(nats_url: str) -> AsyncIterator[EventLog]:
     """A log on a server."""
-    nc = await connect(own_nats.url, "test")
+    nc = await connect(nats_url, "test")
     await ensure(nc)
     yield NatsLog(nc)
     await nc.close()
@@ -179,8 +179,9 @@ async def test_a_token_works_on_every_ingest_and_ends_on_all_within_a_second(
     postgres_dsn: str, real: EventLog
 ) -> None:
     async with (
-        opened(postgres_dsn, real, are_names_believed=False) as one,
-        opened(postgres_dsn, real, are_names_believed=False) as two,
+        postgres_stores(postgres_dsn) as stores,
+        opened(real, stores=stores, are_names_believed=False) as one,
+        opened(real, stores=stores, are_names_believed=False) as two,
     ):
         found = await made(one, "ada")
         headers = bearer(found["token"])
@@ -225,10 +226,16 @@ async def test_once_the_log_is_silent_nobodys_rights_are_sure(own_nats: NatsServ
 
 
 async def test_a_restarted_ingest_knows_all_tokens(postgres_dsn: str, real: EventLog) -> None:
-    async with opened(postgres_dsn, real, are_names_believed=False) as one:
+    async with (
+        postgres_stores(postgres_dsn) as stores,
+        opened(real, stores=stores, are_names_believed=False) as one,
+    ):
         kept, ended = await made(one, "ada"), await made(one, "ada")
         await one.admin("DELETE", f"tokens/{ended['id']}", reason="lost")
-    async with opened(postgres_dsn, real, are_names_believed=False) as two:
+    async with (
+        postgres_stores(postgres_dsn) as stores,
+        opened(real, stores=stores, are_names_believed=False) as two,
+    ):
         answer = await two.http.get("/v1/me", headers=bearer(kept["token"]))
         assert (answer.status_code, answer.json()["name"]) == (200, "ada")
         assert (await two.http.get("/v1/me", headers=bearer(ended["token"]))).status_code == 401

@@ -2,44 +2,40 @@
 
 import pytest
 
-from shared.postgres import connect
+from ingest.memory import MemoryPeople
 from tests.ingest.door import ADA, KERNEL_FILE, Door
 from tests.ingest.holders import code
 
-pytestmark = pytest.mark.server
 KEYED = ADA | {"Idempotency-Key": "k1"}
 GRACE = {"Warpboard-Participant": "grace"}
 
 
-async def notes(dsn: str) -> list[tuple[str | None, str | None]]:
-    async with await connect(dsn, "accounts") as connection:
-        cursor = await connection.execute(
-            b"select note, tag from submission_note order by said_at, submission"
-        )
-        return [(note, tag) for note, tag in await cursor.fetchall()]
+def notes(door: Door) -> list[tuple[str | None, str | None]]:
+    assert isinstance(door.stores.people, MemoryPeople)
+    return [tuple(note) for note in door.stores.people.notes.values()]
 
 
-async def test_a_note_is_kept_and_in_no_event(door: Door, postgres_dsn: str) -> None:
+async def test_a_note_is_kept_and_in_no_event(door: Door) -> None:
     answer = await door.submit(note="tiles of 64 x 64", tag="tiles")
     assert answer.status_code == 202, answer.text
-    assert await notes(postgres_dsn) == [("tiles of 64 x 64", "tiles")]
+    assert notes(door) == [("tiles of 64 x 64", "tiles")]
     assert "tiles" not in str(door.log.since(0))
 
 
-async def test_every_submission_of_a_request_has_its_note(door: Door, postgres_dsn: str) -> None:
+async def test_every_submission_of_a_request_has_its_note(door: Door) -> None:
     fields: dict[str, str | list[str]] = {"gpu": ["CPU", "H100"], "tag": "both"}
     assert (await door.ask(fields)).status_code == 202
-    assert await notes(postgres_dsn) == [(None, "both")] * 2
+    assert notes(door) == [(None, "both")] * 2
 
 
-async def test_a_repeat_keeps_what_was_said_since(door: Door, postgres_dsn: str) -> None:
+async def test_a_repeat_keeps_what_was_said_since(door: Door) -> None:
     first = await door.submit(headers=KEYED, note="one")
     path = first.json()["submissions"][0]["links"]["self"] + "/note"
     answer = await door.http.put(path, json={"note": "two", "tag": "v2"}, headers=ADA)
     assert answer.json()["note"] == "two"
     again = await door.submit(headers=KEYED, note="one")
     assert again.json()["replayed"] is True
-    assert await notes(postgres_dsn) == [("two", "v2")]
+    assert notes(door) == [("two", "v2")]
 
 
 async def test_a_key_with_another_note_is_refused(door: Door) -> None:
@@ -48,19 +44,19 @@ async def test_a_key_with_another_note_is_refused(door: Door) -> None:
     assert code(answer) == (422, "idempotency_key_reused")
 
 
-async def test_a_note_can_be_taken_back(door: Door, postgres_dsn: str) -> None:
+async def test_a_note_can_be_taken_back(door: Door) -> None:
     number = await door.number(note="one", tag="v1")
     answer = await door.http.put(f"/v1/submissions/{number}/note", json={}, headers=ADA)
     assert answer.json() == {"number": number, "note": None, "tag": None}
-    assert await notes(postgres_dsn) == [(None, None)]
+    assert notes(door) == [(None, None)]
 
 
-async def test_nobody_notes_on_anothers(door: Door, postgres_dsn: str) -> None:
+async def test_nobody_notes_on_anothers(door: Door) -> None:
     number = await door.number()
     body = {"note": "mine"}
     answer = await door.http.put(f"/v1/submissions/{number}/note", json=body, headers=GRACE)
     assert code(answer) == (403, "not_yours")
-    assert await notes(postgres_dsn) == []
+    assert notes(door) == []
 
 
 @pytest.mark.parametrize(

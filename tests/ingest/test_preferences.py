@@ -12,7 +12,7 @@ from ingest.http.preferences import Chosen, Preferences
 from shared.errors import Refused
 from shared.events import PREFERENCES, Blob, PreferenceSet, RejudgeItem, RejudgeRequested
 from shared.memory import MemoryLog
-from tests.ingest.door import FILES, OPERATOR, Door, opened, report_of, taken_in
+from tests.ingest.door import FILES, OPERATOR, Door, opened, postgres_stores, report_of, taken_in
 from tests.ingest.holders import bearer, code, made
 from tests.ingest.test_edge import EDGE, EDGE_TOKEN, user
 
@@ -47,7 +47,10 @@ def test_the_route_takes_and_tells_all_there_is_to_choose() -> None:
 @pytest.fixture
 async def door(postgres_dsn: str) -> AsyncIterator[Door]:
     edge = (EDGE_TOKEN, frozenset[str]())
-    async with opened(postgres_dsn, MemoryLog(), are_names_believed=False, edge=edge) as found:
+    async with (
+        postgres_stores(postgres_dsn) as stores,
+        opened(MemoryLog(), stores=stores, are_names_believed=False, edge=edge) as found,
+    ):
         said = {"slug": "copy", "report": report_of(FILES)}
         parts = [("files", (name, text)) for name, text in FILES.items()]
         answer = await found.http.post("/v1/problems", data=said, files=parts, headers=OPERATOR)

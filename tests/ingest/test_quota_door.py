@@ -14,8 +14,7 @@ from shared.memory import MemoryLog
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
-from shared.servers.nats import NatsServer
-from tests.ingest.door import ADA, OPERATOR, Door, opened
+from tests.ingest.door import ADA, OPERATOR, Door, Stores, opened, postgres_stores
 
 pytestmark = pytest.mark.server
 
@@ -180,16 +179,19 @@ async def test_rivals_cannot_both_take_the_last_unit(door: Door) -> None:
     assert await race([door]) == {202: 2, 429: RIVALS - 2}
 
 
-async def test_rivals_of_two_processes_cannot_either(postgres_dsn: str) -> None:
-    log = MemoryLog()
-    async with opened(postgres_dsn, log) as one, opened(postgres_dsn, log, first=False) as two:
+async def test_rivals_of_two_processes_cannot_either() -> None:
+    log, stores = MemoryLog(), Stores()
+    async with (
+        opened(log, stores=stores) as one,
+        opened(log, stores=stores, first=False) as two,
+    ):
         assert await race([one, two]) == {202: 2, 429: RIVALS - 2}
 
 
 @pytest.fixture
-async def real_log(own_nats: NatsServer) -> AsyncIterator[EventLog]:
+async def real_log(nats_url: str) -> AsyncIterator[EventLog]:
     """The log on a nats-server of the test's own."""
-    nc = await connect(own_nats.url, "test")
+    nc = await connect(nats_url, "test")
     await ensure(nc)
     yield NatsLog(nc)
     await nc.close()
@@ -197,8 +199,9 @@ async def real_log(own_nats: NatsServer) -> AsyncIterator[EventLog]:
 
 async def test_rivals_cannot_either_on_a_real_log(postgres_dsn: str, real_log: EventLog) -> None:
     async with (
-        opened(postgres_dsn, real_log) as one,
-        opened(postgres_dsn, real_log, first=False) as two,
+        postgres_stores(postgres_dsn) as stores,
+        opened(real_log, stores=stores) as one,
+        opened(real_log, stores=stores, first=False) as two,
     ):
         assert await race([one, two]) == {202: 2, 429: RIVALS - 2}
         answer = await one.http.get("/v1/quota?problem=copy&gpu=CPU", headers=ADA)

@@ -2,24 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from datetime import timedelta
 
 import httpx
 import pytest
-from psycopg_pool import AsyncConnectionPool
 
-from ingest.postgres import LOST_AFTER_S, REPEATS_KEPT_S, PostgresRepeats
-from ingest.service.ports import Asked
-from shared.clock import now
+from ingest.memory import MemoryRepeats
 from shared.events import InviteIssued, TokenIssued
-from shared.postgres import connect, migrate, pool
 from tests.ingest.door import ADA, OPERATOR, Door
 from tests.ingest.holders import code, token
 
-pytestmark = pytest.mark.server
 KEY = {"Idempotency-Key": "k1"}
-S = timedelta(seconds=1)
 TOKEN = {"name": "tuner", "scopes": ["submit"]}
 INVITE = {"leaderboards": ["copy"], "reason": "a class"}
 
@@ -86,20 +78,17 @@ async def test_many_at_once_are_done_once(door: Door) -> None:
     assert count(door, InviteIssued) == 1
 
 
-async def test_the_text_of_a_token_is_shown_once_and_kept_nowhere(
-    door: Door, postgres_dsn: str
-) -> None:
+async def test_the_text_of_a_token_is_shown_once_and_kept_nowhere(door: Door) -> None:
     first = await door.http.post("/v1/tokens", json=TOKEN, headers=ADA | KEY)
     secret, number = first.json()["token"], first.json()["id"]
     again = await door.http.post("/v1/tokens", json=TOKEN, headers=ADA | KEY)
     assert code(again) == (409, "shown_once")
     assert f"DELETE /v1/tokens/{number}" in again.json()["detail"]
     assert count(door, TokenIssued) == 1
-    async with await connect(postgres_dsn, "accounts") as connection:
-        cursor = await connection.execute(b"select body from idempotency")
-        ((body,),) = await cursor.fetchall()
-    assert json.loads(bytes(body))["id"] == number
-    assert secret.encode() not in bytes(body)
+    assert isinstance(door.stores.repeats, MemoryRepeats)
+    ((_, kept),) = door.stores.repeats.requests.values()
+    assert json.loads(kept.body)["id"] == number
+    assert secret.encode() not in kept.body
 
 
 async def test_who_may_less_is_not_told_what_was_done(strict: Door) -> None:
@@ -132,37 +121,3 @@ async def test_an_appeal_comes_once_under_its_key(door: Door) -> None:
     again = await door.http.post(path, json=body, headers=ADA | KEY)
     assert (first.status_code, again.status_code) == (201, 201)
     assert first.json() == again.json()
-
-
-@pytest.fixture
-async def repeats(postgres_dsn: str) -> AsyncIterator[PostgresRepeats]:
-    migrate(postgres_dsn, "shared", "accounts")
-    found: AsyncConnectionPool = pool(postgres_dsn, 1, 2)
-    await found.open()
-    yield PostgresRepeats(found)
-    await found.close()
-
-
-async def test_who_began_and_is_gone_makes_room_after_a_minute(repeats: PostgresRepeats) -> None:
-    asked = Asked("account:a", "/v1/tokens", "k1", "h", now())
-    assert await repeats.begin(asked) is None
-    soon = asked._replace(at=asked.at + S * LOST_AFTER_S / 2)
-    assert (await repeats.begin(soon)) == ("h", None, b"")
-    later = asked._replace(at=asked.at + S * (LOST_AFTER_S + 1))
-    assert await repeats.begin(later) is None
-    # Who was thought gone and comes back changes nothing of what the next one does.
-    await repeats.keep(asked, 201, b"old")
-    await repeats.forget(asked)
-    await repeats.keep(later, 201, b"new")
-    assert (await repeats.begin(later)) == ("h", 201, b"new")
-
-
-async def test_an_answer_is_kept_for_a_day(repeats: PostgresRepeats) -> None:
-    asked = Asked("account:a", "/v1/tokens", "k1", "h", now())
-    await repeats.begin(asked)
-    await repeats.keep(asked, 201, b"{}")
-    await repeats.purge(asked.at + S * (REPEATS_KEPT_S - 60))
-    tomorrow = asked._replace(at=asked.at + S * (REPEATS_KEPT_S + 60))
-    assert (await repeats.begin(asked._replace(at=asked.at + S * LOST_AFTER_S * 2))) is not None
-    await repeats.purge(tomorrow.at)
-    assert await repeats.begin(tomorrow) is None

@@ -22,15 +22,13 @@ from ingest.login.wiring import Behind, logins, waiting
 from ingest.popcorn.asking import Asking
 from ingest.popcorn.parts import Parts
 from ingest.popcorn.publishing import Sources
-from ingest.postgres import PostgresRepeats, PostgresWebhooks
 from ingest.ranker_http import Ranker
 from ingest.service.linking import Linking
 from ingest.service.tokens import NewToken, csrf
 from ingest.service.webhooks import Webhooks
 from shared.clock import now
-from shared.postgres import pool
 from shared.testing import eventually
-from tests.ingest.door import FILES, TOKEN, Door, opened, report_of
+from tests.ingest.door import FILES, TOKEN, Door, opened, postgres_stores, report_of
 from tests.ingest.holders import bearer, made, role, submit
 from tests.ingest.logins import PASSWORD, SETTINGS
 from tests.ranker.reading import reading
@@ -127,10 +125,11 @@ async def founded(dsn: str) -> AsyncIterator[Ways]:
     """All of it, with everybody in it."""
     async with AsyncExitStack() as stack:
         reads = await stack.enter_async_context(reading(dsn))
+        stores = await stack.enter_async_context(postgres_stores(dsn))
+        connections = stores.pool
         door = await stack.enter_async_context(
-            opened(dsn, reads.log, are_names_believed=False, blobs=reads.blobs)
+            opened(reads.log, stores=stores, are_names_believed=False, blobs=reads.blobs)
         )
-        connections = await stack.enter_async_context(pool(dsn, 1, 4))
         outside = await stack.enter_async_context(httpx.AsyncClient())
         people, tokens = door.commands.people, door.commands.tokens
         linking = Linking(people, tokens, waits=waiting(connections))
@@ -144,9 +143,8 @@ async def founded(dsn: str) -> AsyncIterator[Ways]:
 
         ranker = Ranker(reads.http)
         parts = Parts(door.commands, gate, Asking(ranker), reads.blobs, is_well, NO_GPU)
-        told, feed = PostgresWebhooks(connections), door.commands.feed
-        hooks = Webhooks(door.commands.boards.decisions, feed, told)
-        door.app = application(door.commands, gate, is_well, PostgresRepeats(connections))
+        hooks = Webhooks(door.commands.boards.decisions, door.commands.feed, stores.webhooks)
+        door.app = application(door.commands, gate, is_well, stores.repeats)
         open_all(door.app, All(all_ways, hooks, ranker, parts, Sources()))
         found = Ways(door, all_ways)
         await _people(found)

@@ -8,11 +8,9 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.postgres import pool
-from shared.servers.nats import NatsServer
 from tests.ranker.hooked import Hooked
 from tests.ranker.lives import begin
 from tests.ranker.receiver import Receiver, receiving
-from tests.ranker.running import migrated
 
 
 @pytest.fixture
@@ -22,11 +20,11 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-async def hooked(own_nats: NatsServer, postgres_dsn: str) -> AsyncIterator[Hooked]:
-    nc = await connect(own_nats.url, "test")
+async def hooked(nats_url: str, postgres_dsn: str) -> AsyncIterator[Hooked]:
+    nc = await connect(nats_url, "test")
     await ensure(nc)
     log = NatsLog(nc)
     await begin(log)
-    async with pool(migrated(postgres_dsn), 1, 3) as tables:
+    async with pool(postgres_dsn, 1, 3) as tables:
         yield Hooked(log, postgres_dsn, tables)
     await nc.close()

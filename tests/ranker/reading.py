@@ -18,7 +18,7 @@ from shared.postgres import connect, pool
 from shared.reader import HEADER, Reader, encode
 from shared.testing import eventually
 from tests.ranker.lives import Life, begin, live
-from tests.ranker.running import LOOSE, SCHEMA, migrated, ranker_of, running
+from tests.ranker.running import LOOSE, SCHEMA, ranker_of, running
 
 # Who reads all, as ingest says it.
 STAFF = {HEADER: encode(Reader(is_staff=True))}
@@ -81,7 +81,6 @@ class Reads:
 
 @asynccontextmanager
 async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
-    migrated(dsn)
     log, news, present = MemoryLog(), News(), Live()
     await begin(log)
     reads = Reads(httpx.AsyncClient(base_url="http://ranker"), log, present)

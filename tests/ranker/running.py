@@ -4,23 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from ranker.__main__ import SCHEMA
 from ranker.domain.eligibility import Demand
 from ranker.postgres import ReadModels
 from ranker.service import Announcements, Decisions, Milestones, News, Ranker
 from shared.event_log import EventLog
 from shared.memory import MemoryBlobs
-from shared.postgres import connect, migrate
+from shared.postgres import connect
 from tests.ranker.lives import NoMetrics
 
-SCHEMA = "rm_ranker_v5"
 LOOSE = Demand("none", ("C2",))
-
-
-def migrated(dsn: str, schema: str = SCHEMA) -> str:
-    """The same database, with read models in it."""
-    migrate(dsn, "shared", "accounts")
-    migrate(dsn, "ranker", schema)
-    return dsn
 
 
 def ranker_of(

@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 
 from ranker.archive.keeping import keep
-from ranker.archive.postgres import PACKAGE, SCHEMA, Shelf, archive
+from ranker.archive.postgres import Shelf, archive
 from ranker.commands.replaying import Unwatched
 from ranker.http.acts import acts
 from ranker.service import News
@@ -17,7 +17,7 @@ from shared.event_log import New
 from shared.events import Fact
 from shared.http import install
 from shared.memory import MemoryLog
-from shared.postgres import migrate, pool
+from shared.postgres import pool
 from shared.wire import Stamp, seal
 from tests.ranker.lives import T0, Life, begin, live
 from tests.ranker.reading import STAFF, as_
@@ -45,7 +45,6 @@ async def http(postgres_dsn: str) -> AsyncIterator[httpx.AsyncClient]:
     await by(log, "operator:olga", pool_agg, events.PoolResumed(reason="it works"))
     last = await log.last()
     news.tell(last)
-    migrate(postgres_dsn, PACKAGE, SCHEMA)
     async with archive(postgres_dsn) as kept:
         await keep(log, kept, Unwatched(), until=last)
     app = FastAPI()

@@ -24,8 +24,7 @@ from shared.nats.deadletters import NatsDeadLetters
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.outbox import Sender
-from shared.postgres import PostgresOutbox, migrate, pool
-from shared.servers.nats import NatsServer
+from shared.postgres import PostgresOutbox, pool
 from shared.testing import eventually, example
 from shared.wire import Stamp, seal
 from tests.contracts.samples import T0
@@ -82,8 +81,8 @@ def operator() -> Iterator[Operator]:
 
 
 @pytest.fixture
-async def client(own_nats: NatsServer) -> AsyncIterator[Client]:
-    nc = await connect(own_nats.url, "test")
+async def client(nats_url: str) -> AsyncIterator[Client]:
+    nc = await connect(nats_url, "test")
     await ensure(nc)
     yield nc
     await nc.close()
@@ -91,7 +90,6 @@ async def client(own_nats: NatsServer) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def dsn(postgres_dsn: str) -> str:
-    migrate(postgres_dsn, "shared", "accounts")
     return postgres_dsn
 
 

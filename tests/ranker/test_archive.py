@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ranker.archive.keeping import Sealer, keep
-from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, Shelf, archive
+from ranker.archive.postgres import Archive, Shelf, archive
 from ranker.archive.running import Archiving, Sealing
 from ranker.commands.replaying import Unwatched
 from ranker.domain.kept import kept
@@ -18,7 +18,7 @@ from shared import chain
 from shared.event_log import Gap, New, Recorded
 from shared.events import AuditSealed
 from shared.memory import MemoryLog
-from shared.postgres import Fenced, migrate, pool
+from shared.postgres import Fenced, pool
 from shared.signing import load_key, public_key, verify
 from shared.testing import eventually
 from shared.wire import Stamp, seal
@@ -41,7 +41,6 @@ class Well:
 
 @pytest.fixture
 def dsn(postgres_dsn: str) -> str:
-    migrate(postgres_dsn, PACKAGE, SCHEMA)
     return postgres_dsn
 
 

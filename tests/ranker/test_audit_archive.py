@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from ranker.archive.keeping import keep
-from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, Shelf, archive
+from ranker.archive.postgres import Archive, Shelf, archive
 from ranker.audit.auditing import Live, Question, audit
 from ranker.audit.copies import ArchiveCopy, FileCopy
 from ranker.commands.replaying import Unwatched
@@ -23,13 +23,13 @@ from ranker.service import News, project
 from shared.event_log import New, Recorded
 from shared.http import install
 from shared.memory import MemoryLog
-from shared.postgres import connect, migrate, pool
+from shared.postgres import connect, pool
 from shared.signing import verify
 from tests.ranker.audited import Town
 from tests.ranker.lives import T0, Life, NoMetrics
+from tests.ranker.running import SCHEMA as LIVE
 
 pytestmark = pytest.mark.server
-LIVE = "rm_live"
 
 
 @pytest.fixture
@@ -65,9 +65,6 @@ class Place:
 
 @pytest.fixture
 async def place(postgres_dsn: str, town: Town) -> AsyncIterator[Place]:
-    migrate(postgres_dsn, "shared", "accounts")
-    migrate(postgres_dsn, "ranker", LIVE)
-    migrate(postgres_dsn, PACKAGE, SCHEMA)
     last = await town.log.last()
     async with archive(postgres_dsn) as kept, await connect(postgres_dsn, LIVE) as connection:
         models = ReadModels(connection)

@@ -13,7 +13,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from ranker.archive.keeping import keep
 from ranker.archive.past import ArchivedPast
-from ranker.archive.postgres import PACKAGE, SCHEMA, Shelf, archive
+from ranker.archive.postgres import Shelf, archive
 from ranker.commands.replaying import Unwatched
 from ranker.http.boards import Boards, entries
 from ranker.postgres import Reader
@@ -23,13 +23,13 @@ from shared import events, subjects
 from shared.answers import Documented
 from shared.clock import now
 from shared.http import install
-from shared.postgres import migrate, pool
+from shared.postgres import pool
 from tests.ranker.audited import Town
 from tests.ranker.lives import T0, Life
 from tests.ranker.replayed import fold
+from tests.ranker.running import SCHEMA as LIVE
 
 pytestmark = pytest.mark.server
-LIVE = "rm_live"
 CPU = Board("identity", "CPU", 1)
 HOUR = timedelta(hours=1)
 
@@ -63,9 +63,6 @@ async def place(postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Place]:
         await town.say(agg, fact)
         town.at += HOUR
     last = await town.log.last()
-    migrate(postgres_dsn, "shared", "accounts")
-    migrate(postgres_dsn, "ranker", LIVE)
-    migrate(postgres_dsn, PACKAGE, SCHEMA)
     await fold(town.log, postgres_dsn, LIVE, last)
     async with archive(postgres_dsn) as kept:
         await keep(town.log, kept, Unwatched(), until=last)

@@ -37,11 +37,11 @@ from shared.nats.connection import connect as connect_nats
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.postgres import connect, migrate
-from shared.servers.nats import NatsServer
 from shared.settings import Listen
-from shared.testing import example, nats_server, postgres_database
+from shared.testing import example, postgres_database
 from tests.ranker.audited import Town
 from tests.ranker.lives import AGENT, Life, NoMetrics
+from tests.support.servers import SharedNats
 
 # asyncio lets go of the pipes of a process that was killed while somebody waited for it.
 pytestmark = [
@@ -125,17 +125,16 @@ class Places(NamedTuple):
 
 
 @pytest.fixture
-def places(own_nats: NatsServer, postgres_server_dsn: str, tmp_path: Path) -> Iterator[Places]:
+def places(shared_nats: SharedNats, postgres_server_dsn: str, tmp_path: Path) -> Iterator[Places]:
     """The seal's key goes along, as an operator's backup has it."""
     with (
-        nats_server(tmp_path / "new-nats") as url,
         postgres_database(postgres_server_dsn) as one,
         postgres_database(postgres_server_dsn) as other,
     ):
         key = tmp_path / "seal.key"
         yield Places(
-            Settings(own_nats.url, one, NOWHERE, NOWHERE, seal_key=key),
-            Settings(url, other, NOWHERE, NOWHERE, seal_key=key),
+            Settings(shared_nats.fresh_url(), one, NOWHERE, NOWHERE, seal_key=key),
+            Settings(shared_nats.fresh_url(), other, NOWHERE, NOWHERE, seal_key=key),
             tmp_path,
         )
 

@@ -88,7 +88,6 @@ async def tables(models: ReadModels) -> dict[str, list[Any]]:
 @pytest.mark.parametrize("seed", range(4))
 async def test_batches_of_any_size_make_the_same_rows(postgres_dsn: str, seed: int) -> None:
     chance, log = Random(seed), MemoryLog()
-    migrate(postgres_dsn, "shared", "accounts")
     await begin(log)
     kept = []
     for number, most in enumerate((1000, 1, 5, 40)):

@@ -13,7 +13,7 @@ from shared.events import Fact, SubmissionFinished
 from shared.memory import MemoryLog
 from shared.testing import eventually
 from tests.ranker.lives import AGENT, T0, Life, begin, problem, say
-from tests.ranker.running import is_folded, migrated, ranking
+from tests.ranker.running import is_folded, ranking
 
 pytestmark = pytest.mark.server
 THIEF = "thief"
@@ -58,7 +58,7 @@ class Told:
 async def told(postgres_dsn: str) -> AsyncIterator[Told]:
     log = MemoryLog()
     await begin(log)
-    async with ranking(log, migrated(postgres_dsn)) as models:
+    async with ranking(log, postgres_dsn) as models:
         yield Told(log, models)
 
 

@@ -15,10 +15,10 @@ from shared import events, subjects
 from shared.clock import now
 from shared.events import Fact
 from shared.memory import MemoryLog
-from shared.postgres import connect
+from shared.postgres import connect, migrate
 from shared.testing import eventually
 from tests.ranker.lives import BLOB, Life, begin, live, say
-from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, running
+from tests.ranker.running import SCHEMA, is_folded, ranker_of, running
 
 pytestmark = pytest.mark.server
 LOOKS = 10
@@ -81,7 +81,7 @@ class Ruled:
 
 @pytest.fixture
 async def ruled(postgres_dsn: str) -> AsyncIterator[Ruled]:
-    log, dsn = MemoryLog(), migrated(postgres_dsn)
+    log, dsn = MemoryLog(), postgres_dsn
     await begin(log)
     async with (
         await connect(dsn, SCHEMA) as writing,
@@ -224,7 +224,7 @@ async def test_a_tie_is_no_record(ruled: Ruled) -> None:
 
 
 async def test_two_rankers_announce_once(postgres_dsn: str) -> None:
-    log, dsn = MemoryLog(), migrated(postgres_dsn)
+    log, dsn = MemoryLog(), postgres_dsn
     await begin(log)
     async with await connect(dsn, SCHEMA) as one, await connect(dsn, SCHEMA) as two:
         first, second = ranker_of(log, ReadModels(one)), ranker_of(log, ReadModels(two))
@@ -258,7 +258,7 @@ async def test_a_ranker_that_folds_everything_anew_announces_nothing_again(
         await ruled.settle()
     await ruled.decide("b", DISQUALIFIED)
     said, last = announced(ruled.log), await ruled.log.last()
-    migrated(postgres_dsn, "rm_anew")
+    migrate(postgres_dsn, "ranker", "rm_anew")
     async with await connect(postgres_dsn, "rm_anew") as anew:
         ranker = ranker_of(ruled.log, ReadModels(anew))
         async with running(ranker):

@@ -16,7 +16,7 @@ from shared.postgres import connect, pool
 from shared.testing import eventually
 from tests.ranker.lives import Life, live, say
 from tests.ranker.reading import STAFF, Reads, as_, reading
-from tests.ranker.running import SCHEMA, migrated
+from tests.ranker.running import SCHEMA
 
 pytestmark = pytest.mark.server
 POLLS = 20
@@ -122,7 +122,7 @@ class Counted:
 
 @asynccontextmanager
 async def counted(dsn: str) -> AsyncIterator[Counted]:
-    async with pool(migrated(dsn), 1, 4, SCHEMA) as connections:
+    async with pool(dsn, 1, 4, SCHEMA) as connections:
         yield Counted(Reading(connections))
 
 

@@ -22,7 +22,7 @@ from shared.wire import Envelope, Stamp, seal
 from tests.ranker.lives import T0, Life, NoMetrics, begin, live, publish, say
 from tests.ranker.reading import STAFF
 from tests.ranker.replayed import replayed
-from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, running
+from tests.ranker.running import SCHEMA, is_folded, ranker_of, running
 
 pytestmark = pytest.mark.server
 
@@ -62,7 +62,7 @@ async def poisoned(postgres_dsn: str) -> AsyncIterator[Poisoned]:
     log, news = MemoryLog(), News()
     await begin(log)
     async with (
-        await connect(migrated(postgres_dsn), SCHEMA) as writing,
+        await connect(postgres_dsn, SCHEMA) as writing,
         await connect(postgres_dsn, SCHEMA) as reading,
         pool(postgres_dsn, 1, 2, SCHEMA) as connections,
         running(ranker_of(log, writer := ReadModels(writing), news)) as task,
@@ -161,7 +161,7 @@ async def test_a_rebuild_waits_for_nobody(postgres_dsn: str) -> None:
     log = MemoryLog()
     await publish(log)
     await log.append(New(unknown(), None))
-    async with await connect(migrated(postgres_dsn), SCHEMA) as connection:
+    async with await connect(postgres_dsn, SCHEMA) as connection:
         with pytest.raises(Unfoldable):
             async for _ in project(log, ReadModels(connection), News(), NoMetrics(), until=2):
                 pass

@@ -15,14 +15,14 @@ from shared.postgres import Fenced, connect, pool
 from shared.testing import eventually
 from tests.ranker.lives import AGENT, Life, begin, live, say
 from tests.ranker.replayed import replayed
-from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, ranking
+from tests.ranker.running import SCHEMA, is_folded, ranker_of, ranking
 
 pytestmark = pytest.mark.server
 
 
 @pytest.fixture
 def dsn(postgres_dsn: str) -> str:
-    return migrated(postgres_dsn)
+    return postgres_dsn
 
 
 async def ended(log: MemoryLog, models: ReadModels) -> list[events.SubmissionFinished]:

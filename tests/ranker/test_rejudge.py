@@ -21,7 +21,7 @@ from shared.testing import eventually
 from tests.ranker.lives import Life, begin, live, problem, say
 from tests.ranker.reading import STAFF
 from tests.ranker.replayed import replayed
-from tests.ranker.running import SCHEMA, is_folded, migrated, ranker_of, running
+from tests.ranker.running import SCHEMA, is_folded, ranker_of, running
 
 pytestmark = pytest.mark.server
 REJUDGE = "rj1"
@@ -126,7 +126,7 @@ async def judging_at(dsn: str) -> AsyncIterator[Judging]:
     await begin(log)
     judging = Judging(log, blobs, httpx.AsyncClient(base_url="http://ranker"))
     async with (
-        await connect(migrated(dsn), SCHEMA) as writing,
+        await connect(dsn, SCHEMA) as writing,
         pool(dsn, 1, 4, SCHEMA) as connections,
         running(ranker_of(log, ReadModels(writing), judging.news, blobs)),
     ):

@@ -7,9 +7,9 @@ from ranker.domain.fold import fold
 from ranker.domain.remembered import LINES_MAX, LIVES_MAX, RUN_BYTES_MAX, Remembered
 from ranker.postgres import ReadModels
 from shared.memory import MemoryLog
-from shared.postgres import Fenced, connect
+from shared.postgres import Fenced, connect, migrate
 from tests.ranker.lives import Life, begin, live
-from tests.ranker.running import SCHEMA, migrated
+from tests.ranker.running import SCHEMA
 from tests.ranker.test_fold import told
 
 
@@ -64,7 +64,6 @@ async def states(models: ReadModels) -> list[tuple[str, str]]:
 
 @pytest.mark.server
 async def test_what_another_wrote_meanwhile_is_read_again(postgres_dsn: str) -> None:
-    migrated(postgres_dsn)
     events = await a_log()
     async with (
         await connect(postgres_dsn, SCHEMA) as first,
@@ -81,8 +80,7 @@ async def test_what_another_wrote_meanwhile_is_read_again(postgres_dsn: str) -> 
 
 @pytest.mark.server
 async def test_tables_that_were_switched_in_are_read_again(postgres_dsn: str) -> None:
-    migrated(postgres_dsn)
-    migrated(postgres_dsn, "beside")
+    migrate(postgres_dsn, "ranker", "beside")
     events = await a_log()
     async with (
         await connect(postgres_dsn, SCHEMA) as first,

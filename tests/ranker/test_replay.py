@@ -24,15 +24,15 @@ from ranker.service import News, project
 from shared.errors import Refused
 from shared.event_log import EventLog, Gap
 from shared.memory import MemoryLog
-from shared.postgres import connect, migrate, pool
+from shared.postgres import connect, drop_schema, migrate, pool
 from shared.signing import verify
 from shared.testing import eventually
 from tests.ranker.audited import Town
 from tests.ranker.lives import Life, NoMetrics
 from tests.ranker.replayed import fold, replayed
+from tests.ranker.running import SCHEMA as LIVE
 
 pytestmark = pytest.mark.server
-LIVE = "rm_live"
 
 
 @pytest.fixture
@@ -50,8 +50,6 @@ async def copy(source: EventLog, dsn: str, schema: str, until: int) -> None:
 @pytest.fixture
 async def dsn(postgres_dsn: str, town: Town) -> str:
     """A database whose live read models have come to the end of the log."""
-    migrate(postgres_dsn, "shared", "accounts")
-    migrate(postgres_dsn, "ranker", LIVE)
     await fold(town.log, postgres_dsn, LIVE, await town.log.last())
     return postgres_dsn
 
@@ -63,7 +61,7 @@ async def spoil(dsn: str) -> None:
 
 async def left(dsn: str) -> list[str]:
     """The schemas of our projection that are there."""
-    find = b"select nspname from pg_namespace where nspname like 'rm_live%' order by 1"
+    find = b"select nspname from pg_namespace where nspname like 'rm_%' order by 1"
     async with await connect(dsn) as connection:
         return [name for (name,) in await (await connection.execute(find)).fetchall()]
 
@@ -180,7 +178,7 @@ async def test_two_replays_of_one_projection_do_not_meet(dsn: str, town: Town) -
 async def test_a_new_version_of_the_tables_is_filled_before_its_service(
     postgres_dsn: str, town: Town
 ) -> None:
-    migrate(postgres_dsn, "shared", "accounts")
+    drop_schema(postgres_dsn, LIVE)
     found = await replayed(postgres_dsn, town.log, LIVE, switch=True)
     assert (found.is_compared, found.is_switched) == (False, True)
     assert migrate(postgres_dsn, "ranker", LIVE) == 0
@@ -189,7 +187,6 @@ async def test_a_new_version_of_the_tables_is_filled_before_its_service(
 
 async def test_the_archive_and_a_file_are_sources_too(dsn: str, town: Town, tmp_path: Path) -> None:
     last = await town.log.last()
-    migrate(dsn, PACKAGE, "archive")
     await copy(town.log, dsn, "archive", last)
     async with archive(dsn) as found:
         assert (await replayed(dsn, ArchiveLog(found), LIVE)).differences == []

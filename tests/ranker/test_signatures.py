@@ -17,7 +17,7 @@ from shared.postgres import connect
 from shared.testing import eventually
 from shared.wire import Stamp, seal
 from tests.ranker.lives import AGENT, T0, Life, enrol, publish, say
-from tests.ranker.running import SCHEMA, migrated, ranker_of, running
+from tests.ranker.running import SCHEMA, ranker_of, running
 
 pytestmark = pytest.mark.server
 STRANGER = SigningKey(bytes([7]) * 32)
@@ -59,7 +59,7 @@ async def signed(postgres_dsn: str) -> AsyncIterator[Signed]:
     log = MemoryLog()
     await publish(log)
     async with (
-        await connect(migrated(postgres_dsn), SCHEMA) as writing,
+        await connect(postgres_dsn, SCHEMA) as writing,
         running(ranker_of(log, ReadModels(writing))),
     ):
         yield Signed(log)

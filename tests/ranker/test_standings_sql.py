@@ -17,12 +17,12 @@ from shared.clock import new_id
 from shared.event_log import New
 from shared.events import Blob, Fact, RejudgeItem, SubmissionFinished
 from shared.memory import MemoryLog
-from shared.postgres import connect, migrate
+from shared.postgres import connect
 from shared.wire import Stamp, seal
 from tests.ranker.lives import BLOB, T0, NoMetrics, publish
+from tests.ranker.running import SCHEMA
 
 pytestmark = pytest.mark.server
-SCHEMA = "rm_any"
 STAGES, STEPS = 3, 40
 ACCOUNTS = ("ada", "grace", "linus", "margaret")
 BOARDS = [Board("identity", number, gpu) for number in (1, 2) for gpu in ("CPU", "H200")]
@@ -181,8 +181,6 @@ async def shown(models: ReadModels, board: Board, at: datetime) -> list[dict[str
 @pytest.mark.parametrize("seed", range(12))
 async def test_any_history_makes_the_same_leaderboards(postgres_dsn: str, seed: int) -> None:
     chaos, standings = Chaos(seed), Standings()
-    migrate(postgres_dsn, "shared", "accounts")
-    migrate(postgres_dsn, "ranker", SCHEMA)
     await publish(chaos.log)
     async with await connect(postgres_dsn, SCHEMA) as connection:
         models = ReadModels(connection)

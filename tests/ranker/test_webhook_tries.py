@@ -10,12 +10,12 @@ from ranker.postgres import ReadModels
 from shared import subjects
 from shared.clock import now
 from shared.nats.event_log import NatsLog
-from shared.postgres import Fenced, pool
+from shared.postgres import Fenced, migrate, pool
 from shared.testing import eventually
 from tests.ranker.hooked import Hooked
 from tests.ranker.lives import Life, problem, say
 from tests.ranker.receiver import DRIP, HANG, Receiver
-from tests.ranker.running import SCHEMA, is_folded, migrated, ranking
+from tests.ranker.running import SCHEMA, is_folded, ranking
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
 
@@ -130,8 +130,8 @@ async def test_nothing_of_history_and_nothing_twice_is_told(
         await eventually(lambda: receiver.got)
     assert receiver.kinds("/in") == ["problem.version_published"]
     # The read models are folded from event 1 once more; the place of the webhooks stays.
-    await hooked.ask("drop schema rm_ranker_v5 cascade")
-    migrated(hooked.dsn)
+    await hooked.ask(f"drop schema {SCHEMA} cascade")
+    migrate(hooked.dsn, "ranker", SCHEMA)
     async with hooked.telling():
         await say(hooked.log, BOARD, problem(3))
         await eventually(lambda: len(receiver.got) == 2)

@@ -20,7 +20,6 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.snapshots import NatsSnapshots
 from shared.nats.streams import ensure
-from shared.servers.nats import NatsServer
 from shared.testing import eventually
 from shared.wire import Stamp, seal
 from tests.scheduler.histories import CPU, completed, received
@@ -102,13 +101,13 @@ class Crowd:
         await self.beat(agent)
 
 
-async def test_three_schedulers_give_no_job_and_no_agent_away_twice(own_nats: NatsServer) -> None:
-    nc = await connect(own_nats.url, "test")
+async def test_three_schedulers_give_no_job_and_no_agent_away_twice(nats_url: str) -> None:
+    nc = await connect(nats_url, "test")
     await ensure(nc)
     log = NatsLog(nc)
     crowd = Crowd(log, NatsBus(nc))
     async with AsyncExitStack() as stack:
-        rivals = [await stack.enter_async_context(scheduling(own_nats.url)) for _ in range(3)]
+        rivals = [await stack.enter_async_context(scheduling(nats_url)) for _ in range(3)]
         for number in range(JOBS):
             one = received(f"p{number % 7}", deadline_at=now() + timedelta(hours=1))
             await say(log, subjects.submission(new_id()), one, 0)
@@ -119,7 +118,7 @@ async def test_three_schedulers_give_no_job_and_no_agent_away_twice(own_nats: Na
     assert crowd.twice == []
     assert set(crowd.leased.values()) == {1}
     assert crowd.seen["JobAssigned"] == JOBS
-    async with scheduling(own_nats.url) as again:
+    async with scheduling(nats_url) as again:
         await eventually(lambda: again.board.seq == last)
         assert again.kept_seq == last
         assert again.board == rivals[0].board

@@ -202,12 +202,6 @@ def create_database(dsn: str, name: str) -> str:
     return database(dsn, name)
 
 
-def empty_database(dsn: str) -> None:
-    """Remove all that is in a database, and whoever is connected to it. Errors: Failed."""
-    with _reaching("cannot empty the database"), _connected(dsn) as connection:
-        connection.execute(_named("empty_database"))
-
-
 def drop_database(dsn: str, name: str) -> None:
     """Remove a database, and whoever is connected to it. Errors: Failed."""
     with _reaching(f"cannot drop {name}"), _connected(dsn) as connection:

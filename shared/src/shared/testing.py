@@ -21,7 +21,6 @@ from shared.events import Fact
 from shared.postgres import create_database, drop_database
 from shared.problems import compile_problem
 from shared.problems.report import CheckReport
-from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
 
 EVENTUALLY_STEP_S = 0.01
@@ -93,16 +92,6 @@ async def eventually(check: Callable[[], Any], within_s: float = 60.0) -> Any:
             return value
         assert time.monotonic() < until, f"not within {within_s} s: {value!r} came last"
         await asyncio.sleep(EVENTUALLY_STEP_S)
-
-
-@contextmanager
-def nats_server(folder: Path) -> Iterator[str]:
-    """A nats-server of one's own; its URL."""
-    server = NatsServer(folder)
-    try:
-        yield server.start()
-    finally:
-        server.stop()
 
 
 @contextmanager

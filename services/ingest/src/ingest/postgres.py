@@ -12,7 +12,15 @@ from psycopg import OperationalError
 from psycopg.errors import UniqueViolation
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from ingest.service.ports import Asked, Identity, Kept, Note, TokenRow
+from ingest.service.ports import (
+    LOST_AFTER_S,
+    REPEATS_KEPT_S,
+    Asked,
+    Identity,
+    Kept,
+    Note,
+    TokenRow,
+)
 from ingest.service.webhooks import Delivery, Row, Wish
 from shared.clock import new_id
 from shared.errors import Failed
@@ -21,9 +29,6 @@ from shared.postgres import statements
 log = logging.getLogger(__name__)
 
 ACCOUNTS_MAX = 10_000
-REPEATS_KEPT_S = 24 * 3600
-# No request is handled for so long: whoever began it is gone.
-LOST_AFTER_S = 60
 # Who submits waits for 60 s.
 TURN_S_MAX = 30.0
 

@@ -80,13 +80,20 @@ class NatsServer(Server):
         """Write the configuration anew."""
         for old in self.folder.glob("*.ports"):
             old.unlink()
-        password = self._password or secret.kept(self.folder / "password")
-        self._password = password
+        self._password = self._password or secret.kept(self.folder / "password")
+        config = self.folder / "nats.conf"
+        config.touch(mode=0o600)
+        config.write_text(json.dumps(self.configuration(), ensure_ascii=False, indent=2))
+        yield from ()
+
+    def configuration(self) -> dict[str, object]:
+        """The contents of the server's configuration file."""
+        assert self._password is not None, "prepare() sets it"
         settings: dict[str, object] = {
             "listen": f"127.0.0.1:{self.port}",  # The default is every interface.
             "ports_file_dir": str(self.folder),
             "server_name": self.member.name if self.member else "embedded",
-            "authorization": {"user": USER, "password": password},
+            "authorization": {"user": USER, "password": self._password},
             # Without `always` a power cut takes acknowledged messages with it.
             "jetstream": {
                 "store_dir": str(self.folder / "store"),
@@ -96,11 +103,8 @@ class NatsServer(Server):
             },
         }
         if self.member is not None:
-            settings["cluster"] = _cluster(self.member, password)
-        config = self.folder / "nats.conf"
-        config.touch(mode=0o600)
-        config.write_text(json.dumps(settings, ensure_ascii=False, indent=2))
-        yield from ()
+            settings["cluster"] = _cluster(self.member, self._password)
+        return settings
 
     def launch(self, lock: int) -> Launch:
         """The server, which holds the lock."""

@@ -40,23 +40,6 @@ update checkpoint set seq = %(last)s where name = %(name)s and seq = %(after)s;
 -- A fresh database for one test.
 create database {database};
 
--- name: empty_database
--- As if it were fresh, in a tenth of the time: nobody is connected, and nothing is in it.
-do $$
-declare
-    found text;
-begin
-    perform pg_terminate_backend(pid, 5000) from pg_stat_activity
-    where datname = current_database() and pid <> pg_backend_pid();
-    for found in
-        select nspname from pg_namespace where nspname !~ '^pg_' and nspname <> 'information_schema'
-    loop
-        execute format('drop schema %I cascade', found);
-    end loop;
-    create schema public;
-end
-$$;
-
 -- name: drop_database
 -- Gone, with whoever is still connected to it.
 drop database if exists {database} with (force);

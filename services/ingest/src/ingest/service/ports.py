@@ -16,6 +16,11 @@ from shared.event_log import EventLog
 from shared.events import RejudgeItem
 from shared.reader import Reader
 
+# How long the answer to a request under an Idempotency-Key is kept.
+REPEATS_KEPT_S = 24 * 3600
+# No request takes so long: whoever began it is gone, and its key is free.
+LOST_AFTER_S = 60
+
 
 class People(Protocol):
     """Who the participants are; the log knows them by account alone. All may raise Failed."""

@@ -1,0 +1,229 @@
+"""What ingest keeps beside the log, in memory and in Postgres: people, webhooks, repeats."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from ingest.memory import MemoryPeople
+from ingest.postgres import PostgresPeople
+from ingest.service.ports import (
+    LOST_AFTER_S,
+    REPEATS_KEPT_S,
+    Asked,
+    Identity,
+    Note,
+    Register,
+    Repeats,
+    TokenRow,
+)
+from ingest.service.webhooks import Wish
+from shared.clock import new_id, now
+from shared.postgres import POOL_WAITING_MAX, connect, pool
+from tests.ingest.door import Stores, postgres_stores
+
+S = timedelta(seconds=1)
+WISH = Wish("https://hooks.example.org/in", ["submission.ended"], ["copy"], "wbhook_x")
+NUMBER_MAX = 2**62
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.server)])
+async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
+    if request.param == "memory":
+        yield Stores()
+        return
+    async with postgres_stores(request.getfixturevalue("postgres_dsn")) as stores:
+        yield stores
+
+
+@pytest.fixture
+def people(stores: Stores) -> Register:
+    return stores.people
+
+
+@pytest.fixture
+def repeats(stores: Stores) -> Repeats:
+    return stores.repeats
+
+
+async def test_a_name_has_one_account(people: Register) -> None:
+    assert await people.known("ada") is None
+    ada = await people.account("ada")
+    assert await people.account("ada") == ada == await people.known("ada")
+    assert (await people.name_of(ada), await people.name_of("nobody")) == ("ada", None)
+
+
+async def test_names_come_in_pages_ordered_by_account(people: Register) -> None:
+    pairs = sorted([(await people.account(name), name) for name in ("ada", "grace", "joan")])
+    assert list(await people.names("", 2)) == pairs[:2]
+    assert list(await people.names(pairs[1][0], 2)) == pairs[2:]
+
+
+async def test_a_renamed_account_keeps_its_former_name(people: Register) -> None:
+    ada, grace = [await people.account(name) for name in ("ada", "grace")]
+    assert await people.rename(ada, "lovelace")
+    assert await people.known("ada") == await people.known("lovelace") == ada
+    assert await people.account("ada") == ada
+    assert not await people.rename(grace, "ada")
+    assert not await people.rename(grace, "lovelace")
+    assert await people.rename(ada, "ada")
+    assert await people.known("lovelace") == ada
+    assert await people.name_of(ada) == "ada"
+
+
+async def test_a_rename_moves_the_web_identity(people: Register) -> None:
+    ada = await people.account("ada")
+    await people.add_identity(Identity("i1", "web", "ada", ada))
+    await people.add_identity(Identity("i2", "github", "ada", ada))
+    await people.rename(ada, "lovelace")
+    assert await people.identity_of("web", "ada") is None
+    web, github = [
+        await people.identity_of(*key) for key in (("web", "lovelace"), ("github", "ada"))
+    ]
+    assert web
+    assert github
+    assert (web.id, github.id) == ("i1", "i2")
+
+
+async def test_an_identity_belongs_to_one_participant(people: Register) -> None:
+    ada, grace = [await people.account(name) for name in ("ada", "grace")]
+    assert await people.add_identity(Identity("i1", "github", "7", ada))
+    assert not await people.add_identity(Identity("i2", "github", "7", grace))
+    assert await people.add_identity(Identity("i3", "discord", "7", ada))
+    assert [identity.id for identity in await people.identities(ada)] == ["i1", "i3"]
+    assert all(identity.linked_at for identity in await people.identities(ada))
+    for _ in range(2):
+        await people.remove_identity("i1")
+    assert await people.identity_of("github", "7") is None
+
+
+async def test_a_token_was_last_used_at_the_latest_time(people: Register) -> None:
+    ada = await people.account("ada")
+    for token in ("t1", "t2"):
+        await people.add_token(TokenRow(token, ada, f"the {token}", "wb_1"))
+    await people.add_token(TokenRow("t1", ada, "another name", "wb_2"))
+    at = now()
+    await people.used({"t1": at, "unknown": at})
+    await people.used({"t1": at - S})
+    newest, oldest = await people.tokens(ada)
+    assert (newest.token, newest.last_used_at) == ("t2", None)
+    assert oldest == TokenRow("t1", ada, "the t1", "wb_1", at)
+
+
+async def test_codes_are_found_by_invite(people: Register) -> None:
+    await people.add_invites({"i1": "c1", "i2": "c2"})
+    assert await people.codes(["i2", "i3"]) == {"i2": "c2"}
+
+
+async def test_the_first_note_stays_until_it_is_replaced(stores: Stores) -> None:
+    people = stores.people
+    ada = await people.account("ada")
+    await people.begin_notes(ada, ["s1", "s2"], Note("one", "v1"))
+    await people.begin_notes(ada, ["s1"], Note("two"))
+    await people.say_note(ada, "s2", Note())
+    await people.say_note(ada, "s3", Note("new"))
+    assert await notes(stores) == {"s1": ("one", "v1"), "s2": (None, None), "s3": ("new", None)}
+
+
+async def notes(stores: Stores) -> dict[str, tuple[str | None, str | None]]:
+    if isinstance(stores.people, MemoryPeople):
+        return {key: tuple(note) for key, note in stores.people.notes.items()}
+    async with await connect(stores.pool.conninfo, "accounts") as connection:
+        cursor = await connection.execute(b"select submission, note, tag from submission_note")
+        return {key: (note, tag) for key, note, tag in await cursor.fetchall()}
+
+
+async def test_a_webhook_is_listed_once_it_is_in_the_log(stores: Stores) -> None:
+    hooks, ada = stores.webhooks, await stores.people.account("ada")
+    assert await hooks.add(ada, "h1", WISH, 2)
+    assert await hooks.add(ada, "h2", WISH, 2)
+    assert not await hooks.add(ada, "h3", WISH, 2)
+    assert list(await hooks.listed(ada)) == []
+    await hooks.keep("h2", 5)
+    await hooks.keep("h1", 9)
+    rows = await hooks.listed(ada)
+    assert [row.id for row in rows] == ["h2", "h1"]
+    assert rows[0][1:4] == (WISH.url, WISH.kinds, WISH.problems)
+    assert rows[0][5:] == (None, None)
+    for _ in range(2):
+        await hooks.forget("h2")
+    assert [row.id for row in await hooks.listed(ada)] == ["h1"]
+
+
+async def test_test_deliveries_come_newest_first_in_pages(stores: Stores) -> None:
+    hooks, ada = stores.webhooks, await stores.people.account("ada")
+    for id_ in ("h1", "h2"):
+        await hooks.add(ada, id_, WISH, 2)
+    for event in ("e1", "e2", "e3"):
+        await hooks.test("h1", event)
+    await hooks.test("h2", "e4")
+    newest, older = await hooks.deliveries("h1", NUMBER_MAX, 2)
+    assert (newest.event, older.event) == ("e3", "e2")
+    assert (newest.kind, newest.state, newest.tries) == ("test", "pending", 0)
+    assert newest[6:7] + newest[8:] == (None, None, None, None)
+    assert newest.next_at is not None
+    (first,) = await hooks.deliveries("h1", older.number, 2)
+    assert first.event == "e1"
+
+
+def asked() -> Asked:
+    return Asked("account:a", "/v1/tokens", "k1", "h", now())
+
+
+async def test_who_began_and_is_gone_makes_room_after_a_minute(repeats: Repeats) -> None:
+    first = asked()
+    assert await repeats.begin(first) is None
+    soon = first._replace(at=first.at + S * LOST_AFTER_S / 2)
+    assert (await repeats.begin(soon)) == ("h", None, b"")
+    later = first._replace(at=first.at + S * (LOST_AFTER_S + 1))
+    assert await repeats.begin(later) is None
+    # Who was thought gone and comes back changes nothing of what the next one does.
+    await repeats.keep(first, 201, b"old")
+    await repeats.forget(first)
+    await repeats.keep(later, 201, b"new")
+    assert (await repeats.begin(later)) == ("h", 201, b"new")
+
+
+async def test_an_answer_is_kept_for_a_day(repeats: Repeats) -> None:
+    first = asked()
+    await repeats.begin(first)
+    await repeats.keep(first, 201, b"{}")
+    await repeats.purge(first.at + S * (REPEATS_KEPT_S - 60))
+    tomorrow = first._replace(at=first.at + S * (REPEATS_KEPT_S + 60))
+    assert (await repeats.begin(first._replace(at=first.at + S * LOST_AFTER_S * 2))) is not None
+    await repeats.purge(tomorrow.at)
+    assert await repeats.begin(tomorrow) is None
+
+
+async def test_a_request_that_did_nothing_frees_its_key(repeats: Repeats) -> None:
+    first = asked()
+    await repeats.begin(first)
+    await repeats.forget(first)
+    other = first._replace(request_hash="h2")
+    assert await repeats.begin(other) is None
+    assert await repeats.begin(first) == ("h2", None, b"")
+    assert await repeats.begin(first._replace(key=new_id())) is None
+
+
+@pytest.mark.server
+async def test_more_newcomers_than_may_wait_for_a_connection_get_an_account(
+    postgres_dsn: str,
+) -> None:
+    names = [f"newcomer{index}" for index in range(POOL_WAITING_MAX + 50)]
+    async with pool(postgres_dsn, 1, 2) as connections:
+        first, second = PostgresPeople(connections), PostgresPeople(connections)
+        found = await asyncio.gather(*(first.account(one) for one in [*names, *names[:50]]))
+        assert found[: len(names)] == [await second.known(one) for one in names]
+        assert found[len(names) :] == found[:50]
+        assert len(set(found)) == len(names)
+        assert await second.account(names[0]) == found[0]
+
+
+@pytest.mark.server
+async def test_two_processes_that_open_one_account_at_once_agree(postgres_dsn: str) -> None:
+    async with pool(postgres_dsn, 1, 4) as one, pool(postgres_dsn, 1, 4) as other:
+        for turn in range(20):
+            registers = PostgresPeople(one), PostgresPeople(other)
+            opened = await asyncio.gather(*(each.account(f"ada{turn}") for each in registers))
+            assert len(set(opened)) == 1

@@ -1,0 +1,87 @@
+"""One nats-server and one Postgres per worker, and how each test gets a clean part of them."""
+
+import itertools
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+
+from ranker.archive import postgres as archive
+from shared.postgres import migrate
+from shared.servers.nats import CONSUMERS_MAX, NatsServer
+from tests.ranker.running import SCHEMA
+
+ACCOUNTS_MAX = 400
+# The schemas that tests find migrated, each with the package of its migrations.
+SCHEMAS = {"accounts": "shared", SCHEMA: "ranker", archive.SCHEMA: archive.PACKAGE}
+
+
+class SharedNats(NatsServer):
+    """A nats-server with many JetStream accounts: each test gets one, which nobody else sees.
+
+    It does not sync to disk, since nothing outlives the tests.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, password="test")
+        self._numbers = itertools.count()
+
+    def configuration(self) -> dict[str, object]:
+        """The server's settings, with an account and a user for each test."""
+        settings = super().configuration()
+        del settings["authorization"]
+        names = [f"test{number}" for number in range(ACCOUNTS_MAX)]
+        settings["accounts"] = {
+            name: {"jetstream": "enabled", "users": [{"user": name, "password": "test"}]}
+            for name in names
+        }
+        settings["jetstream"] = {
+            "store_dir": str(self.folder / "store"),
+            "limits": {"default_max_consumers": CONSUMERS_MAX},
+        }
+        return settings
+
+    def fresh_url(self) -> str:
+        """The URL of an account that no test has used."""
+        number = next(self._numbers)
+        assert number < ACCOUNTS_MAX, "raise ACCOUNTS_MAX: each test takes an account"
+        return f"nats://test{number}:test@127.0.0.1:{self.port}"
+
+
+class SharedDatabase:
+    """A migrated database that one test after the other has for itself.
+
+    To empty its tables takes some milliseconds. To migrate one takes a hundred times as long, so
+    that is repeated only after a test that changed the tables themselves.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self._connection = psycopg.connect(dsn, autocommit=True)
+        self._schemas = list(SCHEMAS)
+        self._migrate()
+
+    def close(self) -> None:
+        """Close the connection that empties the database."""
+        self._connection.close()
+
+    def reset(self) -> None:
+        """Disconnect everybody, and make the database as it was after the migrations."""
+        self._call("clear", self._schemas)
+        if self._call("shape", self._schemas) == self._migrated_shape:
+            self._call("refill", self._schemas)
+        else:
+            self._call("clear", [])
+            self._connection.execute(b"drop schema seeds cascade")
+            self._migrate()
+
+    def _migrate(self) -> None:
+        for schema, package in SCHEMAS.items():
+            migrate(self.dsn, package, schema)
+        self._connection.execute((Path(__file__).parent / "reset.sql").read_bytes())
+        self._migrated_shape = self._call("shape", self._schemas)
+
+    def _call(self, function: LiteralString, schemas: list[str]) -> object:
+        query = f"select seeds.{function}(%s)"
+        row = self._connection.execute(query, [schemas]).fetchone()
+        return row and row[0]
