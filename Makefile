@@ -2,6 +2,8 @@
 SHELL := /bin/bash -euo pipefail
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PYTHON ?= python3
+# Compiled code is kept, also where the environment says otherwise: pytest rewrites 600 files.
+export PYTHONDONTWRITEBYTECODE :=
 # Discord's own documents, which its simulator's tests hold every request to; no part of the tree.
 export WARPBOARD_DISCORD_OPENAPI ?= $(abspath $(wildcard ../shared/data/discord-openapi.json))
 export WARPBOARD_DISCORD_GATEWAY_SCHEMA ?= $(abspath $(wildcard ../shared/data/discord-gateway.schema.json))
@@ -42,21 +44,27 @@ ONLY ?= $(notdir $(patsubst %/task.yml,%,$(wildcard problems/*/task.yml)))
 problems: install ## Check the catalogue by its solutions; ONLY="softmax rope" for some
 	warpboard problem check $(ONLY:%=problems/%)
 
-test-fast: install ## Tests that need no server and no GPU
-	pytest -q -m "not server and not gpu"
-
-# Three keep two cores busy; a fourth only made all of them wait. What is marked `alone` comes after.
+# Three workers keep two cores busy. What is marked `alone` comes after the others.
 WORKERS ?= 3
+# PART=ranker runs the tests of one folder.
+PART ?=
+WHERE = $(if $(PART),tests/$(PART))
+# A whole tier is held to its budget, tests/budgets.toml.
+TIER = $(if $(PART),,--tier $(1))
+# pytest ends with 5 where it found no test, which a folder may well lack.
+EMPTY_IS_FINE = $(if $(PART),|| [ $$? = 5 ])
+CROWDED = -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-CROWDED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test-fast: install ## Tests that start no server, box or platform: under a minute
+	pytest -q -m "not (server or box or platform or gpu or alone or long)" $(CROWDED) $(call TIER,fast) $(WHERE)
 
-test: install ## Most tests, a quarter of an hour; skips say what is missing
-	pytest -rs -m "not alone and not long" $(CROWDED)
-	pytest -rs -m "alone and not long" tests
+test: install ## Most tests, some minutes; PART=ranker for one folder; skips say what is missing
+	pytest -q -rs -m "not alone and not long" $(CROWDED) $(call TIER,test) $(WHERE)
+	pytest -q -rs -m "alone and not long" $(call TIER,alone) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
 
-test-long: install ## The other tests: minutes of kills, outages and random requests
-	pytest -rs -m "long and not alone" --timeout 600 $(CROWDED) tests
-	pytest -rs -m "long and alone" --timeout 600 tests
+test-long: install ## The other tests: kills, outages and random requests
+	pytest -q -rs -m "long and not alone" --timeout 600 $(CROWDED) $(call TIER,long) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
+	pytest -q -rs -m "long and alone" --timeout 600 $(call TIER,long-alone) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
 
 up: install ## The platform on this machine, until Ctrl-C
 	warpboard up

@@ -1,24 +1,48 @@
 """One nats-server and one Postgres for all tests that ask; a skip says what is missing."""
 
+import importlib
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from shared.errors import Failed
 from shared.servers import nats, postgresql
 from shared.servers.nats import NatsServer
 from shared.testing import postgres_database, postgres_server
+from tests.support.budgets import Budget
+from tests.support.people import add_problem
+from tests.support.platform import PATIENT, ROOT, Running
+from tests.support.repository import repository_settings
 from tests.support.servers import SharedDatabase, SharedNats
+from tests.support.tiers import GroupScheduling, Guard, add_markers, group_of
+from tests.support.town import Town, found_town
 
 
-def pytest_configure() -> None:
-    """Processes of tests meet Ctrl-C as a shell's do, even if the tests run in the background.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make` say which tier a run is, so that the run is held to its budget."""
+    parser.addoption("--tier", help="hold the run to this budget of tests/budgets.toml")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make processes of tests meet Ctrl-C as a shell's do, even if the tests run in the background.
 
     What a shell puts there ignores SIGINT, and hands that on to all it starts.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.pluginmanager.register(Guard(), "guard")
+    tier = config.getoption("tier")
+    if tier is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Budget(tier), "budget")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Hand out whole files, and the files of a group to one worker."""
+    return GroupScheduling(config, log)
 
 
 def _limit_s(item: pytest.Item) -> float:
@@ -27,16 +51,26 @@ def _limit_s(item: pytest.Item) -> float:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with the longest limits come first, for whatever is begun last is waited for."""
+    """Mark the tests, and put first what takes longest: what begins last is waited for."""
+    add_markers(items)
     limits_s: dict[Path, float] = {}
     for item in items:
         limits_s[item.path] = max(limits_s.get(item.path, 0.0), _limit_s(item))
-    items.sort(key=lambda item: (-limits_s[item.path], "system" not in item.path.parts))
+    items.sort(
+        key=lambda item: (group_of(str(item.path.relative_to(ROOT))) is None, -limits_s[item.path])
+    )
 
 
 def _need_nats() -> None:
     try:
         nats.binary()
+    except Failed as failed:
+        pytest.skip(str(failed))
+
+
+def _need_postgres() -> None:
+    try:
+        postgresql.binaries()
     except Failed as failed:
         pytest.skip(str(failed))
 
@@ -74,10 +108,7 @@ def own_nats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 @pytest.fixture(scope="session")
 def postgres_server_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The Postgres of all tests."""
-    try:
-        postgresql.binaries()
-    except Failed as failed:
-        pytest.skip(str(failed))
+    _need_postgres()
     with postgres_server(tmp_path_factory.mktemp("postgres")) as dsn:
         yield dsn
 
@@ -96,3 +127,39 @@ def postgres_dsn(shared_database: SharedDatabase) -> Iterator[str]:
     """A migrated database without rows, for one test."""
     yield shared_database.dsn
     shared_database.reset()
+
+
+@pytest.fixture(scope="session")
+def servers() -> None:
+    """Skips where there is no nats-server or no Postgres."""
+    _need_nats()
+    _need_postgres()
+
+
+@pytest.fixture(scope="session")
+def platform(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:  # noqa: ARG001
+    """The platform of all end-to-end tests that leave it running, with the problem identity.
+
+    It believes names. Tests keep apart by participants and problems of their own.
+    """
+    folder = tmp_path_factory.mktemp("platform")
+    running = Running(folder / "home", PATIENT | repository_settings(folder))
+    try:
+        running.up()
+        add_problem(running.url, ROOT / "problems" / "identity")
+        yield running
+    finally:
+        running.end()
+    assert running.left() == []
+
+
+@pytest.fixture(scope="session")
+def town(platform: Running) -> Town:
+    """The shared platform with each kind of caller, an open leaderboard and a closed one."""
+    return found_town(platform)
+
+
+@pytest.fixture
+def torch() -> Any:
+    """The library, looked up: it has no types."""
+    return importlib.import_module("torch")

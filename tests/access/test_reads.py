@@ -8,8 +8,8 @@ import pytest
 
 from ingest.http.document import read_paths
 from tests.access.table import YES, cell, is_of, table
-from tests.access.town import CLOSED, MARK, Town
-from tests.documents import Document
+from tests.support.documents import Document
+from tests.support.town import CLOSED, MARK, Town
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
 

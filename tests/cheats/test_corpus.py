@@ -17,6 +17,8 @@ from .corpus import HERE, Cheat, corpus, named
 from .outcomes import GAIN_MAX, faults
 from .trials import Trials, alone_us
 
+pytestmark = pytest.mark.box
+
 CORPUS = corpus()
 SECOND = [one for one in CORPUS[::3] if one.holds_at("strong", "bubblewrap")]
 # The lines of the catalogue that need no GPU; S19 is a test of its own, below. T23 is tested in

@@ -16,6 +16,8 @@ from harness.entry import VERDICTS
 from .corpus import SUBMISSIONS, cheat
 from .trials import Trials
 
+pytestmark = pytest.mark.box
+
 SEED = 20261121
 RANDOM = random.Random(SEED)
 TEMPLATE = """

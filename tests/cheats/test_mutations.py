@@ -21,7 +21,7 @@ from .trials import Ended, Trials
 # Large enough for its work, some 3 ms, to stand out among wake-ups on a busy machine.
 LARGE = {"size": "512", "budgets": "benchmark=20"}
 ROOT = HERE.parent.parent
-pytestmark = [pytest.mark.timeout(240), pytest.mark.long]
+pytestmark = [pytest.mark.box, pytest.mark.timeout(240), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

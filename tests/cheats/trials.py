@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from harness.sandbox.processes import descendants, parent_of
-from tests.harness.host import beneath, children
+from tests.support.harness import beneath, children
 
 from .corpus import Cheat, write_problem
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from warpboard.domain.answers import Submission, read
+
 RECEIVED_AT = "2026-01-02T03:04:05.678+00:00"
 ANSWER: dict[str, Any] = {
     "number": 12,
@@ -56,3 +58,8 @@ WRONG: dict[str, Any] = PASSED | {
         "reason": "a case failed",
     },
 }
+
+
+def submission(answer: dict[str, Any]) -> Submission:
+    """An answer as the command line reads it."""
+    return read(answer, Submission)

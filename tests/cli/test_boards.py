@@ -13,7 +13,7 @@ from shared.problems.settings import Settings, with_settings
 from tests.cli.asked import asked
 from tests.cli.standin import Heard
 from tests.cli.tree import SETTINGS
-from tests.ingest.door import FILES
+from tests.support.door import FILES
 from warpboard.domain.answers import read
 from warpboard.domain.boards import BoardSettings, lines
 

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from shared.errors import Refused
-from tests.cli.answers import PASSED, WRONG
+from tests.cli.answers import PASSED, WRONG, submission
 from tests.cli.standin import in_turn, standing
-from warpboard.domain.answers import Submission, read
 from warpboard.domain.demo import (
     NOT_PASSED,
     PARTICIPANTS,
@@ -31,10 +30,6 @@ def solutions(slug: str) -> Solutions:
 
 def example(expected: str, mode: str = "ranked") -> Example:
     return Example("ada", "matmul", GOOD, mode, expected)
-
-
-def submission(answer: dict[str, Any]) -> Submission:
-    return read(answer, Submission)
 
 
 def test_every_problem_gets_a_ranked_submission() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.answers import ANSWER, PASSED, RANKED, WRONG
-from warpboard.domain.answers import Case, Run, Submission, read
+from tests.cli.answers import ANSWER, PASSED, RANKED, WRONG, submission
+from warpboard.domain.answers import Case, Run
 from warpboard.domain.outcome import (
     LOG_LINES_MAX,
     ending,
@@ -17,10 +17,6 @@ from warpboard.domain.outcome import (
     troubles,
     worst,
 )
-
-
-def submission(answer: dict[str, Any]) -> Submission:
-    return read(answer, Submission)
 
 
 @pytest.mark.parametrize(

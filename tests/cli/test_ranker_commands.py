@@ -8,7 +8,7 @@ import pytest
 from ranker.export.file import Writer
 from shared.errors import Failed, Refused
 from tests.ranker.audited import Town
-from tests.ranker.lives import Life
+from tests.support.lives import Life
 from warpboard.processes.ranker import alone, either, running, stopped
 
 

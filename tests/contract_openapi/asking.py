@@ -11,10 +11,10 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from tests.access.town import Town, founded
 from tests.contract_openapi.hooks import NUMBERS
+from tests.support.documents import Found
+from tests.support.town import Town, founded
 
 HERE = Path(__file__).parent
 LIMIT_S = 1500
@@ -25,14 +25,6 @@ QUICK = ("--phases", "examples,fuzzing", "--max-examples", "1", "--no-shrink")
 SHORT = ("--phases", "examples", "--no-shrink")
 LONG = ("--phases", "examples,coverage,fuzzing", "--max-examples", "20")
 COUNT = re.compile(r"^\s+(\d+) generated", re.MULTILINE)
-
-
-class Found(NamedTuple):
-    """How many requests were made, whether all was well, and all that was said."""
-
-    cases: int
-    is_well: bool
-    text: str
 
 
 def ask(town: Town, headers: Mapping[str, str], how: Sequence[str]) -> Found:

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.access.town import Town
-from tests.documents import Document
+from tests.support.documents import Document
+from tests.support.town import Town
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 

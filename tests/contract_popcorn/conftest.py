@@ -1,46 +1,26 @@
 """One platform for the whole suite: real servers, every service, an agent without a GPU."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
-from shared.errors import Failed
-from shared.servers import nats, postgresql
 from tests.contract_popcorn.polling import HONEST, TOLD, followed
 from tests.contract_popcorn.wire import SEEN, Wire, bearer, cli_id
-from tests.documents import Document
-from tests.system.people import LARGE, SMALL, add_problem
-from tests.system.running import PATIENT, ROOT, Running
+from tests.support.documents import Document
+from tests.support.platform import Running
 
-REPOSITORY = "ada/kernels"
 # A line of ada's ranked source, which nobody else may read.
 MARK = b"\n# ada alone knows this line\n"
 SCOPES = ["submit", "submit:ranked", "profile", "read:own", "delete:own", "join"]
 
 
 @pytest.fixture(scope="session")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A platform with the problem identity."""
-    try:
-        nats.binary()
-        postgresql.binaries()
-    except Failed as failed:
-        pytest.skip(str(failed))
-    home = tmp_path_factory.mktemp("popcorn")
-    running = Running(home / "home", PATIENT | _settings(home))
-    try:
-        running.up()
-        add_problem(running.url, ROOT / "problems" / "identity")
-        yield running
-        _compare(Document(httpx.get(f"{running.url}/v1/openapi.json", timeout=30).json()))
-    finally:
-        if running.process is not None and running.process.poll() is None:
-            running.stop()
+def platform(platform: Running) -> Iterator[Running]:
+    """The shared platform; at the end its answers are compared with its document."""
+    yield platform
+    _compare(Document(httpx.get(f"{platform.url}/v1/openapi.json", timeout=30).json()))
 
 
 def _compare(document: Document) -> None:
@@ -52,23 +32,6 @@ def _compare(document: Document) -> None:
     schema = document.validator(streamed["content"]["text/event-stream"]["x-events"])
     for data in TOLD:
         schema.validate(data)
-
-
-def _settings(home: Path) -> dict[str, str]:
-    """Folders and a repository that problems may come from."""
-    roots = home / "roots"
-    shutil.copytree(ROOT / "problems", roots)
-    # As identity is elsewhere in these tests: quick to time.
-    shutil.copytree(roots / "identity", roots / "late")
-    task = roots / "late" / "task.yml"
-    task.write_bytes(task.read_bytes().replace(LARGE, SMALL))
-    (roots / "broken").mkdir()
-    (roots / "broken" / "task.yml").write_text("files: []\n")
-    address = f"file://{made_repository(home / 'repository')}"
-    return {
-        "WARPBOARD_INGEST_PROBLEM_ROOTS": str(roots),
-        "WARPBOARD_INGEST_REPOSITORIES": f"{REPOSITORY}={address}",
-    }
 
 
 @pytest.fixture(scope="session")
@@ -127,25 +90,3 @@ def ranked(ada: Wire) -> Ranked:
 def nobody(platform: Running) -> Wire:
     """Who sends no credential."""
     return Wire(platform.url)
-
-
-def made_repository(folder: Path) -> str:
-    """A repository with three contests: one is whole, one lacks a problem, one is long over."""
-    problem = folder / "problems" / "good" / "copy"
-    problem.mkdir(parents=True)
-    for path in (ROOT / "problems" / "identity").iterdir():
-        if path.is_file():
-            (problem / path.name).write_bytes(path.read_bytes())
-    entry = (
-        "problems:\n  - {{directory: good/{0}, name: {1}, deadline: '2099-01-01', gpus: [CPU]}}\n"
-    )
-    head = "name: Set\ndescription: a set\n"
-    (folder / "problems" / "good.yaml").write_text(head + entry.format("copy", "from-a-set"))
-    two = entry.format("copy", "held-back") + entry.format("nope", "not-there").partition("\n")[2]
-    (folder / "problems" / "bad.yaml").write_text(head + two)
-    over = entry.format("copy", "long-over").replace("2099", "2020")
-    (folder / "problems" / "over.yaml").write_text(head + over)
-    git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.org"]
-    for command in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "a set"]):
-        subprocess.run([*git, *command], check=True, timeout=30, capture_output=True)
-    return str(folder)

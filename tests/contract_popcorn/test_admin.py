@@ -9,12 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.contract_popcorn.conftest import REPOSITORY, token_of
+from tests.contract_popcorn.conftest import token_of
 from tests.contract_popcorn.polling import HONEST, NOBODYS, ended, refusal, submit
 from tests.contract_popcorn.test_exports import read, wanted
 from tests.contract_popcorn.wire import Answer, Wire, cli_id
-from tests.system.people import add_problem
-from tests.system.running import ROOT, Running
+from tests.support.people import add_problem
+from tests.support.platform import ROOT, Running
+from tests.support.repository import REPOSITORY
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.contract_popcorn.polling import HONEST, NOBODYS, ended, polled, refusal, submit
 from tests.contract_popcorn.wire import Wire
-from tests.system.people import add_problem
-from tests.system.running import ROOT, Running
+from tests.support.people import add_problem
+from tests.support.platform import ROOT, Running
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract_popcorn.polling import HONEST, ended, refusal, submit
 from tests.contract_popcorn.wire import Wire, cli_id
-from tests.system.running import Running
+from tests.support.platform import Running
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 

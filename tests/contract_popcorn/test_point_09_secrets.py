@@ -8,7 +8,7 @@ import pytest
 from tests.contract_popcorn.conftest import MARK, Ranked
 from tests.contract_popcorn.polling import HONEST
 from tests.contract_popcorn.wire import Wire
-from tests.system.running import Running
+from tests.support.platform import Running
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 

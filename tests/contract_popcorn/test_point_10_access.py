@@ -9,8 +9,8 @@ import pytest
 from tests.contract_popcorn.conftest import token_of
 from tests.contract_popcorn.polling import HONEST, ended, submit
 from tests.contract_popcorn.wire import Answer, Wire, bearer, cli_id, multipart
-from tests.system.people import add_problem
-from tests.system.running import ROOT, Running
+from tests.support.people import add_problem
+from tests.support.platform import ROOT, Running
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 

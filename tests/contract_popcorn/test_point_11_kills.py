@@ -10,8 +10,8 @@ import pytest
 from tests.contract_popcorn.conftest import token_of
 from tests.contract_popcorn.polling import polled, submit
 from tests.contract_popcorn.wire import Wire, cli_id, events
-from tests.system.people import add_problem
-from tests.system.running import ROOT, Running
+from tests.support.people import add_problem
+from tests.support.platform import ROOT, Running
 
 pytestmark = [pytest.mark.long, pytest.mark.server]
 

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.contract_popcorn.conftest import REPOSITORY, token_of
+from tests.contract_popcorn.conftest import token_of
 from tests.contract_popcorn.polling import HONEST
 from tests.contract_popcorn.wire import Wire
-from tests.system.running import Running
+from tests.support.platform import Running
+from tests.support.repository import REPOSITORY
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 

@@ -5,7 +5,7 @@ import pytest
 from tests.contract_popcorn.conftest import token_of
 from tests.contract_popcorn.polling import refusal
 from tests.contract_popcorn.wire import Wire, cli_id
-from tests.system.running import Running
+from tests.support.platform import Running
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 

@@ -1,10 +1,11 @@
 """Small events to append, and the ids they carry."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from datetime import UTC, datetime
 
 from shared import subjects
+from shared.bus import Delivery, Inbox
 from shared.clock import new_id
 from shared.event_log import Feed, New, Recorded
 from shared.events import JobRequeued
@@ -38,3 +39,15 @@ async def taken(feed: Feed, count: int) -> list[Recorded]:
         while len(found) < count:
             found += await feed.take(most=count - len(found))
     return found
+
+
+async def delivered(inbox: Inbox, within_s: float = 10.0) -> Delivery:
+    """Return the next delivery."""
+    delivery = await inbox.next(within_s)
+    assert delivery is not None, f"nothing came in {within_s} s"
+    return delivery
+
+
+def has(found: Sized, least: int) -> bool:
+    """Return whether something has so many elements by now."""
+    return len(found) >= least

@@ -21,7 +21,7 @@ from ingest.service.ports import (
 from ingest.service.webhooks import Wish
 from shared.clock import new_id, now
 from shared.postgres import POOL_WAITING_MAX, connect, pool
-from tests.ingest.door import Stores, postgres_stores
+from tests.support.door import Stores, postgres_stores
 
 S = timedelta(seconds=1)
 WISH = Wish("https://hooks.example.org/in", ["submission.ended"], ["copy"], "wbhook_x")

@@ -6,21 +6,15 @@ from typing import TypeVar
 
 import pytest
 
-from shared.bus import Beat, Bus, Delivery, Inbox
+from shared.bus import Beat, Bus
 from tests.contracts.conftest import World
-from tests.contracts.samples import new
+from tests.contracts.samples import delivered, new
 
 Said = TypeVar("Said")
 
 
 async def said(what: AsyncIterator[Said], within_s: float = 10.0) -> Said:
     return await asyncio.wait_for(anext(what), within_s)
-
-
-async def delivered(inbox: Inbox) -> Delivery:
-    delivery = await inbox.next(5)
-    assert delivery is not None, "nothing came in 5 s"
-    return delivery
 
 
 async def test_a_watcher_hears_first_all_agents_then_changes(bus: Bus) -> None:

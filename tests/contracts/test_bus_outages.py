@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from nats.aio.client import Client
 
-from shared.bus import Beat, Delivery, Inbox
+from shared.bus import Beat
 from shared.errors import Failed
 from shared.nats.bus import NatsBus
 from shared.nats.event_log import NatsLog
@@ -15,7 +15,7 @@ from shared.nats.streams import LEASES_STREAM
 from shared.servers.nats import NatsServer
 from shared.subjects import STREAM
 from shared.testing import eventually
-from tests.contracts.samples import new
+from tests.contracts.samples import delivered, new
 from tests.contracts.servers import restart
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
@@ -29,12 +29,6 @@ A1 = agent_reading("a1")
 
 async def said(beats: AsyncIterator[Beat], within_s: float = 10.0) -> Beat:
     return await asyncio.wait_for(anext(beats), within_s)
-
-
-async def delivered(inbox: Inbox, within_s: float = 10.0) -> Delivery:
-    delivery = await inbox.next(within_s)
-    assert delivery is not None, f"nothing came in {within_s} s"
-    return delivery
 
 
 async def test_agents_are_heard_again_after_a_restart(own_nats: NatsServer, client: Client) -> None:

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from nats.aio.client import Client
 
-from shared.bus import Delivery, Inbox
 from shared.deadletters import TOO_OFTEN, DeadLetter, redriven
 from shared.event_log import New
 from shared.nats.deadletters import NatsDeadLetters
@@ -16,16 +15,10 @@ from shared.subjects import agent_inbox
 from shared.testing import eventually
 from shared.wire import Envelope
 from tests.contracts.conftest import World
-from tests.contracts.samples import T0, new
+from tests.contracts.samples import T0, delivered, new
 
 A1 = agent_inbox("a1")
 RUN = "run.a1.r1"
-
-
-async def delivered(inbox: Inbox) -> Delivery:
-    delivery = await inbox.next(5)
-    assert delivery is not None, "nothing came in 5 s"
-    return delivery
 
 
 async def letters(world: World, count: int = 1) -> list[DeadLetter]:

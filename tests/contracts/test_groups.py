@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sized
 from functools import partial
 
 import pytest
@@ -12,13 +11,9 @@ from shared.event_log import Conflict, EventLog
 from shared.nats.event_log import NatsLog
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
-from tests.contracts.samples import ids, new, seqs
+from tests.contracts.samples import has, ids, new, seqs
 
 MANY = 120
-
-
-def has(found: Sized, least: int) -> bool:
-    return len(found) >= least
 
 
 async def test_many_appends_at_once_are_all_stored(log: EventLog) -> None:

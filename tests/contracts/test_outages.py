@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-from collections.abc import Sized
 from functools import partial
 
 import pytest
@@ -18,7 +17,7 @@ from shared.nats.requests import patiently
 from shared.servers.nats import NatsServer
 from shared.subjects import STREAM
 from shared.testing import eventually
-from tests.contracts.samples import JOB, ids, new, seqs
+from tests.contracts.samples import JOB, has, ids, new, seqs
 from tests.contracts.servers import consumers, restart
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
@@ -29,10 +28,6 @@ pytestmark = [
 
 QUICK = Pace(heartbeat_s=0.5)
 WRITTEN = 400
-
-
-def has(found: Sized, least: int) -> bool:
-    return len(found) >= least
 
 
 async def write(log: EventLog, agg: str, stored: list[str]) -> None:

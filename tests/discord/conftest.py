@@ -14,8 +14,8 @@ from tests.discord.desks import WHY, Desk, granted
 from tests.discord.news_desk import told
 from tests.discord.platform import Whole, launched
 from tests.discord.running import BotProcess, judges, missing
-from tests.system.people import add_problem
-from tests.system.running import ROOT
+from tests.support.people import add_problem
+from tests.support.platform import ROOT
 
 # They import discord.py, which takes a second of every worker that only collects.
 collect_ignore = ["bot.py", "views.py", "wrong_bot.py"]

@@ -11,8 +11,8 @@ from discord_sim.cdn import Blob
 from discord_sim.people.person import Person as Member
 from shared.testing import clean_report, eventually
 from tests.discord.platform import END_S, Whole
-from tests.system.people import LARGE, SMALL
-from tests.system.running import ROOT
+from tests.support.people import LARGE, SMALL
+from tests.support.platform import ROOT
 
 WHY = {"reason": "a test"}
 

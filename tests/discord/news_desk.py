@@ -15,8 +15,8 @@ from discord_sim.simulator import Simulator
 from shared.nats.connection import connect
 from shared.testing import eventually
 from tests.discord.platform import END_S, Whole
-from tests.system.people import add_problem
-from tests.system.running import ROOT
+from tests.support.people import add_problem
+from tests.support.platform import ROOT
 
 
 @asynccontextmanager

@@ -30,8 +30,8 @@ from tests.discord.platform import (
     thread_of,
 )
 from tests.discord.running import judges
-from tests.system.people import HONEST, add_problem
-from tests.system.running import ROOT
+from tests.support.people import HONEST, add_problem
+from tests.support.platform import ROOT
 
 FOLDER = ROOT / "docs" / "images" / "discord"
 OTHERS = ("axpy", "histogram", "softmax")

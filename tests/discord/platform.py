@@ -10,13 +10,13 @@ from discord_sim.people.person import Person as Member
 from discord_sim.simulator import Simulator
 from shared.testing import eventually
 from tests.discord.running import BotProcess
-from tests.system.people import HONEST
-from tests.system.running import PATIENT, ROOT, Running
+from tests.support.people import HONEST
+from tests.support.platform import PATIENT, ROOT, Running
+from tests.support.repository import REPOSITORY
 
 EDGE_TOKEN = "a-token-of-the-edge"
 END_S = 240.0
 KERNEL = Blob("kernel.py", "text/x-python", HONEST.encode())
-REPOSITORY = "ada/kernels"
 BOARD = {"leaderboard_name": "identity"}
 RANKED = "leaderboard submit ranked"
 

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -22,6 +22,7 @@ from discord_sim.settings import OPENAPI
 from discord_sim.simulator import Simulator
 from tests.discord.pins import PINS
 from tests.discord.raw import Raw, raw
+from tests.support.documents import Found
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -32,14 +33,6 @@ INTERACTIONS = 200
 # document errs; and a path of 64 KiB is refused by the server below it, in plain text.
 CHECKS = "not_a_server_error"
 COUNT = re.compile(r"^\s+(\d+) generated", re.MULTILINE)
-
-
-class Found(NamedTuple):
-    """How many requests were made, whether all was well, and all that was said."""
-
-    cases: int
-    is_well: bool
-    text: str
 
 
 async def pinned(asking: Raw) -> dict[str, list[str]]:

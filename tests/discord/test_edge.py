@@ -28,7 +28,7 @@ from tests.discord.platform import (
     reported,
     thread_of,
 )
-from tests.system.people import Person
+from tests.support.people import Person
 
 pytestmark = [
     pytest.mark.server,

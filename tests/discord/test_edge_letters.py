@@ -17,7 +17,7 @@ from shared.testing import eventually
 from tests.discord.desks import Desk
 from tests.discord.news_desk import changed, operated, place, published
 from tests.discord.platform import EDGE_TOKEN, END_S, KERNEL, RANKED, Whole, reported, thread_of
-from tests.system.people import HONEST, add_problem
+from tests.support.people import HONEST, add_problem
 
 pytestmark = [
     pytest.mark.server,

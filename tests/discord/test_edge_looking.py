@@ -26,8 +26,8 @@ from tests.discord.platform import (
     reported,
     thread_of,
 )
-from tests.system.people import add_problem
-from tests.system.running import ROOT
+from tests.support.people import add_problem
+from tests.support.platform import ROOT
 
 pytestmark = [
     pytest.mark.server,

@@ -16,7 +16,6 @@ from discord_edge.bot.groups import groups
 from discord_sim.cdn import Blob
 from discord_sim.simulator import Simulator
 from shared.testing import eventually
-from tests.contract_popcorn.conftest import made_repository
 from tests.discord.desks import WHY, Desk, begun, granted, kept, problem, text_of
 from tests.discord.platform import (
     END_S,
@@ -27,6 +26,7 @@ from tests.discord.platform import (
     known,
     thread_of,
 )
+from tests.support.repository import made_repository
 
 pytestmark = [
     pytest.mark.server,

@@ -22,7 +22,7 @@ from tests.discord.platform import (
     reported,
     thread_of,
 )
-from tests.system.people import HONEST, Person
+from tests.support.people import HONEST, Person
 
 pytestmark = [
     pytest.mark.server,

@@ -11,8 +11,8 @@ import pytest
 
 from shared.errors import Failed
 from shared.servers import nats, postgresql
-from tests.system.people import add_problem
-from tests.system.running import QUICK, ROOT, UP_S_MAX, Running
+from tests.support.people import add_problem
+from tests.support.platform import QUICK, ROOT, UP_S_MAX, Running
 
 pytestmark = [pytest.mark.server, pytest.mark.long, pytest.mark.timeout(900)]
 

@@ -36,6 +36,7 @@ def test_the_type_is_the_model_without_its_maker(name: str, expected: str) -> No
     assert gpu_type(name) == expected
 
 
+@pytest.mark.box
 @pytest.mark.parametrize("device", ["cuda", "hip", "tpu"])
 def test_an_agent_of_a_device_that_is_not_here_says_so(device: str) -> None:
     with pytest.raises(Failed, match=f"the device {device} does not work here: .*{device!r}"):

@@ -1,13 +1,11 @@
 """What the tests of the harness are given."""
 
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from .host import Host, Warm
+from tests.support.harness import Host, Warm
 
 collect_ignore = ["problem"]
 
@@ -24,9 +22,3 @@ def warm() -> Iterator[Warm]:
 def host(tmp_path: Path, warm: Warm) -> Host:
     """Where small submissions meet a small problem."""
     return Host(tmp_path, warm)
-
-
-@pytest.fixture
-def torch() -> Any:
-    """The library, looked up."""
-    return importlib.import_module("torch")

@@ -13,8 +13,7 @@ from harness.supervisor.inputs import Shape
 from harness.supervisor.structure import Leaf, lay_out
 from harness.supervisor.verdict import CaseFailed
 from harness.worker.protocol import is_alike
-
-from .host import Host
+from tests.support.harness import Host
 
 REFERENCE = """
 import torch

@@ -5,8 +5,7 @@ import time
 import pytest
 
 from harness.entry import Started, environment
-
-from .host import HONEST, Host
+from tests.support.harness import HONEST, Host
 
 GOOD = """
 import torch

@@ -6,8 +6,7 @@ import pytest
 
 from harness.worker.build import Unusable, failure, load
 from harness.worker.protocol import TEXT_CHARS_MAX
-
-from .host import HONEST, Host
+from tests.support.harness import HONEST, Host
 
 
 def _load(folder: Path, source: bytes) -> object:

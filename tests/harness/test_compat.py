@@ -9,8 +9,7 @@ from harness.messages import RunReport, from_line, to_line
 from harness.problem import Case
 from harness.supervisor import lines
 from harness.supervisor.verdict import CaseFailed
-
-from .host import Host
+from tests.support.harness import Host
 
 MAIN = """
 import os, sys

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from .host import HONEST, REFERENCE, Host
+from tests.support.harness import HONEST, REFERENCE, Host
 
 ASKS = """
 import os, socket

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from .host import Host
+from tests.support.harness import Host
 
 pytestmark = [
     pytest.mark.long,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .host import HONEST, Host
+from tests.support.harness import HONEST, Host
 
 FLOAT64 = "def custom_kernel(data):\n    return data[0].double()\n"
 SMALL = "def custom_kernel(data):\n    return data[0][:2]\n"

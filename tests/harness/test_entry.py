@@ -17,8 +17,10 @@ import uvloop
 from harness import entry, supervised
 from harness.entry import Harness, Progress, StageFinished, Started, environment, evaluate
 from harness.sandbox.processes import descendants, parent_of
+from tests.support.harness import HONEST, REFERENCE, Host
+from tests.support.waits import comes_true
 
-from .host import HONEST, REFERENCE, Host, eventually
+pytestmark = pytest.mark.box
 
 SLOW = "import time\n" + HONEST.replace("return", "time.sleep(0.01)\n    return")
 HANGS = "import time\ndef custom_kernel(data):\n    time.sleep(60)\n"
@@ -186,7 +188,7 @@ def test_kill_of_any_process_leaves_none(host: Host, path: str, failures: list[s
     report = asyncio.run(evaluate(host.request(DAEMON), kill))
     assert killed
     assert len(host.seen) >= 6
-    assert eventually(lambda: not host.living())
+    assert comes_true(lambda: not host.living())
     assert report.failure_code in failures
 
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from harness.messages import RunReport
-
-from .host import Host
+from tests.support.harness import Host
 
 OLDER = """
 import torch

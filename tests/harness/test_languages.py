@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .host import HONEST, Host
+from tests.support.harness import HONEST, Host
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing here")
 

@@ -5,8 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from harness.messages import RunReport
-
-from .host import HONEST, REFERENCE, Host
+from tests.support.harness import HONEST, REFERENCE, Host
 
 DAEMON = """
 import os, time

@@ -13,6 +13,7 @@ def test_the_processor_is_known_without_looking() -> None:
     assert look("cpu", ("namespaces", "seccomp")).tier == "C2"
 
 
+@pytest.mark.box
 def test_a_gpu_that_is_not_here_is_a_fault_in_its_own_words() -> None:
     with pytest.raises(DeviceFault, match="'cuda' was asked for"):
         look("cuda", WALLS)

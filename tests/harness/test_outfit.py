@@ -27,8 +27,7 @@ from harness.supervisor.outfit import (
 )
 from harness.timing.history import History
 from harness.toolchains.plan import Workshop
-
-from .host import HONEST, Host
+from tests.support.harness import HONEST, Host
 
 HOST = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/sys")
 SHOP = Workshop({}, {"PATH": "/usr/bin"}, (), "", "x86_64")

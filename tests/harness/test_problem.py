@@ -8,8 +8,7 @@ import pytest
 
 from harness import entry
 from harness.problem import ProblemFault, load
-
-from .host import HONEST, Host
+from tests.support.harness import HONEST, Host
 
 
 def _changed(host: Host, **changes: Any) -> Path:

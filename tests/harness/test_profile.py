@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from harness.entry import RunReport, isolation
+from tests.support.harness import HONEST, Host, Warm
 from tests.toolchains.workshop import CPP
 
-from .host import HONEST, Host, Warm
+pytestmark = pytest.mark.box
 
 pytestmark = pytest.mark.long  # One of its runs hangs until its stage is over.
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing here")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .host import Host
+from tests.support.harness import Host
 
 REFERENCE = """
 import torch

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from harness.supervisor import shim
-
-from .host import Host
+from tests.support.harness import Host
 
 REFERENCE = """
 import torch

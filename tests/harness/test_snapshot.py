@@ -5,8 +5,7 @@ import re
 import pytest
 
 from harness.entry import Started
-
-from .host import Host
+from tests.support.harness import Host
 
 # 16 MiB of output, so that a copy lasts some hundred sweeps.
 SIDE = 2048

@@ -7,11 +7,11 @@ import pytest
 
 from ingest.http.document import read_paths
 from shared.memory import MemoryLog
-from tests.documents import Document, watch
-from tests.ingest.door import Door, opened
-from tests.ingest.holders import role, token
 from tests.ingest.logins import Doorway
 from tests.ingest.logins import opened as ways_in
+from tests.support.documents import Document, watch
+from tests.support.door import Door, opened
+from tests.support.holders import role, token
 
 
 @pytest.fixture(scope="session")
@@ -67,3 +67,10 @@ async def browser(doorway: Doorway) -> AsyncIterator[httpx.AsyncClient]:
     """A browser that was never here."""
     async with doorway.browser() as opened_browser:
         yield opened_browser
+
+
+@pytest.fixture
+async def program(doorway: Doorway) -> AsyncIterator[httpx.AsyncClient]:
+    """A program somewhere."""
+    async with doorway.browser() as opened_program:
+        yield opened_program

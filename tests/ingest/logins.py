@@ -137,3 +137,10 @@ async def opened(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[Doorw
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
+
+
+async def begun(program: httpx.AsyncClient, **fields: str) -> dict[str, str]:
+    """A device that waits."""
+    answer = await program.post("/v1/auth/device", data={"client_id": "laptop"} | fields)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())

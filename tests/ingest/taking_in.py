@@ -20,7 +20,7 @@ from ingest.service.room import USUAL, Bounds
 from shared.errors import Refused
 from shared.memory import MemoryBlobs, MemoryBus, MemoryDeadLetters, MemoryLog
 from shared.testing import eventually
-from tests.ingest.door import FILES, KERNEL, Queue, publication, reading
+from tests.support.door import FILES, KERNEL, Queue, publication, reading
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 ADA = Caller("account-of-ada", "ada", PARTICIPANT_SCOPES, kind="token")

@@ -14,8 +14,8 @@ from ingest.http import document
 from ingest.service.tokens import NewToken
 from shared.clock import now
 from shared.testing import eventually
-from tests.ingest.door import FILES, KERNEL, OPERATOR, Door
-from tests.ingest.holders import bearer, made, role, token
+from tests.support.door import FILES, KERNEL, OPERATOR, Door
+from tests.support.holders import bearer, made, role, token
 
 pytestmark = pytest.mark.server
 

@@ -8,11 +8,11 @@ import pytest
 
 from shared.answers import every
 from tests.access.table import YES, cell, is_of, table
-from tests.ingest.door import KERNEL
-from tests.ingest.holders import bearer, made
 from tests.ingest.logins import PASSWORD
 from tests.ingest.test_access_matrix import table as own_table
 from tests.ingest.ways import CLI_ID, CLOSED, OPEN, Ways, founded
+from tests.support.door import KERNEL
+from tests.support.holders import bearer, made
 
 pytestmark = pytest.mark.server
 

@@ -9,7 +9,7 @@ from shared import subjects
 from shared.events import AgentRegistered, CanaryChosen, DeadLetterRedriven, RunStarted
 from shared.memory import MemoryLog
 from shared.testing import example
-from tests.ingest.door import ADA, OPERATOR, TOKEN, Door, opened
+from tests.support.door import ADA, OPERATOR, TOKEN, Door, opened
 
 pytestmark = pytest.mark.server
 

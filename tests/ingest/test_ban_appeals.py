@@ -12,8 +12,8 @@ from ingest.domain import accounts, appeals
 from shared.blobs import Missing, named
 from shared.errors import Refused
 from shared.events import AccountUnbanned, BanAppealDecided, Blob, Fact
-from tests.ingest.door import ADA, Door
 from tests.ingest.taking_in import T0
+from tests.support.door import ADA, Door
 
 URL = "/v1/me/appeal"
 STEPS = st.lists(st.sampled_from(["ban", "unban", "appeal", "accept", "reject", "wait"]))

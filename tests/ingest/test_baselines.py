@@ -18,8 +18,8 @@ from shared.events import (
 from shared.ids import BASELINE_ACCOUNT
 from shared.memory import MemoryLog
 from shared.wire import Stamp, seal
-from tests.ingest.door import FILES, FINISHED, OPERATOR, opened, publication
 from tests.ingest.taking_in import ANN, T0, Counter, counter
+from tests.support.door import FILES, FINISHED, OPERATOR, opened, publication
 
 EAGER = b"#!POPCORN gpus CPU H100\ndef custom_kernel(data):\n    return data\n"
 OURS = {

@@ -16,18 +16,14 @@ from ingest.service.gate import REACH_S_MAX
 from shared.errors import Refused
 from shared.events import LeaderboardChanged, ProblemPublished, QuotaLimitSet
 from shared.testing import clean_report, example, given
-from tests.ingest.door import ADA, FILES, OPERATOR, Door, report_of
-from tests.ingest.holders import role, token
+from tests.support.door import ADA, FILES, OPERATOR, Door, report_of
+from tests.support.holders import code, role, token
 
 R = "because"
 FIRST = example(ProblemPublished)
 OWN = FIRST.gpus[0]
 BOTH = LeaderboardChanged(visibility=None, reason=R, gpus=[OWN, "H100"])
 GPUS = st.sets(st.sampled_from(["A100", "H100", "CPU"]), min_size=1).map(sorted)
-
-
-def code(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
 
 
 @pytest.mark.parametrize(

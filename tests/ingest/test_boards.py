@@ -15,7 +15,8 @@ from shared.events import (
     SubmissionWithdrawn,
 )
 from shared.memory import MemoryLog
-from tests.ingest.door import ADA, FILES, OPERATOR, Door, opened
+from tests.support.door import ADA, FILES, OPERATOR, Door, opened
+from tests.support.holders import code
 
 pytestmark = pytest.mark.server
 
@@ -30,10 +31,6 @@ async def closed() -> AsyncIterator[Door]:
         answer = await door.admin("PUT", BOARD, visibility="closed", reason="a contest")
         assert answer.json()["event"] == "LeaderboardChanged", answer.text
         yield door
-
-
-def code(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
 
 
 async def invited(door: Door, count: int = 1, **more: Any) -> list[str]:

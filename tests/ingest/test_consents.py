@@ -8,8 +8,8 @@ from msgspec import structs
 from ingest.domain import consents
 from shared.errors import Refused
 from shared.events import Blob, ConsentGiven, ConsentWithdrawn, ProblemPublished
-from tests.ingest.door import ADA, FILES, Door
 from tests.ingest.test_submissions import version
+from tests.support.door import ADA, FILES, Door
 
 TEXT = b"What I send in may be published.\n"
 ASKING = {**FILES, "warpboard.yml": b"consent: CONSENT.md\n", "CONSENT.md": TEXT}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.ingest.door import Door
-from tests.ingest.holders import bearer, code, made
+from tests.support.door import Door
+from tests.support.holders import bearer, code, made
 
 pytestmark = pytest.mark.server
 

@@ -15,8 +15,8 @@ from shared.errors import Refused
 from shared.events import LeaderboardChanged
 from shared.memory import MemoryLog
 from shared.testing import eventually
-from tests.ingest.door import ADA, KERNEL, Door, opened
 from tests.ingest.taking_in import T0, counter
+from tests.support.door import ADA, KERNEL, Door, opened
 
 DEADLINES = st.none() | st.integers(1, 9).map(lambda days: T0 + timedelta(days=days))
 BOARD = "leaderboards/copy"

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from ingest.http.reads import DOWNLOADS_MAX, reads
 from ingest.ranker_http import Ranker
 from shared.http import install
-from tests.ingest.door import nobodys_gate
+from tests.support.door import nobodys_gate
 
 PIECES = [b"x" * 1000] * 50
 

@@ -9,8 +9,8 @@ from ingest.settings import load
 from shared.errors import Refused
 from shared.events import SubmissionReceived
 from shared.memory import MemoryLog
-from tests.ingest.door import FILES, OPERATOR, Door, opened, postgres_stores, report_of, taken_in
-from tests.ingest.holders import code
+from tests.support.door import FILES, OPERATOR, Door, opened, postgres_stores, report_of, taken_in
+from tests.support.holders import code
 
 pytestmark = pytest.mark.server
 

@@ -25,8 +25,8 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
-from tests.ingest.door import ADA, Door, nobodys_gate, opened, postgres_stores
-from tests.ingest.holders import USUAL, bearer, code, made, role, submit, token
+from tests.support.door import ADA, Door, nobodys_gate, opened, postgres_stores
+from tests.support.holders import USUAL, bearer, code, made, role, submit, token
 
 pytestmark = pytest.mark.server
 

@@ -13,7 +13,7 @@ from ingest.http.reads import reads
 from ingest.ranker_http import Ranker, client
 from shared.events import ProblemPublished, SubmissionReceived
 from shared.http import install
-from tests.ingest.door import ADA, FILES, KERNEL, TASK, Door, nobodys_gate
+from tests.support.door import ADA, FILES, KERNEL, TASK, Door, nobodys_gate
 
 pytestmark = pytest.mark.server
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.ingest.door import FILES, OPERATOR, Door
-from tests.ingest.holders import bearer, code, made, token
+from tests.support.door import FILES, OPERATOR, Door
+from tests.support.holders import bearer, code, made, token
 
 pytestmark = pytest.mark.server
 

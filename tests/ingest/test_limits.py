@@ -8,7 +8,7 @@ from fastapi import FastAPI, Request
 
 from ingest.http.limits import RateLimits, Rates, RequestIds
 from ingest.http.who import whence
-from tests.ingest.door import nobodys_gate
+from tests.support.door import nobodys_gate
 
 TOKEN = {"Authorization": "Bearer wb_unknown"}
 

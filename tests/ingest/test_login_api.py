@@ -1,22 +1,13 @@
 """What programs ask to be given a token, and how participants answer."""
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 
-from tests.ingest.logins import BASE, Doorway
+from tests.ingest.logins import BASE, Doorway, begun
 
 pytestmark = pytest.mark.server
 
 ADA, GRACE = "ada", "grace"
-
-
-@pytest.fixture
-async def program(doorway: Doorway) -> AsyncIterator[httpx.AsyncClient]:
-    """A program somewhere."""
-    async with doorway.browser() as opened_program:
-        yield opened_program
 
 
 async def given_id(program: httpx.AsyncClient) -> str:
@@ -24,13 +15,6 @@ async def given_id(program: httpx.AsyncClient) -> str:
     answer = await program.get("/auth/init?provider=github")
     assert answer.status_code == 200, answer.text
     return str(answer.json()["state"])
-
-
-async def begun(program: httpx.AsyncClient, **fields: str) -> dict[str, str]:
-    """A device that waits."""
-    answer = await program.post("/v1/auth/device", data={"client_id": "laptop"} | fields)
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
 
 
 async def test_an_id_is_given_to_anybody_and_worth_nothing(

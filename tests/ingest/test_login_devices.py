@@ -1,32 +1,16 @@
 """Devices that ask to act for somebody, and participants who let them in."""
 
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 
 from shared.events import TokenIssued
-from tests.ingest.logins import BASE, Doorway
+from tests.ingest.logins import BASE, Doorway, begun
 
 pytestmark = pytest.mark.server
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 ADA = "ada"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-
-
-@pytest.fixture
-async def program(doorway: Doorway) -> AsyncIterator[httpx.AsyncClient]:
-    """A program somewhere."""
-    async with doorway.browser() as opened_program:
-        yield opened_program
-
-
-async def begun(program: httpx.AsyncClient, **fields: str) -> dict[str, str]:
-    """A device that waits."""
-    answer = await program.post("/v1/auth/device", data={"client_id": "laptop"} | fields)
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
 
 
 async def poll(doorway: Doorway, program: httpx.AsyncClient, code: str) -> httpx.Response:

@@ -14,7 +14,8 @@ from shared.events import (
     SubmissionCancelRequested,
 )
 from shared.testing import example
-from tests.ingest.door import ADA, FILES, OPERATOR, Door
+from tests.support.door import ADA, FILES, OPERATOR, Door
+from tests.support.holders import code
 
 pytestmark = pytest.mark.server
 
@@ -26,10 +27,6 @@ async def post(
 ) -> httpx.Response:
     path = f"/v1/submissions/{number}/{what}"
     return await door.http.post(path, json=body or None, headers=headers)
-
-
-def code(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["code"]
 
 
 async def test_an_owner_cancels_once_and_may_ask_again(door: Door) -> None:

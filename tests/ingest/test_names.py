@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.ingest.door import Door
+from tests.support.door import Door
 
 pytestmark = pytest.mark.server
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ingest.memory import MemoryPeople
-from tests.ingest.door import ADA, KERNEL_FILE, Door
-from tests.ingest.holders import code
+from tests.support.door import ADA, KERNEL_FILE, Door
+from tests.support.holders import code
 
 KEYED = ADA | {"Idempotency-Key": "k1"}
 GRACE = {"Warpboard-Participant": "grace"}

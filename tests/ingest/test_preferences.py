@@ -12,9 +12,9 @@ from ingest.http.preferences import Chosen, Preferences
 from shared.errors import Refused
 from shared.events import PREFERENCES, Blob, PreferenceSet, RejudgeItem, RejudgeRequested
 from shared.memory import MemoryLog
-from tests.ingest.door import FILES, OPERATOR, Door, opened, postgres_stores, report_of, taken_in
-from tests.ingest.holders import bearer, code, made
 from tests.ingest.test_edge import EDGE, EDGE_TOKEN, user
+from tests.support.door import FILES, OPERATOR, Door, opened, postgres_stores, report_of, taken_in
+from tests.support.holders import bearer, code, made
 
 URL = "/v1/me/preferences"
 CHOICES = st.dictionaries(

@@ -14,7 +14,7 @@ from shared.memory import MemoryLog
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
-from tests.ingest.door import ADA, OPERATOR, Door, Stores, opened, postgres_stores
+from tests.support.door import ADA, OPERATOR, Door, Stores, opened, postgres_stores
 
 pytestmark = pytest.mark.server
 

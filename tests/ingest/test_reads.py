@@ -15,10 +15,10 @@ from ingest.service.linking import Linking
 from shared.http import install
 from shared.reader import HEADER, Reader, decode, encode
 from shared.testing import eventually
-from tests.ingest.door import Door as People
-from tests.ingest.door import nobodys_gate
-from tests.ingest.holders import bearer, made
 from tests.ranker.streaming import Heard, listen, served
+from tests.support.door import Door as People
+from tests.support.door import nobodys_gate
+from tests.support.holders import bearer, made
 
 EVENT = b'id: 5\nevent: RunStarted\ndata: {"id":5}\n\n'
 

@@ -8,8 +8,8 @@ import pytest
 
 from ingest.memory import MemoryRepeats
 from shared.events import InviteIssued, TokenIssued
-from tests.ingest.door import ADA, OPERATOR, Door
-from tests.ingest.holders import code, token
+from tests.support.door import ADA, OPERATOR, Door
+from tests.support.holders import code, token
 
 KEY = {"Idempotency-Key": "k1"}
 TOKEN = {"name": "tuner", "scopes": ["submit"]}

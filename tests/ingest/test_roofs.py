@@ -1,7 +1,7 @@
 """A published version says what its timed cases must do, and what nobody can be under."""
 
 from shared.events import ProblemPublished
-from tests.ingest.door import FILES, Door
+from tests.support.door import FILES, Door
 
 
 async def test_a_version_is_published_with_the_floors_of_its_cases(door: Door) -> None:

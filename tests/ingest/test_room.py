@@ -11,8 +11,8 @@ from ingest.metrics import RoomMetrics
 from ingest.service.room import Bounds, Queues, Room
 from shared.errors import Refused
 from shared.testing import eventually
-from tests.ingest.door import Queue
 from tests.ingest.taking_in import counter
+from tests.support.door import Queue
 
 
 async def test_who_waits_is_let_in_in_order() -> None:

@@ -9,8 +9,8 @@ from ingest.domain.accounts import TOKENS_MAX
 from ingest.service.tokens import NewToken
 from shared.errors import Refused
 from shared.events import RoleGranted
-from tests.ingest.door import FILES, OPERATOR, Door, publication
-from tests.ingest.holders import bearer, code, made, role, submit, token
+from tests.support.door import FILES, OPERATOR, Door, publication
+from tests.support.holders import bearer, code, made, role, submit, token
 
 pytestmark = pytest.mark.server
 

@@ -11,8 +11,8 @@ from ingest.http.webhooks import Kind
 from shared import subjects
 from shared.events import WEBHOOK_KINDS, WebhookAdded, WebhookRemoved
 from shared.testing import given
-from tests.ingest.door import ADA, Door
-from tests.ingest.holders import code, token
+from tests.support.door import ADA, Door
+from tests.support.holders import code, token
 
 SCOPES = ("webhooks", "read:own")
 HOOK = {"url": "https://hooks.example.org/in", "events": ["submission.ended"]}

@@ -28,10 +28,10 @@ from ingest.service.tokens import NewToken, csrf
 from ingest.service.webhooks import Webhooks
 from shared.clock import now
 from shared.testing import eventually
-from tests.ingest.door import FILES, TOKEN, Door, opened, postgres_stores, report_of
-from tests.ingest.holders import bearer, made, role, submit
 from tests.ingest.logins import PASSWORD, SETTINGS
-from tests.ranker.reading import reading
+from tests.support.door import FILES, TOKEN, Door, opened, postgres_stores, report_of
+from tests.support.holders import bearer, made, role, submit
+from tests.support.reading import reading
 
 OPEN, CLOSED, SPARE = "copy", "club", "spare"
 # A GPU type that no problem has: who is let in is refused for it, and nothing is taken in.

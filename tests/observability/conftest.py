@@ -10,8 +10,8 @@ import pytest
 from shared.errors import Failed
 from shared.servers import nats, postgresql
 from tests.observability.prometheus import JOBS, Prometheus
-from tests.system.people import HONEST, Person, add_problem
-from tests.system.running import QUICK, ROOT, Running
+from tests.support.people import HONEST, Person, add_problem
+from tests.support.platform import QUICK, ROOT, Running
 
 SETTLE_S_MAX = 20
 # Two looks at everything, so that a rate has something to be made of.

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,8 @@ from typing import Any, NamedTuple
 
 import httpx
 import yaml
+
+from tests.support.waits import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -75,7 +76,7 @@ class Prometheus:
     def __init__(self, folder: Path, targets: Mapping[str, str]) -> None:
         self.folder = folder
         self.process: subprocess.Popen[bytes] | None = None
-        self.http = httpx.Client(base_url=f"http://127.0.0.1:{_free_port()}", timeout=30)
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{free_port()}", timeout=30)
         folder.mkdir()
         (folder / "prometheus.yml").write_text(_configuration(targets))
         (folder / "alerts.yml").write_text(_impatient())
@@ -153,12 +154,6 @@ class Prometheus:
         while not is_so(found := self.firing()):
             assert time.monotonic() < until, f"{what}: not within {within_s} s, but {found}"
             time.sleep(0.2)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def _configuration(targets: Mapping[str, str]) -> str:

@@ -19,8 +19,8 @@ from tests.observability.prometheus import (
     panels,
     selectors,
 )
-from tests.system.people import HONEST, Person
-from tests.system.running import Running
+from tests.support.people import HONEST, Person
+from tests.support.platform import Running
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 

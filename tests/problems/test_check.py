@@ -1,7 +1,6 @@
 """A problem's own code is looked at: a right one is clean, each mistake has its code."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,8 @@ import pytest
 from harness.entry import InspectReport
 from harness.sandbox.processes import descendants
 from shared.problems.report import CODES
-from tests.harness.host import eventually
-from tests.problems.checked import REFERENCE, Inspector, inspecting, lay_out
+from tests.problems.checked import REFERENCE, Inspector, lay_out
+from tests.support.waits import comes_true
 
 SEEDED = "torch.Generator().manual_seed(seed)"
 DRAWN = "torch.randn(size, size, generator=generator)"
@@ -114,12 +113,6 @@ SPOILT = {
 }
 
 
-@pytest.fixture(scope="module")
-def inspector() -> Iterator[Inspector]:
-    with inspecting() as one:
-        yield one
-
-
 def codes(report: InspectReport) -> set[str]:
     """Which findings there are; where there was no looking, why."""
     assert {one.code for one in report.findings} <= set(CODES)
@@ -165,7 +158,7 @@ def test_nothing_is_left_of_what_the_author_started(inspector: Inspector, tmp_pa
     before = set(descendants(os.getpid()))
     forking = REFERENCE.replace(ANSWER, "    os.fork() or time.sleep(600)\n" + ANSWER)
     assert codes(inspector.look(lay_out(tmp_path, forking))) == {"author_forks"}
-    assert eventually(lambda: set(descendants(os.getpid())) <= before)
+    assert comes_true(lambda: set(descendants(os.getpid())) <= before)
 
 
 def test_an_author_has_no_hand_on_what_others_runs_load(

@@ -2,13 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from shared.problems import compile_problem
-from tests.problems.checked import Inspector, inspecting
+from tests.problems.checked import Inspector
 from tests.problems.test_native import FILES as NATIVE
 from tests.problems.test_templates import MODEL, SINGLE
 
@@ -24,12 +24,6 @@ FORMS: Mapping[str, Mapping[str, bytes]] = {
     "newer": {"reference_code.py": NEWER},
     "model": {"9_Add.py": MODEL},
 }
-
-
-@pytest.fixture(scope="module")
-def inspector() -> Iterator[Inspector]:
-    with inspecting() as one:
-        yield one
 
 
 def laid_out(folder: Path, files: Mapping[str, bytes]) -> Path:

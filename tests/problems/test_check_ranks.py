@@ -1,12 +1,11 @@
 """Cases of several ranks are looked at as single ones are, each rank's part of them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.entry import Finding
-from tests.problems.checked import Inspector, inspecting, lay_out
+from tests.problems.checked import Inspector, lay_out
 
 ALONE = """\
 import torch
@@ -87,12 +86,6 @@ SPOILT = {
         set(),
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def inspector() -> Iterator[Inspector]:
-    with inspecting() as one:
-        yield one
 
 
 def looked_at(inspector: Inspector, folder: Path, reference: str) -> list[Finding]:

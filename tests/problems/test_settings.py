@@ -7,7 +7,7 @@ import pytest
 from shared.errors import Refused
 from shared.problems import compile_problem
 from shared.problems.settings import Settings, with_settings
-from tests.ingest.door import FILES
+from tests.support.door import FILES
 
 OWN = {**FILES, "warpboard.yml": b"licence: {problem: MIT}\ntags: [a]\n"}
 

@@ -15,7 +15,7 @@ from shared.events import AuditSealed, Fact, SubmissionFinished
 from shared.memory import MemoryLog
 from shared.signing import load_key, public_key, sign
 from shared.wire import Envelope, Stamp, seal
-from tests.ranker.lives import AGENT, T0, Life, publish
+from tests.support.lives import AGENT, T0, Life, publish
 
 DEMANDED = "ranked"
 

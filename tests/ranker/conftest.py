@@ -9,8 +9,9 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.postgres import pool
 from tests.ranker.hooked import Hooked
-from tests.ranker.lives import begin
 from tests.ranker.receiver import Receiver, receiving
+from tests.support.lives import begin
+from tests.support.reading import Reads, reading
 
 
 @pytest.fixture
@@ -28,3 +29,10 @@ async def hooked(nats_url: str, postgres_dsn: str) -> AsyncIterator[Hooked]:
     async with pool(postgres_dsn, 1, 3) as tables:
         yield Hooked(log, postgres_dsn, tables)
     await nc.close()
+
+
+@pytest.fixture
+async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
+    """The read API over a ranker that runs."""
+    async with reading(postgres_dsn) as found:
+        yield found

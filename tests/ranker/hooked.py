@@ -20,8 +20,8 @@ from shared.lifecycle import until_first
 from shared.nats.event_log import NatsLog
 from shared.postgres import connect, pool
 from shared.testing import eventually
-from tests.ranker.lives import Life, live, say
-from tests.ranker.running import SCHEMA, ranker_of, running
+from tests.support.lives import Life, live, say
+from tests.support.ranking import SCHEMA, ranker_of, running
 
 SECRET = "a-secret-of-sixteen-or-more"
 WAITS_S = (0.02,) * 7

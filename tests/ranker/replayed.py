@@ -6,8 +6,8 @@ from ranker.replay.replaying import Filling, Replayed, replay
 from ranker.service import News, project
 from shared.event_log import EventLog
 from shared.postgres import connect, migrate
-from tests.ranker.lives import NoMetrics
-from tests.ranker.running import SCHEMA
+from tests.support.lives import NoMetrics
+from tests.support.ranking import SCHEMA
 
 
 async def fold(source: EventLog, dsn: str, schema: str, until: int) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from shared.http import serve
+from tests.support.waits import free_port
 
 
 @dataclass
@@ -56,13 +56,6 @@ class Heard:
             self.is_end = True
         else:
             self.notices.append((lines["event"], json.loads(lines["data"])))
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @asynccontextmanager

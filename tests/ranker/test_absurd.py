@@ -12,7 +12,7 @@ from ranker.domain.pools import pooled
 from ranker.domain.ties import Standing, places
 from shared.events import CaseResult, RejudgeJudged, SubmissionFinished
 from shared.wire import Stamp, pack, seal
-from tests.ranker.lives import T0
+from tests.support.lives import T0
 
 LOOSE = Demand("none", ("C2",))
 INT4_MAX = 2**31 - 1

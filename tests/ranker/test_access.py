@@ -1,6 +1,5 @@
 """Who sees what: closed leaderboards, others' submissions, sources after the deadline."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -11,8 +10,8 @@ from shared import events, subjects
 from shared.clock import now
 from shared.reader import HEADER, Reader, encode
 from shared.testing import eventually
-from tests.ranker.lives import Life, say
-from tests.ranker.reading import Reads, as_, reading
+from tests.support.lives import Life, say
+from tests.support.reading import Reads, as_
 
 pytestmark = pytest.mark.server
 CLOSED = events.LeaderboardChanged(visibility="closed", reason="a contest")
@@ -31,11 +30,10 @@ SECRETS = ("kernel.py", "nul ", "hello ", "size=1", "profile.json", "log.txt")
 
 
 @pytest.fixture
-async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    async with reading(postgres_dsn) as found:
-        await found.named("ada", "Ada")
-        await found.named("grace", "Grace")
-        yield found
+async def reads(reads: Reads) -> Reads:
+    await reads.named("ada", "Ada")
+    await reads.named("grace", "Grace")
+    return reads
 
 
 async def settled(reads: Reads) -> None:

@@ -19,8 +19,8 @@ from shared.http import install
 from shared.memory import MemoryLog
 from shared.postgres import pool
 from shared.wire import Stamp, seal
-from tests.ranker.lives import T0, Life, begin, live
-from tests.ranker.reading import STAFF, as_
+from tests.support.lives import T0, Life, begin, live
+from tests.support.reading import STAFF, as_
 
 pytestmark = pytest.mark.server
 

@@ -88,22 +88,17 @@ async def client(nats_url: str) -> AsyncIterator[Client]:
     await nc.close()
 
 
-@pytest.fixture
-def dsn(postgres_dsn: str) -> str:
-    return postgres_dsn
-
-
 async def say(client: Client, kind: type[Fact], agg: str, number: int) -> int:
     stamp = Stamp(f"e{number}", T0, "service:ranker", "s1", "e0")
     return await NatsLog(client).append(New(seal(example(kind), agg, stamp), None))
 
 
 @asynccontextmanager
-async def announcing(client: Client, dsn: str, operator: Operator) -> AsyncIterator[None]:
+async def announcing(client: Client, postgres_dsn: str, operator: Operator) -> AsyncIterator[None]:
     """The announcer as it runs in ranker, but in haste."""
     inbox = await NatsBus(client).news(CONSUMER, *AGGS)
     assert await inbox.next(0.05) is None
-    async with pool(dsn, 1, 2, "accounts") as rows, httpx.AsyncClient() as http:
+    async with pool(postgres_dsn, 1, 2, "accounts") as rows, httpx.AsyncClient() as http:
         webhook = Webhook(http, operator.url, WITHIN_S)
         sender = Sender(inbox, PostgresOutbox(rows), TARGET, webhook.post, DELAYS_S)
         task = asyncio.create_task(sender.run())
@@ -115,9 +110,9 @@ async def announcing(client: Client, dsn: str, operator: Operator) -> AsyncItera
 
 @pytest.mark.server
 async def test_records_podiums_and_seals_are_posted_as_json(
-    client: Client, dsn: str, operator: Operator
+    client: Client, postgres_dsn: str, operator: Operator
 ) -> None:
-    async with announcing(client, dsn, operator):
+    async with announcing(client, postgres_dsn, operator):
         kinds: list[tuple[type[Fact], str]] = [
             (RecordSet, RANKING),
             (PodiumChanged, RANKING),
@@ -136,10 +131,10 @@ async def test_records_podiums_and_seals_are_posted_as_json(
 @pytest.mark.server
 @pytest.mark.parametrize("meets", [FAIL, HANG, DIE])
 async def test_an_event_comes_again_under_its_key_until_it_is_taken(
-    client: Client, dsn: str, operator: Operator, meets: int
+    client: Client, postgres_dsn: str, operator: Operator, meets: int
 ) -> None:
     operator.meets += [meets, meets]
-    async with announcing(client, dsn, operator):
+    async with announcing(client, postgres_dsn, operator):
         first = await say(client, RecordSet, RANKING, 1)
         second = await say(client, AuditSealed, SEAL, 2)
         await eventually(lambda: len(operator.got) >= 4)
@@ -150,10 +145,10 @@ async def test_an_event_comes_again_under_its_key_until_it_is_taken(
 
 @pytest.mark.server
 async def test_what_is_refused_or_never_taken_is_a_dead_letter(
-    client: Client, dsn: str, operator: Operator
+    client: Client, postgres_dsn: str, operator: Operator
 ) -> None:
     operator.meets += [GONE, *[FAIL] * 5]
-    async with announcing(client, dsn, operator):
+    async with announcing(client, postgres_dsn, operator):
         await say(client, RecordSet, RANKING, 1)
         await say(client, RecordSet, RANKING, 2)
         letters = NatsDeadLetters(client)
@@ -168,22 +163,22 @@ async def test_what_is_refused_or_never_taken_is_a_dead_letter(
 
 @pytest.mark.server
 async def test_no_history_is_posted_and_a_restart_goes_on(
-    client: Client, dsn: str, operator: Operator
+    client: Client, postgres_dsn: str, operator: Operator
 ) -> None:
     bus = NatsBus(client)
     await say(client, RecordSet, RANKING, 1)
-    async with running(announce(operator.url, dsn, bus)):
+    async with running(announce(operator.url, postgres_dsn, bus)):
         await eventually(lambda: has_consumer(client))
         second = await say(client, RecordSet, RANKING, 2)
         await eventually(lambda: operator.got)
     third = await say(client, RecordSet, RANKING, 3)
-    async with running(announce(operator.url, dsn, bus)):
+    async with running(announce(operator.url, postgres_dsn, bus)):
         await eventually(lambda: len(operator.got) == 2)
     assert [body["seq"] for _, body in operator.got] == [second, third]
-    async with running(announce(None, dsn, bus)):
+    async with running(announce(None, postgres_dsn, bus)):
         await eventually(lambda: lacks_consumer(client))
     await say(client, RecordSet, RANKING, 4)
-    async with running(announce(operator.url, dsn, bus)):
+    async with running(announce(operator.url, postgres_dsn, bus)):
         await eventually(lambda: has_consumer(client))
         fifth = await say(client, RecordSet, RANKING, 5)
         await eventually(lambda: len(operator.got) == 3)

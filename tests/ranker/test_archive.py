@@ -22,7 +22,7 @@ from shared.postgres import Fenced, pool
 from shared.signing import load_key, public_key, verify
 from shared.testing import eventually
 from shared.wire import Stamp, seal
-from tests.ranker.lives import T0, Life, live, publish
+from tests.support.lives import T0, Life, live, publish
 
 pytestmark = pytest.mark.server
 OFTEN = Rhythm(events=3, s=3600)
@@ -40,13 +40,8 @@ class Well:
 
 
 @pytest.fixture
-def dsn(postgres_dsn: str) -> str:
-    return postgres_dsn
-
-
-@pytest.fixture
-async def copy(dsn: str) -> AsyncIterator[Archive]:
-    async with archive(dsn) as found:
+async def copy(postgres_dsn: str) -> AsyncIterator[Archive]:
+    async with archive(postgres_dsn) as found:
         yield found
 
 
@@ -128,20 +123,20 @@ async def test_a_seal_names_the_chain_and_its_signature_holds(
     assert not verify(public_key(key), AGGREGATE, last - 1, data, sig)
 
 
-async def test_seals_are_read_newest_first(copy: Archive, dsn: str) -> None:
+async def test_seals_are_read_newest_first(copy: Archive, postgres_dsn: str) -> None:
     log = MemoryLog()
     await log.append(New(sealed(1, 1).envelope, 0))
     second = msgspec.structs.replace(sealed(2, 2).envelope, id="second")
     await log.append(New(second, 1))
     await keep(log, copy, Unwatched(), until=2)
-    async with pool(dsn, 1, 1) as connections:
+    async with pool(postgres_dsn, 1, 1) as connections:
         found = await Shelf(connections).newest(10)
     assert [one.seq for one in found] == [2, 1]
 
 
-async def test_it_runs_beside_the_log_and_seals_it(dsn: str, tmp_path: Path) -> None:
+async def test_it_runs_beside_the_log_and_seals_it(postgres_dsn: str, tmp_path: Path) -> None:
     log, life = await full(), Well()
-    archiving = Archiving(log, dsn, life)
+    archiving = Archiving(log, postgres_dsn, life)
     sealing = Sealing(load_key(tmp_path / "seal.key"), OFTEN)
     running = [
         asyncio.create_task(archiving.keep()),

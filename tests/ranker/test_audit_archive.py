@@ -26,8 +26,8 @@ from shared.memory import MemoryLog
 from shared.postgres import connect, pool
 from shared.signing import verify
 from tests.ranker.audited import Town
-from tests.ranker.lives import T0, Life, NoMetrics
-from tests.ranker.running import SCHEMA as LIVE
+from tests.support.lives import T0, Life, NoMetrics
+from tests.support.ranking import SCHEMA as LIVE
 
 pytestmark = pytest.mark.server
 

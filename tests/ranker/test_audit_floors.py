@@ -7,8 +7,8 @@ import pytest
 from ranker.domain.roofs import BELOW_FLOOR
 from shared import events, subjects
 from tests.ranker.audited import Town
-from tests.ranker.lives import ROOF, Life
 from tests.ranker.test_audit import asked
+from tests.support.lives import ROOF, Life
 
 FLOOR_US = ROOF.floors_us[""]
 QUICK = Life("s9", time_us=FLOOR_US / 2)

@@ -25,9 +25,9 @@ from shared.clock import now
 from shared.http import install
 from shared.postgres import pool
 from tests.ranker.audited import Town
-from tests.ranker.lives import T0, Life
 from tests.ranker.replayed import fold
-from tests.ranker.running import SCHEMA as LIVE
+from tests.support.lives import T0, Life
+from tests.support.ranking import SCHEMA as LIVE
 
 pytestmark = pytest.mark.server
 CPU = Board("identity", "CPU", 1)

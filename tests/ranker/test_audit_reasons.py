@@ -9,8 +9,8 @@ from ranker.domain.report import Report
 from shared import events, subjects
 from shared.signing import verify
 from tests.ranker.audited import Town
-from tests.ranker.lives import T0, Life
 from tests.ranker.test_audit import List
+from tests.support.lives import T0, Life
 
 ADA = Life("s1", time_us=100.0)
 

@@ -40,7 +40,7 @@ from shared.postgres import connect, migrate
 from shared.settings import Listen
 from shared.testing import example, postgres_database
 from tests.ranker.audited import Town
-from tests.ranker.lives import AGENT, Life, NoMetrics
+from tests.support.lives import AGENT, Life, NoMetrics
 from tests.support.servers import SharedNats
 
 # asyncio lets go of the pipes of a process that was killed while somebody waited for it.

@@ -18,9 +18,9 @@ from shared.event_log import Recorded
 from shared.memory import MemoryLog
 from shared.postgres import connect, drop_schema, migrate
 from shared.wire import Stamp, decode, pack, seal
-from tests.ranker.lives import AGENT, BLOB, T0, Life, begin, say
-from tests.ranker.running import ranker_of, running
 from tests.ranker.test_moderation import Ruled
+from tests.support.lives import AGENT, BLOB, T0, Life, begin, say
+from tests.support.ranking import ranker_of, running
 
 TABLES = ("submission", "run", "result", "entry", "moderation", "ban", "record", "podium")
 DECISIONS = (

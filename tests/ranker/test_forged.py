@@ -12,8 +12,8 @@ from shared import events, subjects
 from shared.events import Fact, SubmissionFinished
 from shared.memory import MemoryLog
 from shared.testing import eventually
-from tests.ranker.lives import AGENT, T0, Life, begin, problem, say
-from tests.ranker.running import is_folded, ranking
+from tests.support.lives import AGENT, T0, Life, begin, problem, say
+from tests.support.ranking import is_folded, ranking
 
 pytestmark = pytest.mark.server
 THIEF = "thief"

@@ -1,6 +1,5 @@
 """Baselines stand beside the rows and take nobody's place; a milestone is reached once."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +10,9 @@ from shared import events, subjects
 from shared.events import Baseline, CaseResult, Fact, Milestone, MilestoneReached
 from shared.reader import HEADER, Reader, encode
 from shared.testing import eventually
-from tests.ranker.lives import BLOB, Life, live, problem, say
-from tests.ranker.reading import Reads, as_, reading
 from tests.ranker.replayed import replayed
+from tests.support.lives import BLOB, Life, live, problem, say
+from tests.support.reading import Reads, as_
 
 pytestmark = pytest.mark.server
 AUTHOR = {HEADER: encode(Reader(account="ann", owned=["identity"]))}
@@ -63,10 +62,9 @@ GOALS = structs.replace(
 
 
 @pytest.fixture
-async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    async with reading(postgres_dsn) as found:
-        await say(found.log, subjects.problem("identity"), GOALS)
-        yield found
+async def reads(reads: Reads) -> Reads:
+    await say(reads.log, subjects.problem("identity"), GOALS)
+    return reads
 
 
 def met(reads: Reads) -> list[tuple[str, str]]:

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import zipfile
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -17,16 +16,10 @@ from shared.blobs import COLLECTED_S
 from shared.clock import now
 from shared.events import HARNESS_CODE, AgentRegistered, AgentRevoked
 from shared.testing import eventually
-from tests.ranker.lives import Life, say
-from tests.ranker.reading import Reads, as_, reading
+from tests.support.lives import Life, say
+from tests.support.reading import Reads, as_
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    async with reading(postgres_dsn) as found:
-        yield found
 
 
 async def registered(reads: Reads, agent: str, digest: str, version: str = "2") -> None:

@@ -13,7 +13,7 @@ from shared.event_log import Recorded
 from shared.events import Fact
 from shared.wire import Stamp, seal
 from tests.ranker.hooked import Hooked
-from tests.ranker.lives import T0, problem
+from tests.support.lives import T0, problem
 
 HOOK = events.WebhookAdded(account="ada", problems=[], kinds=["problem.closed"])
 INVITE = events.InviteIssued(code_hash="c", problems=["m"], expires_at=None)

@@ -17,8 +17,8 @@ from shared.events import Fact
 from shared.memory import MemoryLog
 from shared.postgres import connect, migrate
 from shared.testing import eventually
-from tests.ranker.lives import BLOB, Life, begin, live, say
-from tests.ranker.running import SCHEMA, is_folded, ranker_of, running
+from tests.support.lives import BLOB, Life, begin, live, say
+from tests.support.ranking import SCHEMA, is_folded, ranker_of, running
 
 pytestmark = pytest.mark.server
 LOOKS = 10

@@ -14,20 +14,19 @@ from shared import events, subjects
 from shared.errors import Failed
 from shared.postgres import connect, pool
 from shared.testing import eventually
-from tests.ranker.lives import Life, live, say
-from tests.ranker.reading import STAFF, Reads, as_, reading
-from tests.ranker.running import SCHEMA
+from tests.support.lives import Life, live, say
+from tests.support.ranking import SCHEMA
+from tests.support.reading import STAFF, Reads, as_
 
 pytestmark = pytest.mark.server
 POLLS = 20
 
 
 @pytest.fixture
-async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    async with reading(postgres_dsn) as found:
-        await found.named("ada", "Ada")
-        await found.named("grace", "Grace")
-        yield found
+async def reads(reads: Reads) -> Reads:
+    await reads.named("ada", "Ada")
+    await reads.named("grace", "Grace")
+    return reads
 
 
 async def polled(reads: Reads, number: int, who: dict[str, str]) -> tuple[int, Any]:

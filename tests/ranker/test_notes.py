@@ -1,23 +1,21 @@
 """What participants say of their submissions for themselves: shown to them, and to staff."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from shared.postgres import connect
-from tests.ranker.lives import Life
-from tests.ranker.reading import STAFF, Reads, as_, reading
+from tests.support.lives import Life
+from tests.support.reading import STAFF, Reads, as_
 
 pytestmark = pytest.mark.server
 SAID = {"note": "tiles of 64 x 64", "tag": "tiles"}
 
 
 @pytest.fixture
-async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    async with reading(postgres_dsn) as found:
-        await found.named("ada", "Ada")
-        yield found
+async def reads(reads: Reads) -> Reads:
+    await reads.named("ada", "Ada")
+    return reads
 
 
 async def noted(reads: Reads) -> int:

@@ -1,13 +1,12 @@
 """Odd questions: each gets an answer or one clear refusal, never a failure of ours."""
 
-from collections.abc import AsyncIterator
 from itertools import product
 
 import pytest
 
 from shared.reader import HEADER, Reader, encode
-from tests.ranker.lives import Life
-from tests.ranker.reading import Reads, reading
+from tests.support.lives import Life
+from tests.support.reading import Reads
 
 pytestmark = pytest.mark.server
 ODD = (
@@ -48,10 +47,9 @@ AWAY = {503}
 
 
 @pytest.fixture
-async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    async with reading(postgres_dsn) as found:
-        await found.named("ada", "Ada")
-        yield found
+async def reads(reads: Reads) -> Reads:
+    await reads.named("ada", "Ada")
+    return reads
 
 
 async def test_no_question_breaks_anything(reads: Reads) -> None:

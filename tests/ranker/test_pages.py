@@ -1,6 +1,5 @@
 """What people look up: histories, records, what was decided, queues, agents, deadlines."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -9,18 +8,17 @@ import pytest
 from shared import events, subjects
 from shared.clock import now
 from shared.testing import eventually
-from tests.ranker.lives import AGENT, BLOB, Life, live, problem, say
-from tests.ranker.reading import Reads, reading
+from tests.support.lives import AGENT, BLOB, Life, live, problem, say
+from tests.support.reading import Reads
 
 pytestmark = pytest.mark.server
 BOARD = "leaderboards/identity/CPU"
 
 
 @pytest.fixture
-async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    async with reading(postgres_dsn) as found:
-        await found.named("ada", "Ada")
-        yield found
+async def reads(reads: Reads) -> Reads:
+    await reads.named("ada", "Ada")
+    return reads
 
 
 async def test_a_history_says_what_was_best_when_it_came(reads: Reads) -> None:

@@ -2,7 +2,6 @@
 
 import base64
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -16,17 +15,11 @@ from ranker.http.submissions import OwnCursor
 from shared import events, subjects
 from shared.errors import Refused
 from shared.testing import eventually
-from tests.ranker.lives import Life, live, problem, say
-from tests.ranker.reading import Reads, as_, reading
+from tests.support.lives import Life, live, problem, say
+from tests.support.reading import Reads, as_
 
 pytestmark = pytest.mark.server
 BOARD = "leaderboards/identity/CPU"
-
-
-@pytest.fixture
-async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    async with reading(postgres_dsn) as found:
-        yield found
 
 
 async def entries(reads: Reads, count: int, account: str = "p{}") -> None:

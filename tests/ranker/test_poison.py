@@ -19,10 +19,10 @@ from shared.memory import MemoryBlobs, MemoryLog
 from shared.postgres import connect, pool
 from shared.testing import eventually
 from shared.wire import Envelope, Stamp, seal
-from tests.ranker.lives import T0, Life, NoMetrics, begin, live, publish, say
-from tests.ranker.reading import STAFF
 from tests.ranker.replayed import replayed
-from tests.ranker.running import SCHEMA, is_folded, ranker_of, running
+from tests.support.lives import T0, Life, NoMetrics, begin, live, publish, say
+from tests.support.ranking import SCHEMA, is_folded, ranker_of, running
+from tests.support.reading import STAFF
 
 pytestmark = pytest.mark.server
 

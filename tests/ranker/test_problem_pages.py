@@ -1,6 +1,5 @@
 """Problems with their rules and files, two submissions compared, and the queue of a GPU type."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,12 @@ from shared import events, subjects
 from shared.problems import compile_problem
 from shared.problems.directives import read_directives
 from shared.testing import eventually
-from tests.ranker.lives import Life, problem, say
-from tests.ranker.reading import Reads, as_, reading
+from tests.support.lives import Life, problem, say
+from tests.support.reading import Reads, as_
 
 pytestmark = pytest.mark.server
 FOLDER = Path(__file__).parent.parent.parent / "problems" / "identity"
 SEEDS = ("4242", "1010", "5236", "1001", "9173", "6252")
-
-
-@pytest.fixture
-async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    async with reading(postgres_dsn) as found:
-        yield found
 
 
 async def published(reads: Reads, **files: bytes) -> None:

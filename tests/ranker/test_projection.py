@@ -13,16 +13,11 @@ from shared.clock import now
 from shared.memory import MemoryLog
 from shared.postgres import Fenced, connect, pool
 from shared.testing import eventually
-from tests.ranker.lives import AGENT, Life, begin, live, say
 from tests.ranker.replayed import replayed
-from tests.ranker.running import SCHEMA, is_folded, ranker_of, ranking
+from tests.support.lives import AGENT, Life, begin, live, say
+from tests.support.ranking import SCHEMA, is_folded, ranker_of, ranking
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-def dsn(postgres_dsn: str) -> str:
-    return postgres_dsn
 
 
 async def ended(log: MemoryLog, models: ReadModels) -> list[events.SubmissionFinished]:
@@ -41,10 +36,10 @@ async def ended(log: MemoryLog, models: ReadModels) -> list[events.SubmissionFin
     ]
 
 
-async def test_a_passed_run_stands_on_the_leaderboard(dsn: str) -> None:
+async def test_a_passed_run_stands_on_the_leaderboard(postgres_dsn: str) -> None:
     log = MemoryLog()
     await begin(log)
-    async with ranking(log, dsn) as models:
+    async with ranking(log, postgres_dsn) as models:
         await live(log, Life("s1", time_us=123.0))
         (end,) = await ended(log, models)
         _, (entry,), _ = await models.picture()
@@ -53,7 +48,7 @@ async def test_a_passed_run_stands_on_the_leaderboard(dsn: str) -> None:
     assert (entry["submission"], entry["place"], entry["score_us"]) == ("s1", 1, 123.0)
 
 
-async def test_an_entry_is_the_best_run_and_the_earlier_of_equals(dsn: str) -> None:
+async def test_an_entry_is_the_best_run_and_the_earlier_of_equals(postgres_dsn: str) -> None:
     log = MemoryLog()
     await begin(log)
     lives = [
@@ -64,18 +59,18 @@ async def test_an_entry_is_the_best_run_and_the_earlier_of_equals(dsn: str) -> N
         Life("wrong", account="linus", verdict="wrong_answer"),
         Life("test", account="linus", mode="test"),
     ]
-    async with ranking(log, dsn) as models:
+    async with ranking(log, postgres_dsn) as models:
         await live(log, *lives)
         await ended(log, models)
         _, entries, _ = await models.picture()
     assert [(one["submission"], one["place"]) for one in entries] == [("best", 1), ("other", 2)]
 
 
-async def test_a_run_that_no_lease_names_counts_for_nothing(dsn: str) -> None:
+async def test_a_run_that_no_lease_names_counts_for_nothing(postgres_dsn: str) -> None:
     log = MemoryLog()
     await begin(log)
     life = Life("s1")
-    async with ranking(log, dsn) as models:
+    async with ranking(log, postgres_dsn) as models:
         for agg, fact in life.facts()[:5]:
             await say(log, agg, fact)
         await say(log, subjects.run(AGENT, "forged"), life.completed())
@@ -90,10 +85,13 @@ def replace_time(life: Life) -> events.RunCompleted:
     return replace(life, time_us=0.001).completed()
 
 
-async def test_two_rankers_end_a_submission_once(dsn: str) -> None:
+async def test_two_rankers_end_a_submission_once(postgres_dsn: str) -> None:
     log = MemoryLog()
     await begin(log)
-    async with await connect(dsn, SCHEMA) as first, await connect(dsn, SCHEMA) as second:
+    async with (
+        await connect(postgres_dsn, SCHEMA) as first,
+        await connect(postgres_dsn, SCHEMA) as second,
+    ):
         one, two = (ranker_of(log, ReadModels(connection)) for connection in (first, second))
         await live(log, Life("s1"))
         await one.decisions.models.write(0, [tell(event) for event in log.since(0)])
@@ -103,11 +101,11 @@ async def test_two_rankers_end_a_submission_once(dsn: str) -> None:
     assert len(ends) == 1
 
 
-async def test_a_second_projector_is_fenced_and_writes_nothing(dsn: str) -> None:
+async def test_a_second_projector_is_fenced_and_writes_nothing(postgres_dsn: str) -> None:
     log = MemoryLog()
     await begin(log)
     batch = [tell(event) for event in log.since(0)]
-    async with await connect(dsn, SCHEMA) as connection:
+    async with await connect(postgres_dsn, SCHEMA) as connection:
         models = ReadModels(connection)
         await models.write(0, batch)
         with pytest.raises(Fenced):
@@ -116,7 +114,7 @@ async def test_a_second_projector_is_fenced_and_writes_nothing(dsn: str) -> None
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_any_interleaving_rebuilds_to_what_grew(dsn: str, seed: int) -> None:
+async def test_any_interleaving_rebuilds_to_what_grew(postgres_dsn: str, seed: int) -> None:
     chance = Random(seed)
     log = MemoryLog()
     await begin(log)
@@ -132,32 +130,35 @@ async def test_any_interleaving_rebuilds_to_what_grew(dsn: str, seed: int) -> No
         )
         for number in range(8)
     ]
-    async with ranking(log, dsn) as models:
+    async with ranking(log, postgres_dsn) as models:
         waiting = [life.facts() for life in lives]
         while any(waiting):
             agg, fact = chance.choice([one for one in waiting if one]).pop(0)
             await say(log, agg, fact)
             await asyncio.sleep(0)
         await ended(log, models)
-        found = await replayed(dsn, log)
+        found = await replayed(postgres_dsn, log)
     assert (found.differences, found.rows["submission"]) == ([], 8)
 
 
-async def test_a_changed_leaderboard_is_found_out(dsn: str) -> None:
+async def test_a_changed_leaderboard_is_found_out(postgres_dsn: str) -> None:
     log = MemoryLog()
     await begin(log)
-    async with ranking(log, dsn) as models:
+    async with ranking(log, postgres_dsn) as models:
         await live(log, Life("s1"), Life("s2", account="grace", time_us=50.0))
         await ended(log, models)
         await models.connection.execute(b"update entry set score_us = 1 where submission = 's1'")
-        found = await replayed(dsn, log)
+        found = await replayed(postgres_dsn, log)
     assert [one["kind"] for one in found.differences] == ["entry", "entry"]
 
 
-async def test_a_submission_is_read_whole(dsn: str) -> None:
+async def test_a_submission_is_read_whole(postgres_dsn: str) -> None:
     log = MemoryLog()
     await begin(log)
-    async with ranking(log, dsn) as models, pool(dsn, 1, 2, SCHEMA) as connections:
+    async with (
+        ranking(log, postgres_dsn) as models,
+        pool(postgres_dsn, 1, 2, SCHEMA) as connections,
+    ):
         await live(log, Life("s1"))
         await ended(log, models)
         reader = Reader(connections)

@@ -1,23 +1,16 @@
 """The read API over a real Postgres: ties, equal sources, why not, and what can be downloaded."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from ranker.domain.eligibility import Demand
 from shared.testing import eventually
-from tests.ranker.lives import Life, say
-from tests.ranker.reading import Reads, reading
+from tests.support.lives import Life, say
+from tests.support.reading import Reads, reading
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture
-async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    async with reading(postgres_dsn) as found:
-        yield found
 
 
 async def test_what_cannot_be_told_apart_shares_a_rank_and_the_earlier_leads(reads: Reads) -> None:

@@ -18,10 +18,10 @@ from shared.events import RejudgeItem
 from shared.memory import MemoryBlobs, MemoryLog
 from shared.postgres import connect, pool
 from shared.testing import eventually
-from tests.ranker.lives import Life, begin, live, problem, say
-from tests.ranker.reading import STAFF
 from tests.ranker.replayed import replayed
-from tests.ranker.running import SCHEMA, is_folded, ranker_of, running
+from tests.support.lives import Life, begin, live, problem, say
+from tests.support.ranking import SCHEMA, is_folded, ranker_of, running
+from tests.support.reading import STAFF
 
 pytestmark = pytest.mark.server
 REJUDGE = "rj1"

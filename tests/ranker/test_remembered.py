@@ -8,9 +8,9 @@ from ranker.domain.remembered import LINES_MAX, LIVES_MAX, RUN_BYTES_MAX, Rememb
 from ranker.postgres import ReadModels
 from shared.memory import MemoryLog
 from shared.postgres import Fenced, connect, migrate
-from tests.ranker.lives import Life, begin, live
-from tests.ranker.running import SCHEMA
 from tests.ranker.test_fold import told
+from tests.support.lives import Life, begin, live
+from tests.support.ranking import SCHEMA
 
 
 def wanted() -> Needs:

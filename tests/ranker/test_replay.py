@@ -28,9 +28,9 @@ from shared.postgres import connect, drop_schema, migrate, pool
 from shared.signing import verify
 from shared.testing import eventually
 from tests.ranker.audited import Town
-from tests.ranker.lives import Life, NoMetrics
 from tests.ranker.replayed import fold, replayed
-from tests.ranker.running import SCHEMA as LIVE
+from tests.support.lives import Life, NoMetrics
+from tests.support.ranking import SCHEMA as LIVE
 
 pytestmark = pytest.mark.server
 

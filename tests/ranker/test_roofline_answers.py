@@ -1,14 +1,12 @@
 """What is answered of times beside the roofline, and of those under their floor."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from ranker.domain.roofs import BELOW_FLOOR
 from shared import events, subjects
 from shared.testing import eventually
-from tests.ranker.lives import ROOF, Life, say
-from tests.ranker.reading import Reads, reading
+from tests.support.lives import ROOF, Life, say
+from tests.support.reading import Reads
 
 pytestmark = pytest.mark.server
 RATES = {
@@ -18,12 +16,6 @@ RATES = {
     "share": None,
     "bound": None,
 }
-
-
-@pytest.fixture
-async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
-    async with reading(postgres_dsn) as found:
-        yield found
 
 
 async def test_a_timed_case_says_its_rates_and_a_row_its_share(reads: Reads) -> None:

@@ -16,8 +16,8 @@ from shared.memory import MemoryLog
 from shared.postgres import connect
 from shared.testing import eventually
 from shared.wire import Stamp, seal
-from tests.ranker.lives import AGENT, T0, Life, enrol, publish, say
-from tests.ranker.running import SCHEMA, ranker_of, running
+from tests.support.lives import AGENT, T0, Life, enrol, publish, say
+from tests.support.ranking import SCHEMA, ranker_of, running
 
 pytestmark = pytest.mark.server
 STRANGER = SigningKey(bytes([7]) * 32)

@@ -9,7 +9,7 @@ from shared import events, subjects
 from shared.event_log import Recorded
 from shared.events import Blob, Fact, SubmissionFinished
 from shared.wire import Stamp, seal
-from tests.ranker.lives import T0
+from tests.support.lives import T0
 
 CPU = Board("identity", 1, "CPU")
 

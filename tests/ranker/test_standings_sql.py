@@ -19,8 +19,8 @@ from shared.events import Blob, Fact, RejudgeItem, SubmissionFinished
 from shared.memory import MemoryLog
 from shared.postgres import connect
 from shared.wire import Stamp, seal
-from tests.ranker.lives import BLOB, T0, NoMetrics, publish
-from tests.ranker.running import SCHEMA
+from tests.support.lives import BLOB, T0, NoMetrics, publish
+from tests.support.ranking import SCHEMA
 
 pytestmark = pytest.mark.server
 STAGES, STEPS = 3, 40

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.ranker.lives import Life
-from tests.ranker.reading import reading
+from tests.support.lives import Life
+from tests.support.reading import reading
 
 pytestmark = pytest.mark.server
 

@@ -7,7 +7,7 @@ from shared import events, subjects
 from shared.event_log import Recorded
 from shared.events import CATALOGUE, Fact, SubmissionFinished
 from shared.wire import Stamp, seal
-from tests.ranker.lives import T0, Life
+from tests.support.lives import T0, Life
 
 
 def recorded(*facts: tuple[str, Fact]) -> list[Recorded]:

@@ -10,9 +10,9 @@ import pytest
 
 from shared import events, subjects
 from shared.testing import eventually
-from tests.ranker.lives import Life, say
-from tests.ranker.reading import STAFF, Reads, as_, reading
 from tests.ranker.streaming import Heard, listen, served
+from tests.support.lives import Life, say
+from tests.support.reading import STAFF, Reads, as_, reading
 
 pytestmark = pytest.mark.server
 CUTS = 100

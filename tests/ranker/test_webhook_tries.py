@@ -13,9 +13,9 @@ from shared.nats.event_log import NatsLog
 from shared.postgres import Fenced, migrate, pool
 from shared.testing import eventually
 from tests.ranker.hooked import Hooked
-from tests.ranker.lives import Life, problem, say
 from tests.ranker.receiver import DRIP, HANG, Receiver
-from tests.ranker.running import SCHEMA, is_folded, ranking
+from tests.support.lives import Life, problem, say
+from tests.support.ranking import SCHEMA, is_folded, ranking
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
 

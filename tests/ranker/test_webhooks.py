@@ -9,8 +9,8 @@ from shared import events, subjects
 from shared.clock import now
 from shared.testing import eventually
 from tests.ranker.hooked import SECRET, Hooked
-from tests.ranker.lives import BLOB, Life, problem, say
 from tests.ranker.receiver import Receiver
+from tests.support.lives import BLOB, Life, problem, say
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
 

@@ -15,8 +15,9 @@ from harness.sandbox.forked import Forked
 from harness.sandbox.probe import Isolation
 from harness.sandbox.processes import descendants
 from harness.sandbox.spec import Limits
+from tests.support.waits import comes_true
 
-from .visit import GUESTS, HONEST, READY, Lodge, Visit, eventually
+from .visit import GUESTS, HONEST, READY, Lodge, Visit
 
 MIB = 1024**2
 SPINNING = """
@@ -112,7 +113,7 @@ def test_a_frozen_worker_does_nothing(lodge: Lodge, isolation: Isolation) -> Non
     time.sleep(0.05)
     assert visit.box.usage()["cpu_s"] == used
     visit.box.thaw()
-    assert eventually(lambda: visit.box.usage()["cpu_s"] > used)
+    assert comes_true(lambda: visit.box.usage()["cpu_s"] > used)
     visit.box.freeze()
     assert visit.end()
 

@@ -14,8 +14,7 @@ from harness.sandbox import cgroup, cgroup_places, processes
 from harness.sandbox.cgroup import Group
 from harness.sandbox.cgroup_places import Places
 from harness.sandbox.spec import Limits
-
-from .visit import eventually
+from tests.support.waits import comes_true
 
 MIB = 1024**2
 V1_FREEZER = Path("/sys/fs/cgroup/freezer")
@@ -49,13 +48,13 @@ def stops_and_goes(group: Group, pid: int) -> bool:
     """Whether a child is stopped by a freeze, and goes on after a thaw."""
     switch = group.switch()
     assert switch is not None
-    assert eventually(lambda: ticks(pid) > 1)
+    assert comes_true(lambda: ticks(pid) > 1)
     assert switch.freeze()
     before = ticks(pid)
     time.sleep(0.1)
     is_still = ticks(pid) == before
     switch.thaw()
-    goes_on = eventually(lambda: ticks(pid) > before)
+    goes_on = comes_true(lambda: ticks(pid) > before)
     switch.freeze()
     switch.close()
     return is_still and goes_on
@@ -120,7 +119,7 @@ def test_what_was_used_is_counted(places: Places) -> None:
     if not places.unified:
         pytest.skip("no control groups v2: nobody counts processor time")
     for group, pid in frozen_by(places):
-        assert eventually(partial(has_run, pid))
+        assert comes_true(partial(has_run, pid))
         assert group.usage()["cpu_s"] > 0.03
         assert not group.out_of_memory()
 
@@ -148,7 +147,7 @@ def test_what_dead_owners_left_is_swept(places: Places) -> None:
     assert [one for folder in folders for one in folder.glob(f"warpboard-*-{owner}-*")]
     cgroup.sweep(places)
     assert not [one for folder in folders for one in folder.glob(f"warpboard-*-{owner}-*")]
-    assert eventually(lambda: not processes.started_at(hidden) or is_zombie(hidden))
+    assert comes_true(lambda: not processes.started_at(hidden) or is_zombie(hidden))
     os.close(read)
     os.close(write)
 

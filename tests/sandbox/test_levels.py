@@ -9,7 +9,7 @@ import pytest
 
 from harness.sandbox.probe import Isolation
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.box]
 
 ROOT = Path(__file__).parent.parent.parent
 LIMIT_S = 500

@@ -52,6 +52,7 @@ def test_forbidden_user_namespaces_are_named() -> None:
     assert missing.mend.startswith("sysctl -w user.max_user_namespaces")
 
 
+@pytest.mark.box
 def test_an_interpreter_below_the_folder_for_temporary_files_is_shown(
     isolation: Isolation,
 ) -> None:

@@ -16,8 +16,11 @@ from harness.sandbox.forked import Forked
 from harness.sandbox.probe import Isolation
 from harness.sandbox.processes import descendants
 from harness.sandbox.spec import WALLS
+from tests.support.waits import comes_true
 
-from .visit import HONEST, READY, Lodge, Visit, eventually
+from .visit import HONEST, READY, Lodge, Visit
+
+pytestmark = pytest.mark.box
 
 ROOT = Path(__file__).parent.parent.parent
 RUNS = 30
@@ -89,7 +92,7 @@ def test_many_boxes_leave_no_more_than_one(inn: Lodge) -> None:
         keepers.add(keeper_of(visit))
         assert visit.box.status(10.0) == 0
         inn.close()
-    assert eventually(lambda: zygote.counts() == before)
+    assert comes_true(lambda: zygote.counts() == before)
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
     assert len(keepers) == RUNS
     assert groups(keepers) == []
@@ -112,8 +115,8 @@ def test_a_killed_zygote_takes_its_boxes_along(own: Lodge) -> None:
     pids = [zygote.pid, *descendants(zygote.pid)]
     assert len(pids) >= 5
     os.kill(zygote.pid, signal.SIGKILL)
-    assert eventually(lambda: all(map(is_gone, pids)))
-    assert eventually(lambda: groups(pids) == [])
+    assert comes_true(lambda: all(map(is_gone, pids)))
+    assert comes_true(lambda: groups(pids) == [])
     with pytest.raises(SandboxFault, match="gone"):
         own.enter(own.spec())
 
@@ -130,8 +133,8 @@ def test_a_killed_supervisor_takes_all_along(shelf: Path) -> None:
         pids = [int(one) for one in parent.stdout.readline().split()]
         parent.kill()
     assert len(pids) >= 5
-    assert eventually(lambda: all(map(is_gone, pids)))
-    assert eventually(lambda: groups(pids) == [])
+    assert comes_true(lambda: all(map(is_gone, pids)))
+    assert comes_true(lambda: groups(pids) == [])
 
 
 def test_a_client_that_ends_takes_its_box_along(inn: Lodge) -> None:
@@ -143,7 +146,7 @@ def test_a_client_that_ends_takes_its_box_along(inn: Lodge) -> None:
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
-    assert eventually(lambda: zygote.counts()["boxes"] == 0)
+    assert comes_true(lambda: zygote.counts()["boxes"] == 0)
     assert descendants(zygote.pid) == []
 
 
@@ -192,4 +195,4 @@ def test_a_zygote_whose_socket_closes_ends(own: Lodge) -> None:
     hidden(own)
     pids = [pid, *descendants(pid)]
     zygote._socket.shutdown(socket.SHUT_RDWR)
-    assert eventually(lambda: all(map(is_gone, pids)))
+    assert comes_true(lambda: all(map(is_gone, pids)))

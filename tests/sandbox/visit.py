@@ -5,8 +5,6 @@ import json
 import os
 import select
 import socket
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -134,13 +132,3 @@ class Lodge:
         printed = visit.printed()
         assert answer == READY, printed + answer.decode(errors="replace")
         return json.loads(printed)
-
-
-def eventually(holds: Callable[[], object], within_s: float = 10.0) -> bool:
-    """Whether something comes to hold in time."""
-    until = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.01)
-    return True

@@ -19,6 +19,7 @@ import pytest
 from shared.lifecycle import Life, live, until_first
 from shared.settings import Listen
 from shared.testing import eventually
+from tests.support.waits import free_port
 
 DRAIN_S = 0.3
 Main = Callable[[Life], Awaitable[None]]
@@ -46,8 +47,9 @@ class Service:
     def __init__(self, main: Main, port: int) -> None:
         self.port = port
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__)), main.__name__, str(self.port)],
+            [sys.executable, "-m", "tests.shared.test_lifecycle", main.__name__, str(self.port)],
             stderr=subprocess.PIPE,
+            cwd=Path(__file__).parents[2],
         )
 
     def answer(self, path: str) -> tuple[int, bytes] | None:
@@ -67,11 +69,6 @@ class Service:
         """The exit code, and the messages it logged."""
         lines = self.process.communicate(timeout=20)[1].splitlines()
         return self.process.returncode, [json.loads(line)["message"] for line in lines]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 class Start:

@@ -9,7 +9,7 @@ import psycopg
 from ranker.archive import postgres as archive
 from shared.postgres import migrate
 from shared.servers.nats import CONSUMERS_MAX, NatsServer
-from tests.ranker.running import SCHEMA
+from tests.support.ranking import SCHEMA
 
 ACCOUNTS_MAX = 400
 # The schemas that tests find migrated, each with the package of its migrations.

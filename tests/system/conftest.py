@@ -6,51 +6,20 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Failed
-from shared.servers import nats, postgresql
+from shared.servers import nats
 from shared.servers.cluster import NatsCluster
-from tests.system.people import Person, add_problem
-from tests.system.running import ROOT, Running
-
-
-def _need_servers() -> None:
-    try:
-        nats.binary()
-        postgresql.binaries()
-    except Failed as failed:
-        pytest.skip(str(failed))
-
-
-@pytest.fixture(scope="session")
-def servers() -> None:
-    """Skips where there is no nats-server or no Postgres."""
-    _need_servers()
-
-
-@pytest.fixture(scope="session")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A platform with the problem identity, shared by all tests that leave it running."""
-    _need_servers()
-    running = Running(tmp_path_factory.mktemp("platform") / "home")
-    try:
-        running.up()
-        add_problem(running.url, ROOT / "problems" / "identity")
-        yield running
-    finally:
-        if running.process is not None and running.process.poll() is None:
-            running.stop()
-    assert running.left() == []
+from tests.support.people import Person
+from tests.support.platform import Running
 
 
 @pytest.fixture
-def own_platform(tmp_path: Path) -> Iterator[Running]:
+def own_platform(servers: None, tmp_path: Path) -> Iterator[Running]:  # noqa: ARG001
     """A platform for one test, not started yet."""
-    _need_servers()
     running = Running(tmp_path / "home")
     try:
         yield running
     finally:
-        if running.process is not None and running.process.poll() is None:
-            running.stop()
+        running.end()
 
 
 @pytest.fixture

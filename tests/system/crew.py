@@ -3,9 +3,8 @@
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,10 @@ import httpx
 
 from shared.servers.cluster import free_ports
 from shared.servers.process import Launch, drive, ending, kill
-from tests.system.people import add_problem
-from tests.system.running import QUICK, Running
+from tests.support.people import add_problem
+from tests.support.platform import QUICK, Running
+from tests.support.processes import descendants
+from tests.support.waits import until
 
 LOCAL = "local"
 WITHIN_S = 60.0
@@ -114,34 +115,3 @@ def crew_of(folder: Path, slug: str, problem: dict[str, str], **settings: str) -
         if running.process is not None and running.process.poll() is None:
             running.stop()
     assert running.left() == []
-
-
-def until(check: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
-    """What a check returns once that is true."""
-    end = time.monotonic() + within_s
-    while not (found := check()):
-        assert time.monotonic() < end, "it never became true"
-        time.sleep(0.05)
-    return found
-
-
-def descendants(pid: int, word: str) -> dict[int, int]:
-    """The processes below `pid` whose command line has a word, each with its parent."""
-    parents = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            stat = (process / "stat").read_text()
-            parents[int(process.name)] = int(stat.rpartition(") ")[2].split()[1])
-    below: set[int] = set()
-    fresh = {pid}
-    while fresh:
-        fresh = {child for child, parent in parents.items() if parent in fresh} - below
-        below |= fresh
-    return {one: parents[one] for one in sorted(below) if word in _command(one)}
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
-    except OSError:
-        return ""

@@ -5,8 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +12,8 @@ from typing import Any, NamedTuple
 from bench.noop_agent import enrolment
 
 from tests.cli.asked import warpboard
-from tests.system.running import ROOT, Running
+from tests.support.platform import ROOT, Running
+from tests.support.waits import until
 
 WITHIN_S = 60.0
 GPU = "H100"
@@ -112,12 +111,3 @@ class Office:
         """The no-op agent, as everybody sees it."""
         items = self.do("agent", "list", "--json").json["items"]
         return next(one for one in items if one["id"] == AGENT)
-
-
-def until(check: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
-    """What a check returns once that is true."""
-    end = time.monotonic() + within_s
-    while not (found := check()):
-        assert time.monotonic() < end, "it never became true"
-        time.sleep(0.05)
-    return found

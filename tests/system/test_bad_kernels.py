@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.system.people import Person
+from tests.support.people import Person
 
 pytestmark = pytest.mark.server
 

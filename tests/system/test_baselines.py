@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from shared.testing import eventually
-from tests.system.people import HONEST, Person, add_problem
-from tests.system.running import ROOT, Running
+from tests.support.people import HONEST, Person, add_problem
+from tests.support.platform import ROOT, Running
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 SLUG = "measured"

@@ -15,8 +15,9 @@ from shared.events import AgentQuarantined, CanaryJudged, Fact
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.subjects import agent as agent_agg
-from tests.system.crew import LOCAL, Crew, crew_of, until
-from tests.system.people import HONEST, Person
+from tests.support.people import HONEST, Person
+from tests.support.waits import until
+from tests.system.crew import LOCAL, Crew, crew_of
 
 pytestmark = [
     # It compares what agents take for the same work.

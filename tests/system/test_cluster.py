@@ -26,8 +26,8 @@ from shared.servers.cluster import NatsCluster, free_ports
 from shared.subjects import STREAM
 from shared.testing import eventually
 from tests.contracts.samples import new
-from tests.system.people import Person, add_problem
-from tests.system.running import ROOT
+from tests.support.people import Person, add_problem
+from tests.support.platform import ROOT
 from tests.system.three import REPLICAS, client
 from warpboard.processes.services import PORTS, Place, Service, local_services
 

@@ -8,8 +8,8 @@ import zipfile
 
 import pytest
 
-from tests.system.people import HONEST, Person
-from tests.system.running import ROOT, Running
+from tests.support.people import HONEST, Person
+from tests.support.platform import ROOT, Running
 
 pytestmark = pytest.mark.server
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.system.crew import LOCAL, Crew, crew_of, until
-from tests.system.people import HONEST, Person, add_problem
-from tests.system.running import ROOT
+from tests.support.people import HONEST, Person, add_problem
+from tests.support.platform import ROOT
+from tests.support.waits import until
+from tests.system.crew import LOCAL, Crew, crew_of
 
 pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.usefixtures("servers")]
 

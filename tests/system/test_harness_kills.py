@@ -3,12 +3,12 @@
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
-from tests.system.people import Person
-from tests.system.running import Running
+from tests.support.people import Person
+from tests.support.platform import Running
+from tests.support.processes import descendants
 
 pytestmark = [pytest.mark.long, pytest.mark.server]
 
@@ -29,31 +29,6 @@ def custom_kernel(data):
 """
 
 
-def descendants(pid: int, word: str) -> list[int]:
-    """The processes below `pid` whose command line has a word, newest last."""
-    parents = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(process.name)] = int(
-                (process / "stat").read_text().split(") ")[1].split()[1]
-            )
-        except OSError:
-            continue
-    below: set[int] = set()
-    fresh = {pid}
-    while fresh:
-        fresh = {child for child, parent in parents.items() if parent in fresh} - below
-        below |= fresh
-    return [one for one in sorted(below) if word in _command(one)]
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
-    except OSError:
-        return ""
-
-
 def kill_in_the_middle(
     platform: Running, ada: Person, number: int, victim: tuple[str, int]
 ) -> None:
@@ -68,7 +43,7 @@ def kill_in_the_middle(
         assert time.monotonic() < until, seen
         time.sleep(0.05)
     word, place = victim
-    victims = descendants(agent, word)
+    victims = [*descendants(agent, word)]
     assert victims, f"no process with {word} below the agent"
     os.kill(victims[place], signal.SIGKILL)
 

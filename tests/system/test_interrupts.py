@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from shared.testing import eventually
-from tests.system.people import HONEST, Person, add_problem
-from tests.system.running import ROOT, Running
+from tests.support.people import HONEST, Person, add_problem
+from tests.support.platform import ROOT, Running
 
 PYTHON_STARTS_S = 0.1
 

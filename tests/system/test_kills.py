@@ -14,8 +14,8 @@ from shared.event_log import Feed, Recorded
 from shared.events import CATALOGUE, SubmissionFinished
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from tests.system.people import HONEST, Person, add_problem
-from tests.system.running import ROOT, Running
+from tests.support.people import HONEST, Person, add_problem
+from tests.support.platform import ROOT, Running
 
 pytestmark = [
     pytest.mark.long,

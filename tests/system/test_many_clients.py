@@ -10,7 +10,7 @@ import pytest
 from bench.noop_platform import Platform, stop
 
 from tests.ranker.streaming import Heard, listen
-from tests.system.people import HONEST
+from tests.support.people import HONEST
 
 pytestmark = [
     pytest.mark.long,

@@ -1,14 +1,13 @@
 """What an agent offers decides what it is handed: languages, profiles, ranked runs."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.system.people import HONEST, Person, add_problem
-from tests.system.running import QUICK, ROOT, Running
+from tests.support.people import HONEST, Person, add_problem
+from tests.support.platform import QUICK, ROOT, Running
+from tests.support.waits import until
 
 pytestmark = [pytest.mark.long, pytest.mark.server]
 
@@ -27,15 +26,6 @@ def agent_of(person: Person) -> dict[str, Any]:
     """The platform's own agent; others may have been there before."""
     items: list[dict[str, Any]] = person.http.get("/v1/agents").json()["items"]
     return next(item for item in items if item["id"] == "local")
-
-
-def until(check: Callable[[], Any], within_s: float = 60) -> Any:
-    """What a check returns once that is true."""
-    end = time.monotonic() + within_s
-    while not (found := check()):
-        assert time.monotonic() < end, found
-        time.sleep(0.05)
-    return found
 
 
 def test_a_file_in_cpp_is_compiled_and_judged_like_any_other(ada: Person) -> None:

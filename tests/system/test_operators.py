@@ -8,8 +8,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.system.office import AGENT, GPU, SLUG, WHY, Office, until
-from tests.system.running import Running
+from tests.support.platform import Running
+from tests.support.waits import until
+from tests.system.office import AGENT, GPU, SLUG, WHY, Office
 
 pytestmark = [pytest.mark.long, pytest.mark.server]
 

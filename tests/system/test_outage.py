@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.people import Person, add_problem
-from tests.system.running import ROOT, Running
+from tests.support.people import Person, add_problem
+from tests.support.platform import ROOT, Running
 
 pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(180)]
 

@@ -10,8 +10,8 @@ import pytest
 
 from shared.testing import eventually
 from tests.ranker.streaming import Heard, listen
-from tests.system.people import HONEST, Person
-from tests.system.running import Running
+from tests.support.people import HONEST, Person
+from tests.support.platform import Running
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 READERS = 200

@@ -1,20 +1,12 @@
 """What the tests of the tool-chains are given: compilers, or a skip that says what is missing."""
 
-import importlib
 import os
 import shutil
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from harness.toolchains import probe
-
-
-@pytest.fixture
-def torch() -> Any:
-    """The library, looked up."""
-    return importlib.import_module("torch")
 
 
 @pytest.fixture

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness.toolchains import probe
-from tests.harness.host import HONEST, Host, Warm
+from tests.support.harness import HONEST, Host, Warm
 
 from .workshop import CPP
+
+pytestmark = pytest.mark.box
 
 COPY = CPP.replace("x[i] + 1", "x[i]")
 INLINE = """\

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from tests.support.people import HONEST
 from tests.system.chaos.asking import Asked, Asker, client
 from tests.system.chaos.plan import Wish
-from tests.system.people import HONEST
 
 WRONG = HONEST.replace("output.copy_(source)", "output.copy_(source).add_(1)")
 

@@ -14,6 +14,8 @@ from shared.events import CATALOGUE, SubmissionFinished
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.subjects import last_token
+from tests.support.people import add_problem
+from tests.support.platform import ROOT, Running
 from tests.system.chaos import reading
 from tests.system.chaos.crowd import Crowd
 from tests.system.chaos.invariants import violations
@@ -21,8 +23,6 @@ from tests.system.chaos.operator import Operator
 from tests.system.chaos.plan import Plan
 from tests.system.chaos.reading import Kept
 from tests.system.chaos.town import Town
-from tests.system.people import add_problem
-from tests.system.running import ROOT, Running
 
 REST_S_MIN, REST_S_MAX = 60.0, 240.0
 # One agent works off what the agents' deaths left over; a busy machine takes its time.

@@ -5,7 +5,6 @@ import contextlib
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,8 +15,9 @@ from types import TracebackType
 from typing import Self
 
 from shared.servers.process import Launch, drive, ending
+from tests.support.platform import ROOT, Running
+from tests.support.waits import free_port
 from tests.system.chaos.plan import Strike
-from tests.system.running import ROOT, Running
 
 RESTART_S = 0.5
 DOWN_S_MAX = 20.0
@@ -57,7 +57,7 @@ class Town:
     async def __aenter__(self) -> Self:
         scheduler = self.running.environ("scheduler")
         nats_url = scheduler["WARPBOARD_SCHEDULER_NATS_URL"]
-        ops = {"WARPBOARD_SCHEDULER_OPS_LISTEN": f"127.0.0.1:{_free_port()}"}
+        ops = {"WARPBOARD_SCHEDULER_OPS_LISTEN": f"127.0.0.1:{free_port()}"}
         self._add("scheduler-2", "scheduler", scheduler | ops)
         for name, (gpu, count) in NOOPS.items():
             told = {
@@ -164,12 +164,6 @@ def _send(pids: list[int], number: signal.Signals) -> None:
 def _found_here() -> dict[str, str]:
     """Where the program of the no-op agents lies, whatever the folder we were started in."""
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def fresh_seed() -> int:

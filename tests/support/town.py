@@ -18,8 +18,8 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.testing import clean_report
 from shared.wire import Stamp, seal
-from tests.system.people import HONEST, Person
-from tests.system.running import QUICK, ROOT, Running
+from tests.support.people import HONEST, Person, add_problem
+from tests.support.platform import PATIENT, ROOT, Running
 
 SMALL, LARGE = b"65536", b"4194304"
 # What ada alone may read of her kernels.
@@ -72,27 +72,36 @@ class Town:
         return {"Authorization": f"Bearer {self.admin('POST', 'tokens', **body)['token']}"}
 
 
+def found_town(running: Running) -> Town:
+    """Bring everybody to a platform that has the open leaderboard."""
+    secret = running.environ("ingest")["WARPBOARD_INGEST_OPERATOR_TOKEN"]
+    town = Town(running, {"Authorization": f"Bearer {secret}"})
+    _settle(town)
+    asyncio.run(_expire(town))
+    _publish(town)
+    _submit(town)
+    return town
+
+
 @contextmanager
 def founded(folder: Path) -> Iterator[Town]:
-    """A town, for as long as it is needed."""
-    running = Running(folder / "home", QUICK)
+    """A platform of one's own with everybody on it, for who changes what the others rely on."""
+    running = Running(folder / "home", PATIENT)
     try:
         running.up()
-        secret = running.environ("ingest")["WARPBOARD_INGEST_OPERATOR_TOKEN"]
-        town = Town(running, {"Authorization": f"Bearer {secret}"})
-        _settle(town)
-        asyncio.run(_expire(town))
-        _publish(town)
-        _submit(town)
-        yield town
+        add_problem(running.url, ROOT / "problems" / OPEN)
+        yield found_town(running)
     finally:
-        if running.process is not None and running.process.poll() is None:
-            running.stop()
+        running.end()
 
 
 def _settle(town: Town) -> None:
     for name, scopes in SCOPES.items():
-        town.admin("POST", "participants", name=name, reason="a test")
+        # Other tests of this platform may have met them already.
+        body = {"name": name, "reason": "a test"}
+        url = f"{town.url}/v1/admin/participants"
+        answer = httpx.post(url, json=body, headers=town.operator, timeout=30)
+        assert answer.status_code in (201, 409), answer.text
         if name in ROLES:
             town.admin("POST", f"participants/{name}/roles", role=ROLES[name], reason="a test")
         town.tokens[name] = town.token(name, scopes)
@@ -122,18 +131,17 @@ async def _expire(town: Town) -> None:
 
 
 def _publish(town: Town) -> None:
-    for slug, visibility in ((OPEN, "public"), (CLOSED, "closed")):
-        files = [
-            ("files", (path.name, path.read_bytes().replace(LARGE, SMALL)))
-            for path in sorted((ROOT / "problems" / OPEN).iterdir())
-            if path.is_file()
-        ]
-        report = clean_report(slug, dict(one for _, one in files))
-        data = {"slug": slug, "visibility": visibility, "report": report}
-        headers = town.tokens["author"]
-        url = f"{town.url}/v1/problems"
-        answer = httpx.post(url, data=data, files=files, headers=headers, timeout=30)
-        assert answer.is_success, answer.text
+    files = [
+        ("files", (path.name, path.read_bytes().replace(LARGE, SMALL)))
+        for path in sorted((ROOT / "problems" / OPEN).iterdir())
+        if path.is_file()
+    ]
+    report = clean_report(CLOSED, dict(one for _, one in files))
+    data = {"slug": CLOSED, "visibility": "closed", "report": report}
+    headers = town.tokens["author"]
+    url = f"{town.url}/v1/problems"
+    answer = httpx.post(url, data=data, files=files, headers=headers, timeout=30)
+    assert answer.is_success, answer.text
     codes = town.admin("POST", "invites", leaderboards=[CLOSED], count=2, reason="a test")["codes"]
     for name, code in zip(("ada", "member"), codes, strict=True):
         url, headers = f"{town.url}/v1/user/join", town.tokens[name]

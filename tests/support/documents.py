@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import jsonschema_rs
@@ -88,3 +88,11 @@ def watch(http: httpx.AsyncClient, document: Document) -> None:
         document.check(route, answer.status_code, media, answer.content)
 
     http.event_hooks["response"].append(check)
+
+
+class Found(NamedTuple):
+    """How many requests were made at random, whether all was well, and all that was printed."""
+
+    cases: int
+    is_well: bool
+    text: str

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from tests.ingest.door import KERNEL_FILE, Door
+from tests.support.door import KERNEL_FILE, Door
 
 USUAL = ["submit", "submit:ranked", "read:own", "delete:own", "join", "account"]
 FORM = {"problem": "copy", "mode": "test", "gpu": "CPU"}

@@ -109,6 +109,11 @@ class Running:
         self.process.send_signal(number)
         return self.process.wait(DOWN_S_MAX)
 
+    def end(self) -> None:
+        """Stop it, if it runs."""
+        if self.process is not None and self.process.poll() is None:
+            self.stop()
+
     def left(self) -> list[str]:
         """Every process that still has to do with this folder."""
         found = []

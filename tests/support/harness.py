@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import json
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinishe
 from harness.sandbox.processes import descendants, parent_of
 
 HONEST = "def custom_kernel(data):\n    data[1].copy_(data[0])\n    return data[1]\n"
-REFERENCE = (Path(__file__).parent / "problem" / "reference.py").read_text()
+REFERENCE = (Path(__file__).parents[1] / "harness" / "problem" / "reference.py").read_text()
 
 Message = Started | Progress | StageFinished
 
@@ -113,16 +112,6 @@ def children() -> list[int]:
 def beneath(pids: set[int]) -> set[int]:
     """These processes, and all that they have started."""
     return pids.union(*(descendants(pid) for pid in pids))
-
-
-def eventually(holds: Callable[[], bool], within_s: float = 10.0) -> bool:
-    """Whether something becomes true in time."""
-    until = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > until:
-            return False
-        os.sched_yield()
-    return True
 
 
 def _digest(text: str) -> str:

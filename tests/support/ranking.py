@@ -11,7 +11,7 @@ from ranker.service import Announcements, Decisions, Milestones, News, Ranker
 from shared.event_log import EventLog
 from shared.memory import MemoryBlobs
 from shared.postgres import connect
-from tests.ranker.lives import NoMetrics
+from tests.support.lives import NoMetrics
 
 LOOSE = Demand("none", ("C2",))
 

@@ -17,8 +17,8 @@ from shared.memory import MemoryBlobs, MemoryLog
 from shared.postgres import connect, pool
 from shared.reader import HEADER, Reader, encode
 from shared.testing import eventually
-from tests.ranker.lives import Life, begin, live
-from tests.ranker.running import LOOSE, SCHEMA, ranker_of, running
+from tests.support.lives import Life, begin, live
+from tests.support.ranking import LOOSE, SCHEMA, ranker_of, running
 
 # Who reads all, as ingest says it.
 STAFF = {HEADER: encode(Reader(is_staff=True))}

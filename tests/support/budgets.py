@@ -1,0 +1,69 @@
+"""How much processor time each tier of tests may take; a tier that grew by a fifth fails.
+
+Wall time depends on the machine and on what else runs there. So a budget counts the processor
+time of pytest and all its processes, in units: 1 unit is what a fixed calculation takes on the
+same machine in the same run. `tests/budgets.toml` holds what each tier took when it was last
+measured.
+"""
+
+import hashlib
+import resource
+import statistics
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+BUDGETS = Path(__file__).parents[1] / "budgets.toml"
+GROWTH_MAX = 1.2
+ROUNDS = 200_000
+TRIES = 5
+
+
+def calculation_s() -> float:
+    """Return the processor time of the calculation that is the unit. Units: seconds."""
+    times_s = []
+    for _ in range(TRIES):
+        began_s = time.process_time()
+        digest = b""
+        for number in range(ROUNDS):
+            digest = hashlib.sha256(digest + b"%d" % number).digest()
+        times_s.append(time.process_time() - began_s)
+    return statistics.median(times_s)
+
+
+def used_s() -> float:
+    """Return the processor time of this process and of all that it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+class Budget:
+    """Compares what a tier took with its budget, when a whole tier is run: `--tier NAME`."""
+
+    def __init__(self, tier: str) -> None:
+        self.tier = tier
+        self.units_max = tomllib.loads(BUDGETS.read_text())[tier] * GROWTH_MAX
+        self._calculation_s = calculation_s()
+        self._before_s = used_s()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
+        """Turn the run red if it took more; its workers have ended by then."""
+        result = yield
+        used = used_s() - self._before_s
+        # Both ends of the run: a busy neighbour slows the calculation as it slows the tests.
+        units = used / statistics.mean([self._calculation_s, calculation_s()])
+        print(  # noqa: T201
+            f"\ntier {self.tier}: {units:.0f} units of processor time"
+            f" ({used:.0f} s on this machine), at most {self.units_max:.0f}"
+        )
+        if units > self.units_max:
+            print(  # noqa: T201
+                f"tier {self.tier} has grown by more than a fifth: make its tests cheaper, or"
+                f" write what it takes now into tests/{BUDGETS.name}, and say why"
+            )
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        return result

@@ -1,0 +1,27 @@
+"""Processes of this machine, looked up by what started them."""
+
+from contextlib import suppress
+from pathlib import Path
+
+
+def command_of(pid: int) -> str:
+    """Return the command line of a process, its words separated by spaces; "" if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def descendants(pid: int, word: str) -> dict[int, int]:
+    """Return the processes below `pid` whose command line has a word, each with its parent."""
+    parents = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            stat = (process / "stat").read_text()
+            parents[int(process.name)] = int(stat.rpartition(") ")[2].split()[1])
+    below: set[int] = set()
+    fresh = {pid}
+    while fresh:
+        fresh = {child for child, parent in parents.items() if parent in fresh} - below
+        below |= fresh
+    return {one: parents[one] for one in sorted(below) if word in command_of(one)}

@@ -1,0 +1,110 @@
+"""What a test may start, told by its markers, and which tests share a worker.
+
+A marker follows from the fixtures that a test asks for; a test that starts such a process by
+itself names the marker. Whatever a test starts without the marker fails that test.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatch
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+# The fixtures that start something, by the marker of each test that asks for one.
+FIXTURES = {
+    "server": {"shared_nats", "own_nats", "postgres_server_dsn", "cluster", "servers"},
+    "box": {"warm", "harness", "zygote", "launcher", "inspector", "isolation"},
+    "platform": {"platform", "own_platform", "town", "whole", "running", "observed"},
+}
+# What the command line of a process contains, by the marker of each test that starts one.
+PROCESSES = {
+    "server": ("nats-server", "bin/postgres", "bin/initdb"),
+    "box": ("harness.supervisor", "harness.zygote", "bwrap"),
+    "platform": ("warpboard up", "warpboard demo"),
+}
+# A platform starts servers and boxes, too.
+INCLUDED = {"platform": {"platform", "server", "box"}}
+# Files whose tests share what is slow to start, so one worker runs them all.
+GROUPS = {
+    "platform": (
+        "tests/access/*",
+        "tests/contract_openapi/*",
+        "tests/contract_popcorn/*",
+        "tests/cli/test_mcp.py",
+        "tests/system/test_bad_kernels.py",
+        "tests/system/test_baselines.py",
+        "tests/system/test_first_light.py",
+        "tests/system/test_streams.py",
+    ),
+    "bot": ("tests/discord/test_edge_*", "tests/discord/test_edge.py"),
+}
+
+
+def add_markers(items: Iterable[pytest.Item]) -> None:
+    """Mark each test with what its fixtures start."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        for marker, names in FIXTURES.items():
+            if fixtures & names:
+                item.add_marker(marker)
+
+
+def missing_marker(command: Sequence[str], markers: set[str]) -> str | None:
+    """Return the marker that a test needs to start this command, if it lacks it.
+
+    >>> missing_marker(["/usr/bin/nats-server", "-c", "x"], {"box"})
+    'server'
+    >>> missing_marker(["python", "-m", "warpboard", "up"], {"platform"})
+    >>> missing_marker(["git", "init"], set())
+    """
+    allowed = set[str]().union(*(INCLUDED.get(marker, {marker}) for marker in markers))
+    text = " ".join(command)
+    for marker, words in PROCESSES.items():
+        if marker not in allowed and any(word in text for word in words):
+            return marker
+    return None
+
+
+class Guard:
+    """Fails a test that starts a process without the marker for it."""
+
+    def __init__(self) -> None:
+        self._item: pytest.Item | None = None
+        sys.addaudithook(self._audit)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> object:
+        """Remember which test runs."""
+        self._item = item
+        try:
+            return (yield)
+        finally:
+            self._item = None
+
+    def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event != "subprocess.Popen" or self._item is None:
+            return
+        command = arguments[1]
+        assert isinstance(command, Sequence)
+        words = [word.decode() if isinstance(word, bytes) else str(word) for word in command]
+        marker = missing_marker(words, {marker.name for marker in self._item.iter_markers()})
+        if marker is not None:
+            message = f"{self._item.nodeid} starts {words[:6]} and lacks pytest.mark.{marker}"
+            raise AssertionError(message)
+
+
+class GroupScheduling(LoadScopeScheduling):
+    """Gives each worker whole files, and all files of a group to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return group_of(file) or file
+
+
+def group_of(file: str) -> str | None:
+    """Return the group of a file, None if any worker may run it."""
+    for group, patterns in GROUPS.items():
+        if any(fnmatch(file, pattern) for pattern in patterns):
+            return group
+    return None
