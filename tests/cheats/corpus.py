@@ -25,7 +25,7 @@ class Cheat:
     in the report is `prints` and `says`; `never_prints` and `never_says` may not be there.
     `time_us_min` bounds its times, most calls that take `slow_us` must count, and `check: no_gain`
     compares every call with the time that its work takes alone. `alone` says why nothing may run
-    beside it, though it is not timed.
+    beside it, though it is not timed; `long` why it takes many seconds.
     """
 
     path: Path
@@ -65,6 +65,11 @@ class Cheat:
     def is_alone(self) -> bool:
         """Whether nothing may run beside it."""
         return self.is_timed or "alone" in self.header
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes many seconds, so that `make test-long` runs it."""
+        return "long" in self.header
 
     def like(self, **words: str) -> "Cheat":
         """The same submission with other words in its header."""

@@ -33,8 +33,11 @@ ROOT = HERE.parent.parent
 
 
 def marked(one: Cheat) -> ParameterSet:
-    """A cheat as a parameter; some want the machine for themselves."""
-    return pytest.param(one, id=one.name, marks=[pytest.mark.alone] if one.is_alone else [])
+    """A cheat as a parameter; some want the machine for themselves, some take many seconds."""
+    marks = [pytest.mark.alone] if one.is_alone else []
+    return pytest.param(
+        one, id=one.name, marks=[*marks, *([pytest.mark.long] if one.is_long else [])]
+    )
 
 
 def rounds() -> Iterator[ParameterSet]:
@@ -129,6 +132,7 @@ def test_cheats_end_no_better_where_walls_are_missing(
     assert "NOT RUN" not in done.stdout
 
 
+@pytest.mark.long
 def test_a_killed_supervisor_takes_the_submission_along(zygote: Trials) -> None:
     def kill(_: str) -> None:
         for pid in zygote.supervisors:

@@ -1,5 +1,6 @@
 """The process of `warpboard mcp`: raw lines, its ends, a platform that is away or says no."""
 
+import asyncio
 import json
 import signal
 import time
@@ -31,11 +32,10 @@ async def test_a_platform_that_is_away_is_told_and_the_server_lives_on(tmp_path:
             ("submit", {"problem": "m", "source": KERNEL}),
             ("follow", {"number": 1, "wait_s": 50}),
         ):
-            began = time.monotonic()
-            text = await trouble(agent, tool, **said)
+            async with asyncio.timeout(60):
+                text = await trouble(agent, tool, **said)
             assert NOTHING_THERE in text
             assert "code unavailable" in text
-            assert time.monotonic() - began < 30
         assert (await agent.list_tools()).tools
 
 
@@ -126,7 +126,6 @@ def test_it_ends_with_its_client_whatever_is_under_way(
         assert server.stderr is not None
         if is_busy:
             say(server, call(2, "follow", number=12, wait_s=50))
-        began = time.monotonic()
         if end is None:
             server.stdin.close()
         elif end is signal.SIGPIPE:
@@ -135,7 +134,6 @@ def test_it_ends_with_its_client_whatever_is_under_way(
         else:
             server.send_signal(end)
         assert server.wait(END_S) == code
-        assert time.monotonic() - began < END_S_MAX
         assert b"Traceback" not in server.stderr.read()
 
 

@@ -112,13 +112,12 @@ def test_point_04_a_build_that_fails_says_its_line(ada: Wire) -> None:
     assert "SyntaxError" in error
 
 
-@pytest.mark.alone
 def test_point_05_done_and_the_last_status_come_in_one(ada: Wire, admin: Wire) -> None:
-    began, looks, numbers = time.monotonic(), 0, []
+    looks, numbers = 0, []
     for mode in ("test", "leaderboard"):
         numbers.append(submit(ada, mode, HONEST + b"# looked at\n"))
         looks += len(polled(ada, numbers[-1], look_s=0.001))
-    assert looks / (time.monotonic() - began) > 20, "too few looks to have seen a gap"
+    assert looks > 40, "too few looks to have seen a gap"
     _check_decisions(ada, admin, numbers[-1])
 
 

@@ -62,6 +62,7 @@ async def test_an_empty_branch_is_soon_known_to_be_so(world: World, branches: Br
     await branch.close()
 
 
+@pytest.mark.long
 @pytest.mark.server
 async def test_a_branch_goes_on_after_an_outage(client: Client, own_nats: NatsServer) -> None:
     log = NatsLog(client)

@@ -22,6 +22,7 @@ from tests.contracts.servers import consumers, restart
 
 # nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.server,
     pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
 ]

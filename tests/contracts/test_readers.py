@@ -43,6 +43,7 @@ async def test_a_feed_whose_consumer_falls_silent_is_rebuilt(client: Client) -> 
     await feed.close()
 
 
+@pytest.mark.long
 async def test_a_feed_outlasts_a_server_that_hangs(own_nats: NatsServer, client: Client) -> None:
     log, feed = NatsLog(client), NatsFeed(client, 0, QUICK)
     await log.append(new(JOB, 0))
@@ -59,6 +60,7 @@ async def test_a_feed_outlasts_a_server_that_hangs(own_nats: NatsServer, client:
     await feed.close()
 
 
+@pytest.mark.long
 async def test_a_log_counts_the_restarts_of_its_feeds(own_nats: NatsServer, client: Client) -> None:
     log = NatsLog(client)
     feed = log.follow(0)
@@ -84,6 +86,7 @@ async def taken(inbox: Inbox, most: int) -> list[int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("only_news", [True, False])
 async def test_a_durable_reading_misses_nothing_while_the_server_is_killed(
     own_nats: NatsServer, client: Client, only_news: bool

@@ -63,6 +63,7 @@ def supervisors() -> set[int]:
     return found
 
 
+@pytest.mark.long
 async def test_an_agent_is_free_again_once_what_died_is_replaced(world: World) -> None:
     others = supervisors()
     world.harness, agent = None, world.agent()

@@ -100,6 +100,7 @@ async def test_an_agent_with_a_process_that_would_not_die_runs_nothing_beside_it
     assert reason(agent) == "something of job j1 could not be killed"
 
 
+@pytest.mark.long
 async def test_an_author_who_says_that_something_would_not_die_stops_no_agent(
     world: World,
 ) -> None:

@@ -148,6 +148,7 @@ def test_a_machine_without_room_is_a_failure_and_no_error(
     assert "cannot be started" in report.reason
 
 
+@pytest.mark.long
 def test_an_import_may_take_its_budget_in_every_process(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +166,7 @@ def test_the_supervisors_own_death_is_reported_with_its_last_words(host: Host) -
     assert "ValueError" in report.reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "failures"),
     [

@@ -1,7 +1,6 @@
 """The live history of a submission over real connections: cut, resumed, slow, and at an end."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from random import Random
 
@@ -148,16 +147,13 @@ async def test_a_hundred_readers_are_told_at_once(line: Line) -> None:
     assert all(one.is_end for one in heard)
 
 
-@pytest.mark.alone
 async def test_the_end_of_the_process_ends_streams_without_an_end(line: Line) -> None:
     number = await line.received(Life("s1"))
     heard = Heard()
     listening = asyncio.create_task(listen(line.http, line.events(number), heard))
     await eventually(lambda: len(heard.places) == 2)
-    began = time.monotonic()
     line.stopping.set()
     await asyncio.wait_for(listening, 30)
-    assert time.monotonic() - began < 5
     assert not heard.is_end
 
 

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
 BOARD = subjects.problem("identity")
 
 
+@pytest.mark.long
 async def test_what_fails_comes_again_under_one_id(hooked: Hooked, receiver: Receiver) -> None:
     receiver.meets["/in"] = [500, 404, 302, HANG, DRIP]
     async with hooked.telling():
@@ -45,6 +46,7 @@ async def is_over(hooked: Hooked, hook: str) -> bool:
     return "pending" not in await hooked.states(hook)
 
 
+@pytest.mark.long
 async def test_after_eight_tries_a_hook_is_off_until_a_test_is_taken(
     hooked: Hooked, receiver: Receiver
 ) -> None:

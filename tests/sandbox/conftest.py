@@ -30,7 +30,9 @@ def zygote() -> Iterator[Forked]:
     launcher.close()
 
 
-@pytest.fixture(scope="session", params=sorted(_KINDS))
+@pytest.fixture(
+    scope="session", params=["zygote", pytest.param("bubblewrap", marks=pytest.mark.long)]
+)
 def launcher(request: pytest.FixtureRequest, isolation: Isolation) -> Iterator[Forked]:
     """Each of the two launchers in turn."""
     if request.param == "bubblewrap" and not isolation.has_bubblewrap:

@@ -83,6 +83,7 @@ def is_gone(pid: int) -> bool:
     return stat.rpartition(b")")[2].split()[0] in (b"Z", b"X")
 
 
+@pytest.mark.long
 def test_many_boxes_leave_no_more_than_one(inn: Lodge) -> None:
     zygote = zygote_of(inn)
     before, open_before = zygote.counts(), len(list(Path("/proc/self/fd").iterdir()))

@@ -1,5 +1,6 @@
 # id: S16 sleep_at_import
 # expect: timed_out
+# long: it sleeps until its budget is over
 # mode: ranked
 # budgets: build=3
 # Quick when it is built, and asleep in every later process, as the age of its own file tells.

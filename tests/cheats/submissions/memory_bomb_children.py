@@ -1,5 +1,6 @@
 # id: S11 memory_bomb
 # expect: out_of_memory crashed timed_out
+# long: its children fill the memory one after the other
 # level: strong
 # budgets: test=8
 # never_prints: GAINED

@@ -1,5 +1,6 @@
 # id: S25 compile_attack
 # expect: timed_out compile_error out_of_memory
+# long: the compiler runs until its limit
 # level: weak
 # budgets: build=4
 # A template of exponential depth: the compiler, its children and its memory end with the stage.
