@@ -15,6 +15,7 @@ from shared.servers import nats, postgresql
 from shared.servers.nats import NatsServer
 from shared.testing import postgres_database, postgres_server
 from tests.support.budgets import Budget
+from tests.support.harness import Warm
 from tests.support.people import add_problem
 from tests.support.platform import PATIENT, ROOT, Running
 from tests.support.repository import repository_settings
@@ -157,6 +158,14 @@ def platform(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def town(platform: Running) -> Town:
     """The shared platform with each kind of caller, an open leaderboard and a closed one."""
     return found_town(platform)
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm]:
+    """The harness of all tests that ask nothing special of theirs; it stays warm between them."""
+    warm = Warm()
+    yield warm
+    warm.close()
 
 
 @pytest.fixture

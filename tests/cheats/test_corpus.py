@@ -12,6 +12,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from harness.entry import Isolation, isolation
+from tests.support.harness import Warm
 
 from .corpus import HERE, Cheat, corpus, named
 from .outcomes import GAIN_MAX, faults
@@ -63,9 +64,9 @@ def here() -> Isolation:
 
 
 @pytest.fixture(scope="module")
-def zygote() -> Iterator[Trials]:
+def zygote(warm: Warm) -> Iterator[Trials]:
     """Boxes forked from a zygote, at the best level that there is."""
-    with tempfile.TemporaryDirectory() as folder, Trials(Path(folder)) as trials:
+    with tempfile.TemporaryDirectory() as folder, Trials(Path(folder), warm) as trials:
         yield trials
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.entry import VERDICTS
+from tests.support.harness import Warm
 
 from .corpus import SUBMISSIONS, cheat
 from .trials import Trials
@@ -67,9 +68,9 @@ MESSAGES = {
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[tuple[Trials, Path]]:
+def place(warm: Warm) -> Iterator[tuple[Trials, Path]]:
     """A warm harness, and where to write submissions."""
-    with tempfile.TemporaryDirectory() as folder, Trials(Path(folder)) as trials:
+    with tempfile.TemporaryDirectory() as folder, Trials(Path(folder), warm) as trials:
         yield trials, Path(folder)
 
 

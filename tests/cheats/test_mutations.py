@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.harness import Warm
+
 from .corpus import HERE, Cheat, named
 from .outcomes import dropped_share
 from .trials import Ended, Trials
@@ -25,9 +27,9 @@ pytestmark = [pytest.mark.box, pytest.mark.timeout(240), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
-def whole() -> Iterator[Trials]:
+def whole(warm: Warm) -> Iterator[Trials]:
     """A harness that lacks nothing."""
-    with tempfile.TemporaryDirectory() as folder, Trials(Path(folder)) as trials:
+    with tempfile.TemporaryDirectory() as folder, Trials(Path(folder), warm) as trials:
         yield trials
 
 

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from harness.sandbox.processes import descendants, parent_of
-from tests.support.harness import beneath, children
+from tests.support.harness import Warm, beneath, children
 
 from .corpus import Cheat, write_problem
 
@@ -86,17 +86,21 @@ class Bystanders:
 
 
 class Trials:
-    """A warm harness with its options, the folder where runs are kept, and the bystanders."""
+    """A warm harness, the folder where runs are kept, and the bystanders.
 
-    def __init__(self, folder: Path, **options: Any) -> None:
+    The harness is `warm`, which goes on after this, or one of its own with these options.
+    """
+
+    def __init__(self, folder: Path, warm: Warm | None = None, **options: Any) -> None:
         self._folder = folder
         self._options = options
         self._numbers = itertools.count()
-        self._runner = asyncio.Runner()
-        self._harnesses: list[Harness] = []
+        self._warm = warm
+        self._runner = warm.runner if warm else asyncio.Runner()
+        self._harnesses: list[Harness] = [warm.harness] if warm else []
         self._seen: set[int] = set()
         # What earlier tests of this process left running, a platform say, goes on meanwhile.
-        self._others = set(children())
+        self._others = {pid for pid in children() if b"harness.supervisor" not in _command(pid)}
         self._meanwhile: Callable[[str], None] = lambda _: None
         folder.chmod(0o755)
         self.bystanders = Bystanders(folder)
@@ -105,9 +109,10 @@ class Trials:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for harness in self._harnesses:
+        for harness in self._harnesses[1 if self._warm else 0 :]:
             self._runner.run(harness.close())
-        self._runner.close()
+        if not self._warm:
+            self._runner.close()
         self.bystanders.close()
 
     def run(self, one: Cheat, meanwhile: Callable[[str], None] | None = None) -> list[Ended]:

@@ -11,14 +11,14 @@ from harness.entry import Harness
 from tests.gpu_agent.world import World
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
     """One harness for the agents of a file, one after the other."""
     async with Harness(state=str(tmp_path_factory.mktemp("state"))) as harness:
         yield harness
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def world(tmp_path: Path, harness: Harness) -> AsyncIterator[World]:
     """A log, blobs and a bus in memory, a folder, and somebody who hears the heartbeats.
 

@@ -15,7 +15,7 @@ from harness.sandbox.processes import descendants
 from shared.testing import eventually
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 RUNS = 20
 

@@ -12,7 +12,7 @@ from shared.signing import load_key, public_key, verify
 from shared.wire import decode
 from tests.gpu_agent.world import HONEST, World, serving
 
-shares_a_harness = pytest.mark.asyncio(loop_scope="module")
+shares_a_harness = pytest.mark.asyncio(loop_scope="session")
 
 # A submission that says what it finds where the key lies, in any folder that it can look into.
 THIEF = b"""

@@ -18,7 +18,7 @@ from shared.events import (
 from shared.testing import eventually
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.long]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 GANG = ["a0", "a1"]
 TEAM = b"""

@@ -76,7 +76,7 @@ def ice() -> Iterator[Ice]:
 
 
 # The loop of the file's world.
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def reason(agent: Agent) -> str:

@@ -16,7 +16,7 @@ from shared.events import HARNESS_CODE, RunCompleted, RunFailed
 from shared.testing import eventually
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_an_order_is_run_to_its_verdict(world: World) -> None:

@@ -3,8 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,17 +86,6 @@ class Inspector:
     def look(self, folder: Path, **bounds: Any) -> InspectReport:
         """What is found in the problem of a folder."""
         return self.runner.run(self.harness.inspect(InspectRequest(str(folder), **bounds)))
-
-
-@contextmanager
-def inspecting() -> Iterator[Inspector]:
-    """One harness for all tests of a module."""
-    with asyncio.Runner() as runner:
-        harness = Harness()
-        try:
-            yield Inspector(runner, harness)
-        finally:
-            runner.run(harness.close())
 
 
 def lay_out(folder: Path, reference: str = REFERENCE, **more: Any) -> Path:

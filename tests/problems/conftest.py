@@ -1,14 +1,12 @@
-"""One warm harness for all checks of problems."""
-
-from collections.abc import Iterator
+"""What the tests of checks of problems are given."""
 
 import pytest
 
-from tests.problems.checked import Inspector, inspecting
+from tests.problems.checked import Inspector
+from tests.support.harness import Warm
 
 
-@pytest.fixture(scope="session")
-def inspector() -> Iterator[Inspector]:
-    """A harness that looks at problems' own code."""
-    with inspecting() as inspector:
-        yield inspector
+@pytest.fixture
+def inspector(warm: Warm) -> Inspector:
+    """The warm harness, looking at problems' own code."""
+    return Inspector(warm.runner, warm.harness)

@@ -22,17 +22,17 @@ class Warm:
     """One harness for all tests that ask nothing special of theirs, and the loop it lives in."""
 
     def __init__(self, **options: Any) -> None:
-        self._runner = asyncio.Runner()
-        self._harness = Harness(**options)
+        self.runner = asyncio.Runner()
+        self.harness = Harness(**options)
 
     def evaluate(self, request: RunRequest, told: Callable[[Message], Any]) -> RunReport:
         """A run in the warm harness."""
-        return self._runner.run(self._harness.evaluate(request, told))
+        return self.runner.run(self.harness.evaluate(request, told))
 
     def close(self) -> None:
         """Ends the harness."""
-        self._runner.run(self._harness.close())
-        self._runner.close()
+        self.runner.run(self.harness.close())
+        self.runner.close()
 
 
 @dataclass

@@ -27,6 +27,8 @@ PROCESSES = {
 INCLUDED = {"platform": {"platform", "server", "box"}}
 # Files whose tests share what is slow to start, so one worker runs them all.
 GROUPS = {
+    "agent": ("tests/gpu_agent/*",),
+    "harness": ("tests/harness/*", "tests/problems/test_check*"),
     "platform": (
         "tests/access/*",
         "tests/contract_openapi/*",
@@ -88,9 +90,6 @@ class Guard:
         command = arguments[1]
         assert isinstance(command, Sequence)
         words = [word.decode() if isinstance(word, bytes) else str(word) for word in command]
-        import os
-        if os.environ.get("STARTS"):
-            with open(os.environ["STARTS"], "a") as f: f.write(self._item.nodeid + " " + " ".join(words)[:150] + "\n")
         marker = missing_marker(words, {marker.name for marker in self._item.iter_markers()})
         if marker is not None:
             message = f"{self._item.nodeid} starts {words[:6]} and lacks pytest.mark.{marker}"
