@@ -53,6 +53,8 @@ WHERE = $(if $(PART),tests/$(PART))
 TIER = $(if $(PART),,--tier $(1))
 # pytest ends with 5 where it found no test, which a folder may well lack.
 EMPTY_IS_FINE = $(if $(PART),|| [ $$? = 5 ])
+# The folders with a test that runs alone: the others need not be collected once more.
+ALONE = tests/cheats tests/contract_popcorn tests/discord tests/system
 CROWDED = -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 test-fast: install ## Tests that start no server, box or platform: under a minute
@@ -60,11 +62,11 @@ test-fast: install ## Tests that start no server, box or platform: under a minut
 
 test: install ## Most tests, some minutes; PART=ranker for one folder; skips say what is missing
 	pytest -q -rs -m "not alone and not long" $(CROWDED) $(call TIER,test) $(WHERE)
-	pytest -q -rs -m "alone and not long" $(call TIER,alone) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
+	pytest -q -rs -m "alone and not long" $(call TIER,alone) $(or $(WHERE),tests/cheats) $(EMPTY_IS_FINE)
 
 test-long: install ## The other tests: kills, outages and random requests
 	pytest -q -rs -m "long and not alone" --timeout 600 $(CROWDED) $(call TIER,long) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
-	pytest -q -rs -m "long and alone" --timeout 600 $(call TIER,long-alone) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
+	pytest -q -rs -m "long and alone" --timeout 600 $(call TIER,long-alone) $(or $(WHERE),$(ALONE)) $(EMPTY_IS_FINE)
 
 up: install ## The platform on this machine, until Ctrl-C
 	warpboard up
@@ -81,7 +83,8 @@ chaos: install ## Kill everything at random for CHAOS_S seconds, then judge the 
 contract: install ## Ask the API by its own document, thousands of cases
 	python -m tests.contract_openapi.asking
 
-ci: check test test-long ## What CI runs
+ci: ## What CI runs
+	.ci/run
 
 clean: ## Remove the environment and the local platform's data
 	rm -rf .venv .warpboard

@@ -1,5 +1,6 @@
 """One nats-server and one Postgres for all tests that ask; a skip says what is missing."""
 
+import gc
 import importlib
 import signal
 from collections.abc import Iterator
@@ -60,6 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(
         key=lambda item: (group_of(str(item.path.relative_to(ROOT))) is None, -limits_s[item.path])
     )
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of every later search for garbage: it stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def _need_nats() -> None:

@@ -279,3 +279,13 @@ def test_no_test_asserts_seconds_of_wall_time() -> None:
         if clock.search(line)
     ]
     assert not found, "\n".join(found)
+
+
+def test_the_makefile_knows_every_folder_with_a_test_that_runs_alone() -> None:
+    (line,) = re.findall(r"^ALONE = (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    folders = {
+        f"tests/{path.relative_to(ROOT / 'tests').parts[0]}"
+        for path in TESTS
+        if "mark.alone" in path.read_text(encoding="utf-8") and path.parent.name != "tests"
+    }
+    assert folders == set(line.split())

@@ -10,6 +10,7 @@ from tests.cli.asked import warpboard
 from warpboard.domain.drafts import END, FILES, PAGES
 from warpboard.local_run import LocalDisk
 
+
 TEMPLATES = Path(__file__).parent.parent.parent / "cli" / "src" / "warpboard" / "templates"
 
 
@@ -39,6 +40,7 @@ def test_a_new_problem_compiles_as_it_is(form: str, tmp_path: Path) -> None:
         assert read_directives(one.source.decode()).gpus == ()
 
 
+@pytest.mark.box
 @pytest.mark.long
 @pytest.mark.parametrize("form", FILES)
 def test_a_new_problem_passes_its_check_without_a_warning(form: str, tmp_path: Path) -> None:

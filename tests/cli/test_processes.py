@@ -30,7 +30,7 @@ from warpboard.processes import (
     supervise,
 )
 
-pytestmark = [pytest.mark.long, pytest.mark.server]
+pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server]
 
 SITE = "healthz"
 GOOD = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={port}, bind='127.0.0.1')"
@@ -62,7 +62,7 @@ def _stand_in(place: Place, name: str, program: str) -> Service:
 
 
 @pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that has its cluster already, so that a start is quick."""
     for binaries in (nats.binary, postgresql.binaries):
         try:
@@ -73,9 +73,9 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(warm: Path) -> Iterator[Path]:
-    yield warm
-    assert not in_use(warm)
+def folder(prepared: Path) -> Iterator[Path]:
+    yield prepared
+    assert not in_use(prepared)
 
 
 def in_use(folder: Path) -> list[Path]:

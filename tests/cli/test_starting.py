@@ -22,7 +22,7 @@ from tests.problems.test_popcorn import own
 from tests.problems.test_templates import MODEL, SINGLE
 from warpboard.local_run import LocalDisk
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.platform, pytest.mark.long]
 
 ROOT = Path(__file__).parent.parent.parent
 IDENTITY = ROOT / "problems" / "identity"

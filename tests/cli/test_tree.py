@@ -47,10 +47,10 @@ class Unread(io.StringIO):
 
 
 @pytest.fixture(scope="module")
-def platform() -> Iterator[StandIn]:
+def standin() -> Iterator[StandIn]:
     """One stand-in for all."""
-    with standing(say) as standin:
-        yield standin
+    with standing(say) as found:
+        yield found
 
 
 def words_of(command: str, folder: Path, url: str) -> list[str]:
@@ -93,13 +93,13 @@ def test_every_command_has_an_example_and_json(command: str) -> None:
 
 @pytest.mark.parametrize("command", sorted({*ASKED, *HERE} - {"run", "problem check"}))
 def test_json_is_one_document_and_text_has_no_escapes(
-    command: str, platform: StandIn, tmp_path: Path
+    command: str, standin: StandIn, tmp_path: Path
 ) -> None:
     results = []
     for extra in ([], ["--json"]):
         home = tmp_path / f"home{len(extra)}"
         home.mkdir()
-        results.append(run([*words_of(command, home, platform.url), *extra], home))
+        results.append(run([*words_of(command, home, standin.url), *extra], home))
     for result in results:
         assert result.exit_code in (0, 1, 2, 3), result.output
         if command in ASKED:
@@ -112,12 +112,12 @@ def test_json_is_one_document_and_text_has_no_escapes(
 
 @pytest.mark.parametrize("command", sorted({*ASKED, "completion", "agent doctor"} - {"login"}))
 def test_a_command_ends_quietly_when_nobody_reads(
-    command: str, platform: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, standin: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environment(ENVIRON | {"HOME": str(tmp_path)}).items():
         monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name, raising=False)
     err = io.StringIO()
-    words = words_of(command, tmp_path, platform.url)
+    words = words_of(command, tmp_path, standin.url)
     with contextlib.redirect_stdout(Unread()), contextlib.redirect_stderr(err):
         with pytest.raises(SystemExit) as ended:
             commands(desk)(words, prog_name="warpboard")
@@ -128,9 +128,9 @@ def test_a_command_ends_quietly_when_nobody_reads(
 
 @pytest.mark.parametrize("command", ["problems", "show", "status"])
 def test_a_command_without_any_stdout_still_does_its_work(
-    command: str, platform: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, standin: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(SystemExit) as ended:
-        commands(desk)(words_of(command, tmp_path, platform.url), prog_name="warpboard")
+        commands(desk)(words_of(command, tmp_path, standin.url), prog_name="warpboard")
     assert ended.value.code == 0

@@ -14,7 +14,7 @@ from shared.servers import nats, postgresql
 from tests.support.people import add_problem
 from tests.support.platform import QUICK, ROOT, UP_S_MAX, Running
 
-pytestmark = [pytest.mark.server, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.platform, pytest.mark.server, pytest.mark.long, pytest.mark.timeout(900)]
 
 # A real bot's settings that lie about must not reach the simulated one.
 REAL = {"WARPBOARD_DISCORD_EDGE_CHANNELS": "1,2", "WARPBOARD_DISCORD_EDGE_TOKEN": "real"}

@@ -7,6 +7,7 @@ import pytest
 from tests.support.harness import Host
 
 pytestmark = [
+    pytest.mark.box,
     pytest.mark.long,
     pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++"),
 ]

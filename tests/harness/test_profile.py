@@ -14,9 +14,7 @@ from harness.entry import RunReport, isolation
 from tests.support.harness import HONEST, Host, Warm
 from tests.toolchains.workshop import CPP
 
-pytestmark = pytest.mark.box
-
-pytestmark = pytest.mark.long  # One of its runs hangs until its stage is over.
+pytestmark = [pytest.mark.box, pytest.mark.long]  # One of its runs hangs until its stage is over.
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing here")
 
 STANDIN = Path(__file__).parent / "standin" / "ncu"

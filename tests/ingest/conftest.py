@@ -1,9 +1,11 @@
 """One door for every test that asks."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from ingest.http.document import read_paths
 from shared.memory import MemoryLog
@@ -12,6 +14,9 @@ from tests.ingest.logins import opened as ways_in
 from tests.support.documents import Document, watch
 from tests.support.door import Door, opened
 from tests.support.holders import role, token
+
+# To make a door takes 70 ms. Tests that change nothing share one, and the loop it lives in.
+shares_a_door = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.fixture(scope="session")
@@ -46,12 +51,33 @@ async def door(documents: list[Document]) -> AsyncIterator[Door]:
 @pytest.fixture
 async def strict(documents: list[Document]) -> AsyncIterator[Door]:
     """A door where no name is believed, with the problem copy of the author ann."""
+    async with opened_strict(documents) as door:
+        yield door
+
+
+@asynccontextmanager
+async def opened_strict(documents: list[Document]) -> AsyncIterator[Door]:
+    """The same, for as long as it is needed."""
     async with opened(MemoryLog(), are_names_believed=False) as door:
         watched(door, documents)
         await role(door, "ann", "creator")
         ann = await token(door, "ann", "author", "account")
         answer = await door.publish(headers=ann)
         assert answer.status_code == 201, answer.text
+        yield door
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_door(documents: list[Document]) -> AsyncIterator[Door]:
+    """A door for all tests of a file that are refused, and so leave nothing behind."""
+    async with opened(MemoryLog()) as found:
+        yield watched(found, documents)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_strict(documents: list[Document]) -> AsyncIterator[Door]:
+    """A strict door for the same."""
+    async with opened_strict(documents) as door:
         yield door
 
 

@@ -9,6 +9,7 @@ from shared import subjects
 from shared.events import AgentRegistered, CanaryChosen, DeadLetterRedriven, RunStarted
 from shared.memory import MemoryLog
 from shared.testing import example
+from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, OPERATOR, TOKEN, Door, opened
 
 pytestmark = pytest.mark.server
@@ -47,6 +48,7 @@ async def test_without_a_secret_and_a_role_nobody_is_an_operator() -> None:
         assert answer.status_code == 401
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     "headers",
     [
@@ -63,11 +65,13 @@ async def test_without_a_secret_and_a_role_nobody_is_an_operator() -> None:
         {"Authorization": f"Bearer {TOKEN}", "Warpboard-Operator": "Olga O."},
     ],
 )
-async def test_who_is_no_operator_is_let_in_nowhere(door: Door, headers: dict[str, str]) -> None:
-    for method, path in await admin_routes(door):
-        answer = await door.http.request(method, path, headers=headers, json={})
+async def test_who_is_no_operator_is_let_in_nowhere(
+    shared_door: Door, headers: dict[str, str]
+) -> None:
+    for method, path in await admin_routes(shared_door):
+        answer = await shared_door.http.request(method, path, headers=headers, json={})
         assert answer.status_code == 401, path
-    assert len(door.log.since(0)) == 1
+    assert len(shared_door.log.since(0)) == 1
 
 
 async def test_a_token_that_is_no_ascii_is_just_wrong(door: Door) -> None:
@@ -76,6 +80,7 @@ async def test_a_token_that_is_no_ascii_is_just_wrong(door: Door) -> None:
     assert (answer.status_code, answer.json()["code"]) == (401, "invalid_credential")
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     ("method", "path", "body", "field"),
     [
@@ -98,12 +103,14 @@ async def test_a_token_that_is_no_ascii_is_just_wrong(door: Door) -> None:
     ],
 )
 async def test_a_bad_request_names_its_field(
-    door: Door, method: str, path: str, body: dict[str, Any], field: str
+    shared_door: Door, method: str, path: str, body: dict[str, Any], field: str
 ) -> None:
-    answer = await door.http.request(method, f"/v1/admin/{path}", json=body, headers=OPERATOR)
+    answer = await shared_door.http.request(
+        method, f"/v1/admin/{path}", json=body, headers=OPERATOR
+    )
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
     assert field in answer.json()["errors"][0]["field"]
-    assert len(door.log.since(0)) == 1
+    assert len(shared_door.log.since(0)) == 1
 
 
 async def test_intake_can_be_paused_and_resumed(door: Door) -> None:

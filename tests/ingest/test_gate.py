@@ -24,6 +24,7 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
+from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, Door, nobodys_gate, opened, postgres_stores
 from tests.support.holders import USUAL, bearer, code, made, role, submit, token
 
@@ -67,6 +68,7 @@ async def test_an_expired_token_is_dead(strict: Door) -> None:
     await eventually(is_dead)
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     "headers",
     [
@@ -81,9 +83,9 @@ async def test_an_expired_token_is_dead(strict: Door) -> None:
     ],
 )
 async def test_who_shows_nothing_is_told_to_show_something(
-    strict: Door, headers: dict[str, str]
+    shared_strict: Door, headers: dict[str, str]
 ) -> None:
-    assert code(await submit(strict, headers)) == (401, "missing_credential")
+    assert code(await submit(shared_strict, headers)) == (401, "missing_credential")
 
 
 async def test_an_unknown_token_is_nobodys(strict: Door) -> None:
@@ -114,6 +116,7 @@ async def test_tokens_of_two_people_are_a_conflict(strict: Door) -> None:
     assert (await submit(strict, headers)).status_code == 202
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     ("scope", "mode", "lacks"),
     [
@@ -122,8 +125,10 @@ async def test_tokens_of_two_people_are_a_conflict(strict: Door) -> None:
         ("submit", "profile", "profile"),
     ],
 )
-async def test_each_mode_needs_its_scope(strict: Door, scope: str, mode: str, lacks: str) -> None:
-    answer = await submit(strict, await token(strict, "ada", scope), mode=mode)
+async def test_each_mode_needs_its_scope(
+    shared_strict: Door, scope: str, mode: str, lacks: str
+) -> None:
+    answer = await submit(shared_strict, await token(shared_strict, "ada", scope), mode=mode)
     assert code(answer) == (403, "scope_missing")
     assert lacks in answer.json()["detail"]
 

@@ -13,6 +13,7 @@ from ingest.http.reads import reads
 from ingest.ranker_http import Ranker, client
 from shared.events import ProblemPublished, SubmissionReceived
 from shared.http import install
+from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, FILES, KERNEL, TASK, Door, nobodys_gate
 
 pytestmark = pytest.mark.server
@@ -54,6 +55,7 @@ async def test_several_gpu_types_make_several_submissions(door: Door) -> None:
     assert [one["gpu"] for one in answer.json()["submissions"]] == ["CPU", "H100"]
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     ("fields", "status", "code"),
     [
@@ -65,15 +67,16 @@ async def test_several_gpu_types_make_several_submissions(door: Door) -> None:
     ],
 )
 async def test_a_bad_field_is_refused(
-    door: Door, fields: dict[str, str], status: int, code: str
+    shared_door: Door, fields: dict[str, str], status: int, code: str
 ) -> None:
-    answer = await door.ask(fields)
+    answer = await shared_door.ask(fields)
     body = answer.json()
     assert (answer.status_code, body["code"]) == (status, code)
     assert isinstance(body["detail"], str)
     assert body["request_id"] == answer.headers["x-request-id"]
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     ("source", "name", "status", "code"),
     [
@@ -87,16 +90,17 @@ async def test_a_bad_field_is_refused(
     ],
 )
 async def test_a_bad_file_is_refused(
-    door: Door, source: bytes, name: str, status: int, code: str
+    shared_door: Door, source: bytes, name: str, status: int, code: str
 ) -> None:
-    answer = await door.submit(source, name)
+    answer = await shared_door.submit(source, name)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
-    assert len(door.log.since(0)) == 1
+    assert len(shared_door.log.since(0)) == 1
 
 
+@shares_a_door
 @pytest.mark.parametrize("who", ["", "Ada Lovelace", "x" * 33, "ада"])
-async def test_a_nameless_request_is_refused(door: Door, who: str) -> None:
-    answer = await door.http.post(
+async def test_a_nameless_request_is_refused(shared_door: Door, who: str) -> None:
+    answer = await shared_door.http.post(
         "/v1/submissions",
         data={"problem": "copy"},
         files={"file": ("k.py", KERNEL)},
@@ -181,6 +185,7 @@ async def test_publishing_other_files_makes_the_next_version(door: Door) -> None
     assert (answer.status_code, answer.json()["number"]) == (201, 2)
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     "files",
     [
@@ -192,9 +197,9 @@ async def test_publishing_other_files_makes_the_next_version(door: Door) -> None
     ],
 )
 async def test_a_bad_problem_is_refused_by_one_sentence(
-    door: Door, files: dict[str, bytes]
+    shared_door: Door, files: dict[str, bytes]
 ) -> None:
-    answer = await door.publish(files)
+    answer = await shared_door.publish(files)
     assert (answer.status_code, answer.json()["code"]) == (422, "bad_problem")
     assert "task.yml" in answer.json()["detail"]
 
@@ -210,12 +215,13 @@ async def test_reads_without_a_ranker_say_when_to_ask_again() -> None:
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     "path",
     ["%2e%2e/internal/rejudge-items", "a/%2E%2e/%2e%2e/internal/rejudge-items", "%2e/problems"],
 )
-async def test_no_path_leads_to_what_is_internal(door: Door, path: str) -> None:
-    answer = await door.http.get(f"/v1/{path}?problem=copy&from_version=1&select=all")
+async def test_no_path_leads_to_what_is_internal(shared_door: Door, path: str) -> None:
+    answer = await shared_door.http.get(f"/v1/{path}?problem=copy&from_version=1&select=all")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
@@ -238,9 +244,10 @@ async def test_a_file_name_with_half_a_character_is_no_bug(door: Door) -> None:
     assert answer.status_code in (202, 400), answer.text
 
 
+@shares_a_door
 @pytest.mark.parametrize("path", ["problems/%00", "problems/a%3Fb", "problems/%E2%82%AC"])
-async def test_an_odd_path_is_passed_on_as_it_is(door: Door, path: str) -> None:
-    answer = await door.http.get(f"/v1/{path}")
+async def test_an_odd_path_is_passed_on_as_it_is(shared_door: Door, path: str) -> None:
+    answer = await shared_door.http.get(f"/v1/{path}")
     assert answer.status_code == 404
 
 

@@ -14,6 +14,7 @@ from shared.events import (
     SubmissionCancelRequested,
 )
 from shared.testing import example
+from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, FILES, OPERATOR, Door
 from tests.support.holders import code
 
@@ -138,6 +139,7 @@ async def test_a_rejudge_counts_after_its_preview_alone(door: Door) -> None:
     assert code(ended) == (409, "wrong_state")
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     ("body", "found"),
     [
@@ -149,7 +151,7 @@ async def test_a_rejudge_counts_after_its_preview_alone(door: Door) -> None:
     ],
 )
 async def test_a_rejudge_of_nothing_is_refused(
-    door: Door, body: dict[str, str], found: tuple[int, str]
+    shared_door: Door, body: dict[str, str], found: tuple[int, str]
 ) -> None:
     asked = {"problem": "copy", "select": "all", "reason": "r"} | body
-    assert code(await door.admin("POST", "rejudges", **asked)) == found
+    assert code(await shared_door.admin("POST", "rejudges", **asked)) == found

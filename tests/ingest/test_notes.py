@@ -3,6 +3,7 @@
 import pytest
 
 from ingest.memory import MemoryPeople
+from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, KERNEL_FILE, Door
 from tests.support.holders import code
 
@@ -59,6 +60,7 @@ async def test_nobody_notes_on_anothers(door: Door) -> None:
     assert notes(door) == []
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -72,16 +74,18 @@ async def test_nobody_notes_on_anothers(door: Door) -> None:
         ("tag", "two words"),
     ],
 )
-async def test_what_is_no_note_is_refused_by_name(door: Door, field: str, value: str) -> None:
-    sent = await door.http.post(
+async def test_what_is_no_note_is_refused_by_name(
+    shared_door: Door, field: str, value: str
+) -> None:
+    sent = await shared_door.http.post(
         "/v1/submissions",
         data={"problem": "copy", "mode": "test", "gpu": "CPU", field: value},
         files=KERNEL_FILE,
         headers=ADA,
     )
-    number = await door.number()
+    number = await shared_door.number()
     path = f"/v1/submissions/{number}/note"
-    said = await door.http.put(path, json={field: value}, headers=ADA)
+    said = await shared_door.http.put(path, json={field: value}, headers=ADA)
     for answer in (sent, said):
         assert code(answer) == (422, "invalid_request")
         assert [one["field"] for one in answer.json()["errors"]] == [field]

@@ -14,6 +14,7 @@ from shared.memory import MemoryLog
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
+from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, OPERATOR, Door, Stores, opened, postgres_stores
 
 pytestmark = pytest.mark.server
@@ -144,6 +145,7 @@ async def test_the_quota_of_one_leaderboard_can_be_asked(door: Door) -> None:
     }
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     ("query", "status", "code"),
     [
@@ -154,9 +156,9 @@ async def test_the_quota_of_one_leaderboard_can_be_asked(door: Door) -> None:
     ],
 )
 async def test_the_quota_of_no_leaderboard_is_refused(
-    door: Door, query: str, status: int, code: str
+    shared_door: Door, query: str, status: int, code: str
 ) -> None:
-    answer = await door.http.get(f"/v1/quota?{query}", headers=ADA)
+    answer = await shared_door.http.get(f"/v1/quota?{query}", headers=ADA)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from ingest.memory import MemoryRepeats
 from shared.events import InviteIssued, TokenIssued
+from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, OPERATOR, Door
 from tests.support.holders import code, token
 
@@ -61,11 +62,12 @@ async def test_what_was_refused_may_come_again_under_its_key(door: Door) -> None
     assert (await invite(door)).status_code == 201
 
 
+@shares_a_door
 @pytest.mark.parametrize("key", ["", "a b", "x" * 256, "\xe9"])
-async def test_a_key_of_other_characters_is_refused(door: Door, key: str) -> None:
+async def test_a_key_of_other_characters_is_refused(shared_door: Door, key: str) -> None:
     headers = {name.encode(): value.encode() for name, value in OPERATOR.items()}
     headers[b"Idempotency-Key"] = key.encode("latin-1")
-    answer = await door.http.post("/v1/admin/invites", json=INVITE, headers=headers)
+    answer = await shared_door.http.post("/v1/admin/invites", json=INVITE, headers=headers)
     assert code(answer) == (400, "bad_idempotency_key")
 
 

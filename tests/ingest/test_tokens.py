@@ -9,6 +9,7 @@ from ingest.domain.accounts import TOKENS_MAX
 from ingest.service.tokens import NewToken
 from shared.errors import Refused
 from shared.events import RoleGranted
+from tests.ingest.conftest import shares_a_door
 from tests.support.door import FILES, OPERATOR, Door, publication
 from tests.support.holders import bearer, code, made, role, submit, token
 
@@ -40,14 +41,16 @@ async def test_a_token_may_end_itself(strict: Door) -> None:
     assert (await submit(strict, own)).status_code == 401
 
 
+@shares_a_door
 @pytest.mark.parametrize("scope", ["author", "admin", "admin:operate", "profile"])
-async def test_nobody_gives_away_what_they_have_not(strict: Door, scope: str) -> None:
-    ada = await token(strict, "ada")
+async def test_nobody_gives_away_what_they_have_not(shared_strict: Door, scope: str) -> None:
+    ada = await token(shared_strict, "ada")
     body = {"name": "more", "scopes": [scope]}
-    answer = await strict.http.post("/v1/tokens", json=body, headers=ada)
+    answer = await shared_strict.http.post("/v1/tokens", json=body, headers=ada)
     assert code(answer) == (403, "scope_missing")
 
 
+@shares_a_door
 @pytest.mark.parametrize(
     "body",
     [
@@ -57,8 +60,10 @@ async def test_nobody_gives_away_what_they_have_not(strict: Door, scope: str) ->
         {"name": "t", "scopes": ["submit"], "kind": "web"},
     ],
 )
-async def test_an_odd_token_is_refused(strict: Door, body: dict[str, Any]) -> None:
-    answer = await strict.http.post("/v1/tokens", json=body, headers=await token(strict, "ada"))
+async def test_an_odd_token_is_refused(shared_strict: Door, body: dict[str, Any]) -> None:
+    answer = await shared_strict.http.post(
+        "/v1/tokens", json=body, headers=await token(shared_strict, "ada")
+    )
     assert answer.status_code == 422
 
 

@@ -11,6 +11,7 @@ from ingest.http.webhooks import Kind
 from shared import subjects
 from shared.events import WEBHOOK_KINDS, WebhookAdded, WebhookRemoved
 from shared.testing import given
+from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, Door
 from tests.support.holders import code, token
 
@@ -98,6 +99,7 @@ async def test_twenty_are_the_most_even_at_once(strict: Door) -> None:
     assert (await add(strict, ada)).status_code == 201
 
 
+@shares_a_door
 @pytest.mark.server
 @pytest.mark.parametrize(
     ("more", "said"),
@@ -114,11 +116,13 @@ async def test_twenty_are_the_most_even_at_once(strict: Door) -> None:
         ({"problems": ["nowhere"]}, "unknown_leaderboard"),
     ],
 )
-async def test_an_odd_webhook_is_refused(strict: Door, more: dict[str, Any], said: str) -> None:
-    ada = await token(strict, "ada", *SCOPES)
-    answer = await add(strict, ada, **more)
+async def test_an_odd_webhook_is_refused(
+    shared_strict: Door, more: dict[str, Any], said: str
+) -> None:
+    ada = await token(shared_strict, "ada", *SCOPES)
+    answer = await add(shared_strict, ada, **more)
     assert code(answer) == (404 if said == "unknown_leaderboard" else 422, said)
-    assert not (await strict.http.get("/v1/webhooks", headers=ada)).json()["items"]
+    assert not (await shared_strict.http.get("/v1/webhooks", headers=ada)).json()["items"]
 
 
 @pytest.mark.server

@@ -22,7 +22,7 @@ from tests.observability.prometheus import (
 from tests.support.people import HONEST, Person
 from tests.support.platform import Running
 
-pytestmark = [pytest.mark.server, pytest.mark.long]
+pytestmark = [pytest.mark.platform, pytest.mark.server, pytest.mark.long]
 
 # What only a machine with an NVIDIA driver can fill.
 GPU_READINGS = (

@@ -14,7 +14,7 @@ from tests.cli.asked import asked, warpboard
 from tests.cli.standin import Heard, in_turn
 from tests.problems.checked import FILES, RIGHT, TASK, TEMPLATE, write
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.box, pytest.mark.long]
 
 PAGE = Path(__file__).parents[2] / "docs" / "writing-a-problem.md"
 # Right on what is tested, wrong on what is timed.

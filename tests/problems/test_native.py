@@ -13,6 +13,7 @@ from warpboard.domain.answers import Progress
 from warpboard.local_run import LocalDisk, LocalHarness
 from warpboard.service.ports import Terms, Wish
 
+
 TASK = """\
 files:
   - {name: submission.cu, source: "@SUBMISSION@"}
@@ -128,6 +129,7 @@ def test_a_header_of_nothing_but_the_name_is_searched_in_a_moment() -> None:
         compiled({"task.h": "ArgumentNames " * 70_000})
 
 
+@pytest.mark.box
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 async def test_its_solutions_get_their_verdicts_on_the_processor(tmp_path: Path) -> None:

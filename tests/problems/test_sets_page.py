@@ -8,7 +8,7 @@ from docs import sets
 
 from .sets import laid_out
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.box, pytest.mark.long]
 REFERENCE = """\
 import torch
 def generate_input(size, flip, seed):

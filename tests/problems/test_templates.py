@@ -20,6 +20,7 @@ from warpboard.domain.answers import Progress
 from warpboard.local_run import LocalHarness
 from warpboard.service.ports import ProblemFiles, Terms, Wish
 
+
 ROOT = Path(__file__).parent.parent.parent
 SINGLE = b"""\
 #!POPCORN gpus CPU
@@ -197,6 +198,7 @@ def cases() -> dict[str, tuple[dict[str, bytes], str]]:
     return found
 
 
+@pytest.mark.box
 @pytest.mark.long
 async def test_what_is_made_imports_and_fails_the_tests_in_plain_words() -> None:
     said: dict[str, Any] = {}

@@ -63,9 +63,9 @@ def postgres(home: Path) -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="module")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where servers of each kind were set up before."""
-    return tmp_path_factory.mktemp("warm")
+    return tmp_path_factory.mktemp("prepared")
 
 
 @pytest.fixture(params=KINDS)
@@ -74,9 +74,9 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def folder(warm: Path, kind: str) -> Path:
+def folder(prepared: Path, kind: str) -> Path:
     """The folder of such a server."""
-    return warm / kind
+    return prepared / kind
 
 
 def started(kind: str, folder: Path) -> "subprocess.Popen[bytes]":

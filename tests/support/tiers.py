@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 FIXTURES = {
     "server": {"shared_nats", "own_nats", "postgres_server_dsn", "cluster", "servers"},
     "box": {"warm", "harness", "zygote", "launcher", "inspector", "isolation"},
-    "platform": {"platform", "own_platform", "town", "whole", "running", "observed"},
+    "platform": {"platform", "own_platform", "whole", "running"},
 }
 # What the command line of a process contains, by the marker of each test that starts one.
 PROCESSES = {

@@ -11,7 +11,7 @@ from shared.testing import eventually
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import ROOT, Running
 
-pytestmark = [pytest.mark.server, pytest.mark.long]
+pytestmark = [pytest.mark.platform, pytest.mark.server, pytest.mark.long]
 SLUG = "measured"
 GOALS = """\
 gpus: [CPU]

@@ -20,6 +20,7 @@ from tests.support.waits import until
 from tests.system.crew import LOCAL, Crew, crew_of
 
 pytestmark = [
+    pytest.mark.platform,
     # It compares what agents take for the same work.
     pytest.mark.alone,
     pytest.mark.long,

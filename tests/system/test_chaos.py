@@ -11,6 +11,8 @@ from tests.system.chaos.ordeal import endure
 from tests.system.chaos.plan import plan
 from tests.system.chaos.table import repeat, table
 
+pytestmark = pytest.mark.platform
+
 SEED = int(os.environ.get("CHAOS_SEED", "4"))
 SECONDS = 12.0
 

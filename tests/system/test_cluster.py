@@ -32,6 +32,7 @@ from tests.system.three import REPLICAS, client
 from warpboard.processes.services import PORTS, Place, Service, local_services
 
 pytestmark = [
+    pytest.mark.platform,
     pytest.mark.long,
     pytest.mark.server,
     pytest.mark.timeout(600),

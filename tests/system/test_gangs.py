@@ -12,7 +12,12 @@ from tests.support.platform import ROOT
 from tests.support.waits import until
 from tests.system.crew import LOCAL, Crew, crew_of
 
-pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.usefixtures("servers")]
+pytestmark = [
+    pytest.mark.platform,
+    pytest.mark.long,
+    pytest.mark.server,
+    pytest.mark.usefixtures("servers"),
+]
 
 TASK = """
 files:

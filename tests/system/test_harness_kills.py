@@ -10,7 +10,7 @@ from tests.support.people import Person
 from tests.support.platform import Running
 from tests.support.processes import descendants
 
-pytestmark = [pytest.mark.long, pytest.mark.server]
+pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server]
 
 # Which of the processes with a word in their command, the oldest first: forks keep the command
 # of their parent, and the newest of the zygote's is the worker, last in its box.

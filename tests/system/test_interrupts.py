@@ -11,7 +11,7 @@ from tests.support.platform import ROOT, Running
 
 PYTHON_STARTS_S = 0.1
 
-pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server, pytest.mark.timeout(240)]
 
 
 async def is_empty(running: Running, within_s: float = 30) -> None:

@@ -13,6 +13,7 @@ from tests.ranker.streaming import Heard, listen
 from tests.support.people import HONEST
 
 pytestmark = [
+    pytest.mark.platform,
     pytest.mark.long,
     pytest.mark.alone,
     pytest.mark.server,

@@ -9,7 +9,7 @@ from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import QUICK, ROOT, Running
 from tests.support.waits import until
 
-pytestmark = [pytest.mark.long, pytest.mark.server]
+pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server]
 
 NATIVE = """
 #include "warpboard.h"

@@ -12,7 +12,7 @@ from tests.support.platform import Running
 from tests.support.waits import until
 from tests.system.office import AGENT, GPU, SLUG, WHY, Office
 
-pytestmark = [pytest.mark.long, pytest.mark.server]
+pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server]
 
 FLIP = (
     "update archive.event_archive set body = set_byte(body, 30, get_byte(body, 30) # 1) "

@@ -10,7 +10,7 @@ import pytest
 from tests.support.people import Person, add_problem
 from tests.support.platform import ROOT, Running
 
-pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server, pytest.mark.timeout(180)]
 
 STILL_S = 21
 # Ten calls: the run outlasts the outage.

@@ -8,7 +8,7 @@ from shared.servers.cluster import NatsCluster
 from tests.contracts.samples import new
 from tests.system.three import REPLICAS, client
 
-pytestmark = [pytest.mark.long, pytest.mark.server, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server, pytest.mark.timeout(600)]
 
 
 async def test_what_one_wrote_is_read_whole_whichever_replica_answers(

@@ -13,7 +13,7 @@ from tests.ranker.streaming import Heard, listen
 from tests.support.people import HONEST, Person
 from tests.support.platform import Running
 
-pytestmark = [pytest.mark.server, pytest.mark.long]
+pytestmark = [pytest.mark.platform, pytest.mark.server, pytest.mark.long]
 READERS = 200
 WITHIN_S = 90.0
 ADA = {"Warpboard-Participant": "ada"}

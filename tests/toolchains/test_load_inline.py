@@ -10,6 +10,8 @@ import pytest
 from harness.toolchains import probe
 from harness.worker.cache import pack, unpack
 
+pytestmark = pytest.mark.box
+
 # Without torch's headers, which take half a minute to read.
 SUBMISSION = """\
 from torch.utils.cpp_extension import load_inline
