@@ -10,7 +10,6 @@ from tests.cli.asked import warpboard
 from warpboard.domain.drafts import END, FILES, PAGES
 from warpboard.local_run import LocalDisk
 
-
 TEMPLATES = Path(__file__).parent.parent.parent / "cli" / "src" / "warpboard" / "templates"
 
 

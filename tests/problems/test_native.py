@@ -13,7 +13,6 @@ from warpboard.domain.answers import Progress
 from warpboard.local_run import LocalDisk, LocalHarness
 from warpboard.service.ports import Terms, Wish
 
-
 TASK = """\
 files:
   - {name: submission.cu, source: "@SUBMISSION@"}

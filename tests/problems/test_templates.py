@@ -20,7 +20,6 @@ from warpboard.domain.answers import Progress
 from warpboard.local_run import LocalHarness
 from warpboard.service.ports import ProblemFiles, Terms, Wish
 
-
 ROOT = Path(__file__).parent.parent.parent
 SINGLE = b"""\
 #!POPCORN gpus CPU

@@ -21,6 +21,7 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.postgres import connect as postgres
+from shared.postgres import drop_schema
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
 from tests.contracts.samples import RUN, new, seqs, taken
@@ -165,41 +166,48 @@ async def schemas(dsn: str) -> list[str]:
         return [name for (name,) in await (await connection.execute(find)).fetchall()]
 
 
+@pytest.fixture
+def bare_dsn(postgres_dsn: str) -> str:
+    """A database without the live read models, so that what a rebuild leaves is seen."""
+    drop_schema(postgres_dsn, SCHEMA)
+    return postgres_dsn
+
+
 async def test_a_rebuild_whose_reader_is_killed_says_so_and_leaves_nothing(
-    url: str, postgres_dsn: str
+    url: str, bare_dsn: str
 ) -> None:
-    with rebuilding(url, postgres_dsn) as process:
-        reader = await reading(process, postgres_dsn)
-        assert await schemas(postgres_dsn) == [f"{SCHEMA}_fresh"]
+    with rebuilding(url, bare_dsn) as process:
+        reader = await reading(process, bare_dsn)
+        assert await schemas(bare_dsn) == [f"{SCHEMA}_fresh"]
         os.kill(reader, signal.SIGKILL)
         _, said = await asyncio.to_thread(process.communicate, timeout=60)
     assert process.returncode == 3
     assert said.startswith("the process that reads the log was killed by signal 9 after event ")
     assert said.count("\n") == 1
-    assert (await schemas(postgres_dsn), is_gone(reader)) == ([], True)
+    assert (await schemas(bare_dsn), is_gone(reader)) == ([], True)
 
 
 async def test_ctrl_c_ends_a_rebuild_with_its_reader_and_its_tables(
-    url: str, postgres_dsn: str
+    url: str, bare_dsn: str
 ) -> None:
-    with rebuilding(url, postgres_dsn) as process:
-        reader = await reading(process, postgres_dsn)
+    with rebuilding(url, bare_dsn) as process:
+        reader = await reading(process, bare_dsn)
         process.send_signal(signal.SIGINT)
         _, said = await asyncio.to_thread(process.communicate, timeout=60)
     assert (process.returncode, said) == (130, "interrupted\n")
-    assert (await schemas(postgres_dsn), is_gone(reader)) == ([], True)
+    assert (await schemas(bare_dsn), is_gone(reader)) == ([], True)
 
 
-async def test_a_reader_does_not_outlive_a_killed_rebuild(url: str, postgres_dsn: str) -> None:
-    with rebuilding(url, postgres_dsn) as process:
-        reader = await reading(process, postgres_dsn)
+async def test_a_reader_does_not_outlive_a_killed_rebuild(url: str, bare_dsn: str) -> None:
+    with rebuilding(url, bare_dsn) as process:
+        reader = await reading(process, bare_dsn)
         process.kill()
         os.kill(reader, signal.SIGCONT)
         await eventually(lambda: is_gone(reader))
 
 
-async def test_a_rebuild_that_nobody_disturbs_folds_all_of_it(url: str, postgres_dsn: str) -> None:
-    with rebuilding(url, postgres_dsn) as process:
+async def test_a_rebuild_that_nobody_disturbs_folds_all_of_it(url: str, bare_dsn: str) -> None:
+    with rebuilding(url, bare_dsn) as process:
         (reader,) = await eventually(lambda: readers(process.pid))
         assert await asyncio.to_thread(process.wait, 60) == 0
-    assert (await schemas(postgres_dsn), is_gone(reader)) == ([], True)
+    assert (await schemas(bare_dsn), is_gone(reader)) == ([], True)
