@@ -45,7 +45,7 @@ problems: install ## Check the catalogue by its solutions; ONLY="softmax rope" f
 	warpboard problem check $(ONLY:%=problems/%)
 
 # Three workers keep two cores busy. What is marked `alone` comes after the others.
-WORKERS ?= 3
+WORKERS ?= 4
 # PART=ranker runs the tests of one folder.
 PART ?=
 WHERE = $(if $(PART),tests/$(PART))

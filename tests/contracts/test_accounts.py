@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from ingest.memory import MemoryPeople
-from ingest.postgres import PostgresPeople
+from ingest.memory import MemoryPeople, MemoryRepeats
+from ingest.postgres import PostgresPeople, PostgresRepeats
 from ingest.service.ports import (
     LOST_AFTER_S,
     REPEATS_KEPT_S,
@@ -15,15 +15,15 @@ from ingest.service.ports import (
     Identity,
     Note,
     Register,
-    Repeats,
     TokenRow,
 )
 from ingest.service.webhooks import Wish
 from shared.clock import new_id, now
-from shared.postgres import POOL_WAITING_MAX, connect, pool
+from shared.postgres import POOL_WAITING_MAX, pool
 from tests.support.door import Stores, postgres_stores
 
 S = timedelta(seconds=1)
+AnyRepeats = MemoryRepeats | PostgresRepeats
 WISH = Wish("https://hooks.example.org/in", ["submission.ended"], ["copy"], "wbhook_x")
 NUMBER_MAX = 2**62
 
@@ -43,7 +43,8 @@ def people(stores: Stores) -> Register:
 
 
 @pytest.fixture
-def repeats(stores: Stores) -> Repeats:
+def repeats(stores: Stores) -> AnyRepeats:
+    assert isinstance(stores.repeats, MemoryRepeats | PostgresRepeats)
     return stores.repeats
 
 
@@ -128,9 +129,11 @@ async def test_the_first_note_stays_until_it_is_replaced(stores: Stores) -> None
 
 async def notes(stores: Stores) -> dict[str, tuple[str | None, str | None]]:
     if isinstance(stores.people, MemoryPeople):
-        return {key: tuple(note) for key, note in stores.people.notes.items()}
-    async with await connect(stores.pool.conninfo, "accounts") as connection:
-        cursor = await connection.execute(b"select submission, note, tag from submission_note")
+        return {key: (note.note, note.tag) for key, note in stores.people.notes.items()}
+    async with stores.pool.connection() as connection:
+        cursor = await connection.execute(
+            b"select submission, note, tag from accounts.submission_note"
+        )
         return {key: (note, tag) for key, note, tag in await cursor.fetchall()}
 
 
@@ -171,7 +174,7 @@ def asked() -> Asked:
     return Asked("account:a", "/v1/tokens", "k1", "h", now())
 
 
-async def test_who_began_and_is_gone_makes_room_after_a_minute(repeats: Repeats) -> None:
+async def test_who_began_and_is_gone_makes_room_after_a_minute(repeats: AnyRepeats) -> None:
     first = asked()
     assert await repeats.begin(first) is None
     soon = first._replace(at=first.at + S * LOST_AFTER_S / 2)
@@ -185,7 +188,7 @@ async def test_who_began_and_is_gone_makes_room_after_a_minute(repeats: Repeats)
     assert (await repeats.begin(later)) == ("h", 201, b"new")
 
 
-async def test_an_answer_is_kept_for_a_day(repeats: Repeats) -> None:
+async def test_an_answer_is_kept_for_a_day(repeats: AnyRepeats) -> None:
     first = asked()
     await repeats.begin(first)
     await repeats.keep(first, 201, b"{}")
@@ -196,7 +199,7 @@ async def test_an_answer_is_kept_for_a_day(repeats: Repeats) -> None:
     assert await repeats.begin(tomorrow) is None
 
 
-async def test_a_request_that_did_nothing_frees_its_key(repeats: Repeats) -> None:
+async def test_a_request_that_did_nothing_frees_its_key(repeats: AnyRepeats) -> None:
     first = asked()
     await repeats.begin(first)
     await repeats.forget(first)

@@ -94,6 +94,7 @@ def test_ranks_that_never_came_to_be_enqueued_are_let_go() -> None:
     assert not any(stream.queue for stream in pair.machine.streams.values())
 
 
+@pytest.mark.long
 def test_a_device_that_hangs_is_named_by_its_rank() -> None:
     pair = team(WORK_NS, WORK_NS)
     pair.machine.slow_ns["k_flush_read", 1] = 10**15

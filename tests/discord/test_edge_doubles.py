@@ -17,13 +17,13 @@ from tests.discord.platform import (
     BOARD,
     END_S,
     KERNEL,
-    REPOSITORY,
     Whole,
     known,
     reported,
     thread_of,
 )
 from tests.discord.sending import TEST, submitted, told_once
+from tests.support.repository import REPOSITORY
 
 pytestmark = [
     pytest.mark.server,

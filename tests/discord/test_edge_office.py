@@ -21,12 +21,11 @@ from tests.discord.platform import (
     END_S,
     KERNEL,
     RANKED,
-    REPOSITORY,
     Whole,
     known,
     thread_of,
 )
-from tests.support.repository import made_repository
+from tests.support.repository import REPOSITORY, made_repository
 
 pytestmark = [
     pytest.mark.server,

@@ -156,6 +156,7 @@ async def test_a_canary_on_a_healthy_machine_is_well() -> None:
     assert canary() == ""
 
 
+@pytest.mark.long
 async def test_a_machine_that_is_merely_busy_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     class Kept:
         """A digest whose processor is with others most of the time."""

@@ -104,6 +104,7 @@ def test_nothing_said_is_the_references_form() -> None:
     assert declared.leaves(shape(), b"") == shape().outputs
 
 
+@pytest.mark.long
 def test_a_narrower_reading_of_the_same_bytes_may_be_said() -> None:
     (leaf,) = declared.leaves(shape(), json.dumps([[0, "float32", [1, 9]]]).encode())
     assert (leaf.size, leaf.dtype, leaf.shape, leaf.stride) == (36, "float32", (1, 9), (9, 1))

@@ -160,6 +160,7 @@ def test_an_import_may_take_its_budget_in_every_process(
     assert report.failure_code == "", report.reason
 
 
+@pytest.mark.long
 def test_the_supervisors_own_death_is_reported_with_its_last_words(host: Host) -> None:
     report = host.run(HONEST, key="no hexadecimal digits")
     assert report.failure_code == "supervisor"
@@ -194,6 +195,7 @@ def test_kill_of_any_process_leaves_none(host: Host, path: str, failures: list[s
     assert report.failure_code in failures
 
 
+@pytest.mark.long
 def test_a_supervisor_that_is_not_ready_in_time_is_ended(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,12 +242,14 @@ def _command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
 
 
+@pytest.mark.long
 def test_cancellation_leaves_no_process(host: Host) -> None:
     asyncio.run(_cancelled(host))
     assert len(host.seen) >= 4
     assert not host.living()
 
 
+@pytest.mark.long
 def test_an_error_of_the_listener_ends_the_run_and_is_raised(host: Host) -> None:
     async def refuse(message: object) -> None:
         await host.told(message)  # type: ignore[arg-type]  # only messages come here
@@ -257,6 +261,7 @@ def test_an_error_of_the_listener_ends_the_run_and_is_raised(host: Host) -> None
     assert not host.living()
 
 
+@pytest.mark.long
 def test_no_folder_of_a_run_is_left(host: Host) -> None:
     place = f"warpboard-{os.getpid()}-*"
     asyncio.run(evaluate(host.request("import os\nprint(os.listdir('.'))\n" + HONEST), host.told))

@@ -78,6 +78,7 @@ def modelled(one: Host, source: str, mode: str = "test") -> tuple[str, str]:
 NEW = MODEL.replace("class Model(", "class ModelNew(")
 
 
+@pytest.mark.long
 def test_a_model_with_the_same_weights_and_draws_passes(one: Host) -> None:
     assert modelled(one, NEW, "ranked")[0] == "passed"
 

@@ -129,6 +129,7 @@ def test_ranks_of_a_reference_that_speak_to_each_other_find_a_group(
     assert rank in report.reason
 
 
+@pytest.mark.long
 def test_cases_of_other_numbers_of_ranks_have_teams_of_their_own(speaking: Host) -> None:
     cases = [
         {"name": f"{ranks} ranks", "args": {"size": 4, "seed": 7, "world_size": ranks}}

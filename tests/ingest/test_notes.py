@@ -13,7 +13,7 @@ GRACE = {"Warpboard-Participant": "grace"}
 
 def notes(door: Door) -> list[tuple[str | None, str | None]]:
     assert isinstance(door.stores.people, MemoryPeople)
-    return [tuple(note) for note in door.stores.people.notes.values()]
+    return [(note.note, note.tag) for note in door.stores.people.notes.values()]
 
 
 async def test_a_note_is_kept_and_in_no_event(door: Door) -> None:

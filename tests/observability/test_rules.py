@@ -39,6 +39,7 @@ def test_promtool_finds_nothing_wrong() -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.long
 def test_each_alert_fires_when_it_should_and_only_then() -> None:
     tests = DEPLOY / "prometheus" / "alerts.test.yml"
     ran = promtool("test", "rules", str(tests))

@@ -8,6 +8,7 @@ from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
 
+from ranker.__main__ import SCHEMA
 from ranker.hooks.metrics import OUTCOMES
 from ranker.hooks.postgres import HookRows
 from ranker.hooks.posting import Post
@@ -21,7 +22,7 @@ from shared.nats.event_log import NatsLog
 from shared.postgres import connect, pool
 from shared.testing import eventually
 from tests.support.lives import Life, live, say
-from tests.support.ranking import SCHEMA, ranker_of, running
+from tests.support.ranking import ranker_of, running
 
 SECRET = "a-secret-of-sixteen-or-more"
 WAITS_S = (0.02,) * 7

@@ -1,5 +1,6 @@
 """Read models folded anew beside a test's own, as `ranker replay` does it."""
 
+from ranker.__main__ import SCHEMA
 from ranker.postgres import PROJECTION, ReadModels
 from ranker.replay.postgres import schemas
 from ranker.replay.replaying import Filling, Replayed, replay
@@ -7,7 +8,6 @@ from ranker.service import News, project
 from shared.event_log import EventLog
 from shared.postgres import connect, migrate
 from tests.support.lives import NoMetrics
-from tests.support.ranking import SCHEMA
 
 
 async def fold(source: EventLog, dsn: str, schema: str, until: int) -> None:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from ranker.__main__ import SCHEMA as LIVE
 from ranker.archive.keeping import keep
 from ranker.archive.postgres import Archive, Shelf, archive
 from ranker.audit.auditing import Live, Question, audit
@@ -27,7 +28,6 @@ from shared.postgres import connect, pool
 from shared.signing import verify
 from tests.ranker.audited import Town
 from tests.support.lives import T0, Life, NoMetrics
-from tests.support.ranking import SCHEMA as LIVE
 
 pytestmark = pytest.mark.server
 

@@ -11,6 +11,7 @@ import pytest
 from fastapi import FastAPI
 from psycopg_pool import AsyncConnectionPool
 
+from ranker.__main__ import SCHEMA as LIVE
 from ranker.archive.keeping import keep
 from ranker.archive.past import ArchivedPast
 from ranker.archive.postgres import Shelf, archive
@@ -27,7 +28,6 @@ from shared.postgres import pool
 from tests.ranker.audited import Town
 from tests.ranker.replayed import fold
 from tests.support.lives import T0, Life
-from tests.support.ranking import SCHEMA as LIVE
 
 pytestmark = pytest.mark.server
 CPU = Board("identity", "CPU", 1)

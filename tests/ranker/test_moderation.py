@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ranker.__main__ import SCHEMA
 from ranker.postgres import ReadModels
 from ranker.service import Board
 from ranker.service.top import top
@@ -18,7 +19,7 @@ from shared.memory import MemoryLog
 from shared.postgres import connect, migrate
 from shared.testing import eventually
 from tests.support.lives import BLOB, Life, begin, live, say
-from tests.support.ranking import SCHEMA, is_folded, ranker_of, running
+from tests.support.ranking import is_folded, ranker_of, running
 
 pytestmark = pytest.mark.server
 LOOKS = 10
@@ -134,7 +135,7 @@ async def test_what_is_taken_back_brings_the_former_board_back(
             source=chance.choice(["", "x", "y"]),
             process_us=tuple(chance.uniform(90, 110) for _ in range(3)),
         )
-        for number in range(10)
+        for number in range(6)
     ]
     await live(ruled.log, *lives)
     await ruled.settle()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ranker.__main__ import SCHEMA
 from ranker.http.moments import KEPT_MAX, Moments
 from ranker.postgres import Reader as Reading
 from shared import events, subjects
@@ -15,7 +16,6 @@ from shared.errors import Failed
 from shared.postgres import connect, pool
 from shared.testing import eventually
 from tests.support.lives import Life, live, say
-from tests.support.ranking import SCHEMA
 from tests.support.reading import STAFF, Reads, as_
 
 pytestmark = pytest.mark.server

@@ -8,6 +8,7 @@ import httpx
 import msgspec
 import pytest
 
+from ranker.__main__ import SCHEMA
 from ranker.http import application
 from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
@@ -21,7 +22,7 @@ from shared.testing import eventually
 from shared.wire import Envelope, Stamp, seal
 from tests.ranker.replayed import replayed
 from tests.support.lives import T0, Life, NoMetrics, begin, live, publish, say
-from tests.support.ranking import SCHEMA, is_folded, ranker_of, running
+from tests.support.ranking import is_folded, ranker_of, running
 from tests.support.reading import STAFF
 
 pytestmark = pytest.mark.server

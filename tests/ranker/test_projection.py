@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from ranker.__main__ import SCHEMA
 from ranker.domain.batch import tell
 from ranker.postgres import Reader, ReadModels
 from shared import events, subjects
@@ -15,7 +16,7 @@ from shared.postgres import Fenced, connect, pool
 from shared.testing import eventually
 from tests.ranker.replayed import replayed
 from tests.support.lives import AGENT, Life, begin, live, say
-from tests.support.ranking import SCHEMA, is_folded, ranker_of, ranking
+from tests.support.ranking import is_folded, ranker_of, ranking
 
 pytestmark = pytest.mark.server
 

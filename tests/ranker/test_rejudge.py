@@ -8,6 +8,7 @@ import httpx
 import msgspec
 import pytest
 
+from ranker.__main__ import SCHEMA
 from ranker.http import application
 from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
@@ -20,7 +21,7 @@ from shared.postgres import connect, pool
 from shared.testing import eventually
 from tests.ranker.replayed import replayed
 from tests.support.lives import Life, begin, live, problem, say
-from tests.support.ranking import SCHEMA, is_folded, ranker_of, running
+from tests.support.ranking import is_folded, ranker_of, running
 from tests.support.reading import STAFF
 
 pytestmark = pytest.mark.server

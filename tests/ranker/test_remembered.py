@@ -2,6 +2,7 @@
 
 import pytest
 
+from ranker.__main__ import SCHEMA
 from ranker.domain.batch import Needs, Rows, Told, tell
 from ranker.domain.fold import fold
 from ranker.domain.remembered import LINES_MAX, LIVES_MAX, RUN_BYTES_MAX, Remembered
@@ -10,7 +11,6 @@ from shared.memory import MemoryLog
 from shared.postgres import Fenced, connect, migrate
 from tests.ranker.test_fold import told
 from tests.support.lives import Life, begin, live
-from tests.support.ranking import SCHEMA
 
 
 def wanted() -> Needs:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ranker.__main__ import SCHEMA as LIVE
 from ranker.archive.keeping import keep
 from ranker.archive.postgres import PACKAGE, Archive, archive
 from ranker.audit.auditing import Question, audit
@@ -30,7 +31,6 @@ from shared.testing import eventually
 from tests.ranker.audited import Town
 from tests.ranker.replayed import fold, replayed
 from tests.support.lives import Life, NoMetrics
-from tests.support.ranking import SCHEMA as LIVE
 
 pytestmark = pytest.mark.server
 

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from nacl.signing import SigningKey
 
+from ranker.__main__ import SCHEMA
 from ranker.postgres import ReadModels
 from shared import events, signing, subjects
 from shared.clock import new_id
@@ -17,7 +18,7 @@ from shared.postgres import connect
 from shared.testing import eventually
 from shared.wire import Stamp, seal
 from tests.support.lives import AGENT, T0, Life, enrol, publish, say
-from tests.support.ranking import SCHEMA, ranker_of, running
+from tests.support.ranking import ranker_of, running
 
 pytestmark = pytest.mark.server
 STRANGER = SigningKey(bytes([7]) * 32)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ranker.__main__ import SCHEMA
 from ranker.audit.auditing import differences
 from ranker.domain.roofs import BELOW_FLOOR
 from ranker.domain.standings import Board, Standings
@@ -20,7 +21,6 @@ from shared.memory import MemoryLog
 from shared.postgres import connect
 from shared.wire import Stamp, seal
 from tests.support.lives import BLOB, T0, NoMetrics, publish
-from tests.support.ranking import SCHEMA
 
 pytestmark = pytest.mark.server
 STAGES, STEPS = 3, 40

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from ranker.__main__ import SCHEMA
 from ranker.hooks.postgres import HookRows
 from ranker.hooks.sending import WAITS_S
 from ranker.postgres import ReadModels
@@ -15,7 +16,7 @@ from shared.testing import eventually
 from tests.ranker.hooked import Hooked
 from tests.ranker.receiver import DRIP, HANG, Receiver
 from tests.support.lives import Life, problem, say
-from tests.support.ranking import SCHEMA, is_folded, ranking
+from tests.support.ranking import is_folded, ranking
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]
 

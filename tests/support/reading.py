@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from ranker.__main__ import SCHEMA
 from ranker.domain.eligibility import Demand
 from ranker.http import application
 from ranker.live import Live
@@ -18,7 +19,7 @@ from shared.postgres import connect, pool
 from shared.reader import HEADER, Reader, encode
 from shared.testing import eventually
 from tests.support.lives import Life, begin, live
-from tests.support.ranking import LOOSE, SCHEMA, ranker_of, running
+from tests.support.ranking import LOOSE, ranker_of, running
 
 # Who reads all, as ingest says it.
 STAFF = {HEADER: encode(Reader(is_staff=True))}

@@ -6,10 +6,10 @@ from typing import LiteralString
 
 import psycopg
 
+from ranker.__main__ import SCHEMA
 from ranker.archive import postgres as archive
 from shared.postgres import migrate
 from shared.servers.nats import CONSUMERS_MAX, NatsServer
-from tests.support.ranking import SCHEMA
 
 ACCOUNTS_MAX = 400
 # The schemas that tests find migrated, each with the package of its migrations.

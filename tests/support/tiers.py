@@ -96,7 +96,7 @@ class Guard:
             raise AssertionError(message)
 
 
-class GroupScheduling(LoadScopeScheduling):
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Gives each worker whole files, and all files of a group to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
