@@ -44,8 +44,10 @@ ONLY ?= $(notdir $(patsubst %/task.yml,%,$(wildcard problems/*/task.yml)))
 problems: install ## Check the catalogue by its solutions; ONLY="softmax rope" for some
 	warpboard problem check $(ONLY:%=problems/%)
 
-# Three workers keep two cores busy. What is marked `alone` comes after the others.
+# More workers than cores, for tests wait as well. Kills and outages have limits of half a minute,
+# which four of them beside each other came near. What is marked `alone` comes after the others.
 WORKERS ?= 4
+WORKERS_LONG ?= 3
 # PART=ranker runs the tests of one folder.
 PART ?=
 WHERE = $(if $(PART),tests/$(PART))
@@ -55,17 +57,17 @@ TIER = $(if $(PART),,--tier $(1))
 EMPTY_IS_FINE = $(if $(PART),|| [ $$? = 5 ])
 # The folders with a test that runs alone: the others need not be collected once more.
 ALONE = tests/cheats tests/contract_popcorn tests/discord tests/system
-CROWDED = -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+CROWDED = -n $(1) --dist loadscope --no-loadscope-reorder
 
 test-fast: install ## Tests that start no server, box or platform: under a minute
-	pytest -q -m "not (server or box or platform or gpu or alone or long)" $(CROWDED) $(call TIER,fast) $(WHERE)
+	pytest -q -m "not (server or box or platform or gpu or alone or long)" $(call CROWDED,$(WORKERS)) $(call TIER,fast) $(WHERE)
 
 test: install ## Most tests, some minutes; PART=ranker for one folder; skips say what is missing
-	pytest -q -rs -m "not alone and not long" $(CROWDED) $(call TIER,test) $(WHERE)
+	pytest -q -rs -m "not alone and not long" $(call CROWDED,$(WORKERS)) $(call TIER,test) $(WHERE)
 	pytest -q -rs -m "alone and not long" $(call TIER,alone) $(or $(WHERE),tests/cheats) $(EMPTY_IS_FINE)
 
 test-long: install ## The other tests: kills, outages and random requests
-	pytest -q -rs -m "long and not alone" --timeout 600 $(CROWDED) $(call TIER,long) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
+	pytest -q -rs -m "long and not alone" --timeout 600 $(call CROWDED,$(WORKERS_LONG)) $(call TIER,long) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
 	pytest -q -rs -m "long and alone" --timeout 600 $(call TIER,long-alone) $(or $(WHERE),$(ALONE)) $(EMPTY_IS_FINE)
 
 up: install ## The platform on this machine, until Ctrl-C

@@ -17,7 +17,7 @@ from tests.support.harness import Warm
 from .corpus import SUBMISSIONS, cheat
 from .trials import Trials
 
-pytestmark = pytest.mark.box
+pytestmark = [pytest.mark.box, pytest.mark.long]
 
 SEED = 20261121
 RANDOM = random.Random(SEED)

@@ -70,6 +70,7 @@ def test_timing_plans_with_half_of_its_budget(host: Host) -> None:
     assert report.verdict == "passed", report.reason
 
 
+@pytest.mark.long
 def test_a_ranked_run_checks_hidden_seeds_too(host: Host) -> None:
     report = host.run(HONEST, "ranked")
     hidden = [case for case in report.cases if case.is_hidden]

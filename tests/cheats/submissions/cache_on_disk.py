@@ -1,5 +1,6 @@
 # id: T13 cache_on_disk
 # expect: passed
+# long: it is timed twice
 # level: medium
 # runs: 2
 # mode: benchmark

@@ -1,5 +1,6 @@
 # id: S28 covert_channel
 # expect: passed
+# long: its two sides talk for seconds
 # level: medium
 # at_once: 2
 # mode: benchmark

@@ -1,5 +1,6 @@
 # id: S09 fork_bomb
 # expect: timed_out crashed
+# long: it fills the box with processes until its budget is over
 # level: weak
 # budgets: build=2
 # alone: where walls are low, it strikes all that its user runs

@@ -1,5 +1,6 @@
 # id: T26 jit_in_window
 # expect: passed
+# long: it tunes itself for a second
 # mode: benchmark
 # time_us_min: 10000
 # Tunes itself in three calls of four; the time that it takes is its own.
