@@ -86,6 +86,7 @@ def test_an_extension_is_compiled_in_the_first_run_alone(host: Host) -> None:
         pytest.skip("ninja is not installed: load_inline needs it")
     first, second = (host.run(INLINE + HONEST, suffix=".py") for _ in "12")
     assert (first.verdict, second.verdict) == ("passed", "passed"), first.reason
-    log = second.log_head.strip()
-    assert log.startswith("# ninja log")
-    assert log in first.log_head
+    # A CUDA build of torch warns of the absent GPU before, with the time.
+    _, begun, log = second.log_head.partition("# ninja log")
+    assert begun
+    assert log.strip() in first.log_head
