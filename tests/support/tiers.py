@@ -28,7 +28,7 @@ INCLUDED = {"platform": {"platform", "server", "box"}}
 # Files whose tests share what is slow to start, so one worker runs them all.
 GROUPS = {
     "agent": ("tests/gpu_agent/*",),
-    "harness": ("tests/harness/*", "tests/problems/test_check*"),
+    "harness": ("tests/harness/*", "tests/problems/test_check*", "tests/cheats/test_corpus.py"),
     "platform": (
         "tests/access/*",
         "tests/contract_openapi/*",
