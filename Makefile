@@ -59,7 +59,7 @@ EMPTY_IS_FINE = $(if $(PART),|| [ $$? = 5 ])
 ALONE = tests/cheats tests/contract_popcorn tests/discord tests/system
 CROWDED = -n $(1) --dist loadscope --no-loadscope-reorder
 
-test-fast: install ## Tests that start no server, box or platform: under a minute
+test-fast: install ## Tests that start no server, box or platform: a minute
 	pytest -q -m "not (server or box or platform or gpu or alone or long)" $(call CROWDED,$(WORKERS)) $(call TIER,fast) $(WHERE)
 
 test: install ## Most tests, some minutes; PART=ranker for one folder; skips say what is missing
