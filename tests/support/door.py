@@ -259,11 +259,11 @@ async def postgres_stores(dsn: str) -> AsyncIterator[Stores]:
 _APPLICATIONS: list[tuple[FastAPI, tuple[object, ...]]] = []
 
 
-def _reused(parts: tuple[object, ...]) -> tuple[FastAPI, tuple[object, ...]] | None:
-    """An application whose routes from now on call these parts, by the objects that they know.
+def _reuse_application(parts: tuple[object, ...]) -> tuple[FastAPI, tuple[object, ...]] | None:
+    """Return an application whose routes now call these parts, and the objects they hold.
 
     To make its hundred routes takes 70 ms, which is most of what a door takes. Nothing of a former
-    door is left in the parts: each of them gets the whole state of the new one, not a copy.
+    door is left in the objects: each gets the whole state of the new one, not a copy.
     """
     for index, (app, known) in enumerate(_APPLICATIONS):
         if [type(one) for one in known] == [type(one) for one in parts]:
@@ -309,7 +309,7 @@ async def opened(
         gate = Gate(feed, commands.people, commands.tokens, linking, keys)
         hooks = Webhooks(commands.boards.decisions, feed, stores.webhooks, are_names_believed)
         parts = (commands, *vars(commands).values(), gate, stores.repeats, hooks, ranker)
-        reused = _reused(parts)
+        reused = _reuse_application(parts)
         if reused is None:
             app, known = application(commands, gate, is_well, stores.repeats), parts
             app.include_router(webhooks(hooks, gate))

@@ -87,8 +87,8 @@ def kill(running: Running, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def restless(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:  # noqa: ARG001
-    """A platform whose processes are killed, and which is whole at the end all the same."""
+def killed_platform(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:  # noqa: ARG001
+    """A platform whose processes the tests kill; its leaderboards must stay equal."""
     running = Running(tmp_path_factory.mktemp("killed") / "home")
     try:
         running.up()
@@ -103,18 +103,18 @@ def restless(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.mark.parametrize("step", STEPS)
 async def test_whatever_is_killed_whenever_each_submission_ends_once(
-    restless: Running, step: str
+    killed_platform: Running, step: str
 ) -> None:
     ends: dict[str, SubmissionFinished] = {}
     # A ranked run takes longer; the step where ranking begins has one.
     mode = "ranked" if step == "RunCompleted" else "test"
-    async with witness(restless) as log:
-        with Person(restless.url, "ada") as ada:
+    async with witness(killed_platform) as log:
+        with Person(killed_platform.url, "ada") as ada:
             for name in PROCESSES:
                 number = ada.submit(HONEST, mode=mode)
                 submission = await log.received(number)
                 await log.until(submission, step)
-                kill(restless, name)
+                kill(killed_platform, name)
                 end = (await log.until(submission, *TERMINAL)).fact
                 assert isinstance(end, SubmissionFinished)
                 ends[name] = end
