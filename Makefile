@@ -66,8 +66,8 @@ test: install ## Most tests, some minutes; PART=ranker for one folder; skips say
 	pytest -q -rs -m "not alone and not long" $(call CROWDED,$(WORKERS)) $(call TIER,test) $(WHERE)
 	pytest -q -rs -m "alone and not long" $(call TIER,alone) $(or $(WHERE),tests/cheats) $(EMPTY_IS_FINE)
 
-test-long: install ## The other tests: kills, outages and random requests
-	pytest -q -rs -m "long and not alone" --timeout 600 $(call CROWDED,$(WORKERS_LONG)) $(call TIER,long) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
+test-long: install ## Kills, outages and random requests; property tests with many examples
+	pytest -q -rs -m "(long or hypothesis) and not alone" --hypothesis-profile thorough --timeout 600 $(call CROWDED,$(WORKERS_LONG)) $(call TIER,long) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
 	pytest -q -rs -m "long and alone" --timeout 600 $(call TIER,long-alone) $(or $(WHERE),$(ALONE)) $(EMPTY_IS_FINE)
 
 up: install ## The platform on this machine, until Ctrl-C

@@ -2,12 +2,15 @@
 
 import gc
 import importlib
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
+from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -24,6 +27,13 @@ from tests.support.servers import SharedDatabase, SharedNats
 from tests.support.tiers import GroupScheduling, Guard, add_markers, group_of
 from tests.support.town import Town, found_town
 
+AUTHORITY = str(ROOT / "tests" / "support" / "authority.pem")
+
+# How many examples a property test tries that does not say: few in every run, many in the long one.
+settings.register_profile("quick", max_examples=20, deadline=None)
+settings.register_profile("thorough", max_examples=300, deadline=None)
+settings.load_profile("quick")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let `make` say which tier a run is, so that the run is held to its budget."""
@@ -31,12 +41,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make processes of tests meet Ctrl-C as a shell's do, even if the tests run in the background.
+    """Set what the processes of tests inherit.
 
-    What a shell puts there ignores SIGINT, and hands that on to all it starts.
+    They meet Ctrl-C as a shell's do: what a shell runs in the background ignores SIGINT, and hands
+    that on to all it starts. They trust one authority, which signed nothing: each HTTP client reads
+    all it trusts, 20 ms for the usual hundred and more, and no test speaks TLS to the internet.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Guard(), "guard")
+    os.environ["SSL_CERT_FILE"] = AUTHORITY
+    certifi.where = lambda: AUTHORITY
     tier = config.getoption("tier")
     if tier is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Budget(tier), "budget")
@@ -65,6 +79,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Leave what was collected out of every later search for garbage: it stays to the end."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Spare pytest's last ten searches for garbage what the first one found to be none."""
     gc.collect()
     gc.freeze()
 

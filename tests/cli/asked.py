@@ -8,6 +8,8 @@ from tests.cli.standin import Heard, Say, standing
 from warpboard.__main__ import desk
 from warpboard.terminal.group import commands
 
+# Built once: some hundred commands take 10 ms.
+PROGRAM = commands(desk)
 UNSET = (
     "WARPBOARD_URL",
     "WARPBOARD_PARTICIPANT",
@@ -28,7 +30,7 @@ def environment(said: Mapping[str, str]) -> dict[str, str | None]:
 def warpboard(*arguments: object, **environ: str) -> Result:
     """Run a command in an environment of its own."""
     words = [str(one) for one in arguments]
-    return CliRunner().invoke(commands(desk), words, env=environment(environ))
+    return CliRunner().invoke(PROGRAM, words, env=environment(environ))
 
 
 def asked(say: Say, *arguments: object, **environ: str) -> tuple[Result, list[Heard]]:

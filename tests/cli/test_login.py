@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.cli.asked import environment
+from tests.cli.asked import PROGRAM, environment
 from tests.cli.standin import Heard, Say, StandIn, in_turn, standing
-from warpboard.__main__ import desk
-from warpboard.terminal.group import commands
 
 TOKEN = "wb_" + "x" * 43
 DEVICE = {
@@ -42,7 +40,7 @@ def device(*polls: tuple[int, Any]) -> Say:
 def run(home: Path, *words: object, stdin: str = "", **environ: str) -> Result:
     """A command of somebody whose tokens lie in a home of their own."""
     given = environment({"HOME": str(home)} | environ)
-    return CliRunner().invoke(commands(desk), [str(one) for one in words], env=given, input=stdin)
+    return CliRunner().invoke(PROGRAM, [str(one) for one in words], env=given, input=stdin)
 
 
 def kept(home: Path) -> Path:

@@ -10,12 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from tests.cli.answers import ANSWER, PASSED
-from tests.cli.asked import asked, environment, warpboard
+from tests.cli.asked import PROGRAM, asked, environment, warpboard
 from tests.cli.standin import Heard, in_turn, standing
 from tests.cli.tree import PROBLEM
-from warpboard.__main__ import desk
 from warpboard.domain.comparison import marks
-from warpboard.terminal.group import commands
 
 CASE = {"name": "n=1", "a_us": 4.0, "b_us": 2.0, "ratio": 0.5, "ci95": [0.45, 0.55]}
 COMPARED = {"diff": "--- 12\n+++ 15\n@@ -1 +1 @@\n-a\x1b[2J\n+b", "cases": [CASE]}
@@ -98,7 +96,7 @@ def completed(word: str, *before: str, url: str) -> list[str]:
     words = " ".join(("warpboard", *before, word))
     given = {"COMP_WORDS": words, "COMP_CWORD": str(len(before) + 1), "WARPBOARD_URL": url}
     told = environment(given | {"_WARPBOARD_COMPLETE": "bash_complete"})
-    result = CliRunner().invoke(commands(desk), [], prog_name="warpboard", env=told)
+    result = CliRunner().invoke(PROGRAM, [], prog_name="warpboard", env=told)
     return [line.partition(",")[2] for line in result.stdout.splitlines() if line]
 
 

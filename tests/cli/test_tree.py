@@ -12,11 +12,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.cli.asked import environment
+from tests.cli.asked import PROGRAM, environment
 from tests.cli.standin import StandIn, standing
 from tests.cli.tree import ASKED, HERE, PLATFORMS, say
-from warpboard.__main__ import desk
-from warpboard.terminal.group import commands
 
 ROOT = Path(__file__).parent.parent.parent
 KERNEL = "def custom_kernel(data):\n    source, output = data[0], data[-1]\n    return output\n"
@@ -33,7 +31,7 @@ def every(group: click.Group, *words: str) -> Iterator[str]:
             yield " ".join((*words, name))
 
 
-COMMANDS = tuple(every(commands(desk)))
+COMMANDS = tuple(every(PROGRAM))
 
 MODEL = "class Model: ...\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n"
 
@@ -69,7 +67,7 @@ def words_of(command: str, folder: Path, url: str) -> list[str]:
 def run(words: list[str], home: Path) -> Result:
     """Run it, as somebody whose tokens lie in a home of their own."""
     given = environment(ENVIRON | {"HOME": str(home)})
-    return CliRunner().invoke(commands(desk), words, env=given, input=TOKEN)
+    return CliRunner().invoke(PROGRAM, words, env=given, input=TOKEN)
 
 
 def test_every_command_is_known_here() -> None:
@@ -78,13 +76,13 @@ def test_every_command_is_known_here() -> None:
 
 @pytest.mark.parametrize("group", ["", "admin", "agent", "problem", "problem rejudge", "token"])
 def test_a_group_says_in_whole_sentences_what_is_in_it(group: str) -> None:
-    result = CliRunner().invoke(commands(desk), [*group.split(), "--help"])
+    result = CliRunner().invoke(PROGRAM, [*group.split(), "--help"])
     assert "..." not in result.stdout.replace("[ARGS]...", "")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_an_example_and_json(command: str) -> None:
-    result = CliRunner().invoke(commands(desk), [*command.split(), "--help"])
+    result = CliRunner().invoke(PROGRAM, [*command.split(), "--help"])
     assert result.exit_code == 0
     assert f"Example:\n    warpboard {command}" in result.stdout
     assert "--json" in result.stdout
@@ -120,7 +118,7 @@ def test_a_command_ends_quietly_when_nobody_reads(
     words = words_of(command, tmp_path, standin.url)
     with contextlib.redirect_stdout(Unread()), contextlib.redirect_stderr(err):
         with pytest.raises(SystemExit) as ended:
-            commands(desk)(words, prog_name="warpboard")
+            PROGRAM(words, prog_name="warpboard")
         sys.stdout = sys.__stdout__
     assert ended.value.code == 141
     assert "Traceback" not in err.getvalue()
@@ -132,5 +130,5 @@ def test_a_command_without_any_stdout_still_does_its_work(
 ) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(SystemExit) as ended:
-        commands(desk)(words_of(command, tmp_path, standin.url), prog_name="warpboard")
+        PROGRAM(words_of(command, tmp_path, standin.url), prog_name="warpboard")
     assert ended.value.code == 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.popcorn import profiles, results
@@ -282,7 +282,6 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(ROWS)
 def test_whatever_a_row_says_the_client_can_read_it(row: dict[str, Any]) -> None:
     found = seen(**row, is_over=row["state"] == "finished")

@@ -9,7 +9,7 @@ from discord_sim.simulator import Simulator
 ROUTES = ("GET /channels/1", "PATCH /channels/1", "POST /channels/2/messages")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from(ROUTES), st.floats(0, 20)), max_size=600))
 def test_discord_never_counts_more_than_the_bound(asked: list[tuple[str, float]]) -> None:
     breaker, at, refused = Breaker(), 0.0, list[tuple[str, float]]()

@@ -140,7 +140,7 @@ def test_what_is_too_large_here_is_told_of_by_its_address() -> None:
     assert "warpboard show 7 --save" in card.body
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.text(max_size=90), st.integers(0, 3 * MEBI)), max_size=60), st.text())
 def test_a_card_keeps_discords_limits_whatever_the_files(
     files: list[tuple[str, int]], text: str

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.supervisor import declared
@@ -143,7 +143,6 @@ def test_nothing_may_be_said_of_memory_that_the_data_brings() -> None:
         declared.leaves(shape(is_buffer=True), b'[[0, "float32", [9]]]')
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_whatever_is_said_is_read_or_refused(said: bytes) -> None:
     with contextlib.suppress(CaseFailed):
@@ -154,7 +153,6 @@ SIZES = st.lists(st.integers(0, 4), max_size=4)
 KINDS = st.sampled_from(["float64", "float32", "float16", "bfloat16", "int64", "int8", "uint8"])
 
 
-@settings(deadline=None)
 @given(KINDS, SIZES, KINDS, SIZES)
 def test_what_is_alike_fits_and_broadcasts_to_nothing_larger(
     dtype: str, sizes: list[int], got: str, got_sizes: list[int]

@@ -42,7 +42,7 @@ async def test_a_key_of_the_public_client_is_another_one() -> None:
         assert await found.submit("k", via="popcorn") == await found.submit("k", via="popcorn")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), min_size=1, max_size=8))
 def test_a_key_means_one_request_a_day_whatever_happens(steps: list[tuple[int, bool]]) -> None:
     async def all_of_it() -> None:

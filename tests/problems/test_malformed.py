@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import Refused
@@ -177,7 +177,6 @@ def test_a_contest_of_wrong_values_gets_one_sentence(text: bytes) -> None:
 
 
 @given(st.lists(PIECES, min_size=1, max_size=9))
-@settings(deadline=None)
 def test_no_source_reaches_a_file_outside_its_set(pieces: list[str]) -> None:
     source = "/".join(pieces)
     with tempfile.TemporaryDirectory() as home:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ranker.domain.conclusion import Verdict, conclude
@@ -57,7 +57,6 @@ def read_back(end: SubmissionFinished) -> SubmissionFinished:
     return msgspec.json.decode(msgspec.json.encode(end), type=SubmissionFinished)
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     st.lists(cases, min_size=1, max_size=3),
     st.sampled_from(["last", "mean", "geom"]),

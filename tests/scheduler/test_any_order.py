@@ -3,7 +3,7 @@
 from collections import Counter
 from datetime import timedelta
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.domain.moves import Offer
@@ -39,7 +39,6 @@ HAPPENINGS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(HAPPENINGS)
 def test_whatever_happens_no_job_has_two_open_runs_and_each_submission_one_end(
     happenings: list[tuple[str, list[tuple[str, str, bool]]]],

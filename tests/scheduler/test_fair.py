@@ -106,7 +106,7 @@ def split(lane: str) -> tuple[str, str]:
     return class_, mode
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.sampled_from(["contest/test", "contest/ranked", "practice/test"]), max_size=60),
     st.sampled_from(["practice/ranked", "rejudge/ranked"]),
@@ -123,7 +123,7 @@ def test_no_lane_is_passed_over_more_often_than_promised(
     assert "zoe0" in first
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.floats(1, TYPICAL_S), min_size=8, max_size=16),
     st.integers(2, 4),

@@ -63,7 +63,7 @@ def eventful(steps: list[int]) -> History:
     return history
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 7), max_size=30), st.data())
 def test_from_any_snapshot_the_board_is_that_of_the_whole_log(
     steps: list[int], data: st.DataObject
@@ -75,7 +75,7 @@ def test_from_any_snapshot_the_board_is_that_of_the_whole_log(
     assert folded(history.events[at:], kept) == history.board
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 7), max_size=30))
 def test_folding_twice_gives_the_same_board(steps: list[int]) -> None:
     history = eventful(steps)

@@ -176,7 +176,7 @@ def test_a_larger_gang_finds_the_host_that_a_smaller_one_left_whole() -> None:
     assert len(orders(history)) == 6
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.randoms(use_true_random=False), st.integers(2, 4), st.integers(0, 6))
 def test_singles_that_never_end_coming_do_not_starve_a_gang(
     random: "st.DataObject", size: int, passed_max: int

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.domain.board import Board
@@ -107,7 +107,6 @@ def _leads(agg: str, job: str, history: History) -> bool:
     return any(getattr(fact, "run", "") == agg.split(".")[2] for fact in leased)
 
 
-@settings(max_examples=300, deadline=None)
 @given(STEPS)
 def test_no_job_and_no_agent_ever_has_two_leases_at_once(steps: list[tuple[str, int]]) -> None:
     history, rivals = given_queued(), [Rival(), Rival(), Rival()]

@@ -177,7 +177,7 @@ async def simulate(seed: int) -> MemoryLog:
     return sim.log
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32))
 def test_every_submission_job_and_run_ends_once_whoever_dies(seed: int) -> None:
     log = asyncio.run(simulate(seed))
