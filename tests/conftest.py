@@ -72,9 +72,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     limits_s: dict[Path, float] = {}
     for item in items:
         limits_s[item.path] = max(limits_s.get(item.path, 0.0), _limit_s(item))
-    items.sort(
-        key=lambda item: (group_of(str(item.path.relative_to(ROOT))) is None, -limits_s[item.path])
-    )
+    order = {
+        path: (group_of(str(path.relative_to(ROOT))) is None, -limit_s)
+        for path, limit_s in limits_s.items()
+    }
+    items.sort(key=lambda item: order[item.path])
 
 
 def pytest_collection_finish() -> None:
