@@ -45,7 +45,7 @@ problems: install ## Check the catalogue by its solutions; ONLY="softmax rope" f
 	warpboard problem check $(ONLY:%=problems/%)
 
 # More workers than cores, for tests wait as well. Kills and outages have limits of half a minute,
-# which four of them beside each other came near. What is marked `alone` comes after the others.
+# which four of them beside each other came near. What is marked `alone` comes last, one by one.
 WORKERS ?= 4
 WORKERS_LONG ?= 3
 # PART=ranker runs the tests of one folder.
@@ -64,11 +64,10 @@ test-fast: install ## Tests that start no server, box or platform: a minute
 
 test: install ## Most tests, some minutes; PART=ranker for one folder; skips say what is missing
 	pytest -q -rs -m "not alone and not long" $(call CROWDED,$(WORKERS)) $(call TIER,test) $(WHERE)
-	pytest -q -rs -m "alone and not long" $(call TIER,alone) $(or $(WHERE),tests/cheats) $(EMPTY_IS_FINE)
 
-test-long: install ## Kills, outages and random requests; property tests with many examples
+test-long: install ## Kills, outages, compared times; property tests with many examples
 	pytest -q -rs -m "(long or hypothesis) and not alone" --hypothesis-profile thorough --timeout 600 $(call CROWDED,$(WORKERS_LONG)) $(call TIER,long) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
-	pytest -q -rs -m "long and alone" --timeout 600 $(call TIER,long-alone) $(or $(WHERE),$(ALONE)) $(EMPTY_IS_FINE)
+	pytest -q -rs -m "alone" --timeout 600 $(call TIER,alone) $(or $(WHERE),$(ALONE)) $(EMPTY_IS_FINE)
 
 up: install ## The platform on this machine, until Ctrl-C
 	warpboard up
