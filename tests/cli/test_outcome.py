@@ -51,10 +51,15 @@ def test_a_ranked_end_names_score_interval_and_rank() -> None:
 
 def test_a_score_says_what_it_is_worth() -> None:
     worth = {"tier": "C2", "level": "weak", "grade": "noisy", "is_provisional": True}
-    ranking = RANKED | {"is_tied": True, "runs": 3}
+    ranking = RANKED | {"is_tied": True, "pooled_over": [12, 47], "run_us": 13.0}
     lines = ending(submission(PASSED | worth | {"ranking": ranking}))
-    assert lines[1].endswith(": tier C2, isolation weak, grade noisy, provisional")
-    assert lines[2] == "rank 1 of matmul on CPU, tied; 3 runs of this source are pooled"
+    assert lines[1] == (
+        "score 12.34 µs (12.3 µs to 12.41 µs), pooled over #12, #47; this run alone 13 µs"
+        ": tier C2, isolation weak, grade noisy, provisional"
+    )
+    assert lines[2] == (
+        "rank 1= of matmul on CPU: the measurements cannot tell those of this rank apart"
+    )
 
 
 def test_what_is_held_says_so() -> None:

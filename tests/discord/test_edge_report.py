@@ -71,7 +71,7 @@ def test_a_ranked_report_tells_place_gaps_stages_times_and_machine() -> None:
     card = report(found())
     for said in (
         "✅ **passed** · ranked in 8.4 s",
-        "rank 2 of sort on H100, tied",
+        "rank 2= of sort on H100: the measurements cannot tell those of this rank apart",
         "1 µs (10 %) faster than your best before",
         "1 µs behind the next place, 3 µs behind the first",
         "✅ build: passed",
@@ -187,7 +187,7 @@ def test_ones_own_say_which_of_them_stands_where() -> None:
     items = [{**mine, "number": n, "score_us": 12.5 * n} for n in (9, 8)]
     ranks = tables.placed([{"number": 8, "rank": 2, "is_tied": True}])
     rows = tables.personal("yours", items, 0, ranks).card.body.splitlines()[2:4]
-    assert [row.split()[0] for row in rows] == ["-", "=2"]
+    assert [row.split()[0] for row in rows] == ["-", "2="]
     assert rows[0].endswith("passed   11-21")
 
 

@@ -108,4 +108,6 @@ def test_a_valid_result_that_is_not_the_best_says_so() -> None:
     assert "valid but slower than their 9.5 µs on place 2 · #9" in news.slower(
         entry(2), board, 9, 14.0
     )
-    assert "pooled with their runs of this source: 9.5 µs" in news.slower(entry(2), board, 9, 9.0)
+    pooled = msgspec.structs.replace(entry(2), pooled_over=[7, 9])
+    said = news.slower(pooled, board, 9, 9.5)
+    assert "has 9.5 µs on `sort`, H100, pooled over #7, #9, on place 2 · #9" in said

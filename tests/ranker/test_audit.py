@@ -233,7 +233,8 @@ async def test_what_lies_among_the_seals_and_is_none_is_named(town: Town) -> Non
 
 
 async def test_what_is_shown_is_compared_with_what_the_log_says(town: Town) -> None:
-    entries = [one.row._asdict() for one in (await asked(town)).rows]
+    rows = [one.row for one in (await asked(town)).rows]
+    entries = [row._asdict() | {"pooled_over": list(row.pooled_over)} for row in rows]
     assert (await asked(town, live=Live(5, T0, entries))).is_clean
     entries[0]["score_us"] = 1.0
     entries[1]["account"] = "eve"

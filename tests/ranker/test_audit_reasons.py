@@ -29,13 +29,13 @@ async def asked(town: Town) -> Report:
 async def test_the_other_runs_of_a_pooled_source_are_among_the_reasons(town: Town) -> None:
     lives = [
         Life("s3", account="ada", source="x", time_us=10.0),
-        Life("s4", account="eve", source="x", time_us=20.0),
+        Life("s4", account="ada", source="x", time_us=20.0),
     ]
     await town.live(*lives)
     report = await asked(town)
     row = next(one for one in report.rows if one.row.account == "ada")
     runs = [one for one in row.reasons if one.type == "RunCompleted"]
-    assert (row.row.runs, len(runs)) == (2, 2)
+    assert (len(row.row.pooled_over), len(runs)) == (2, 2)
 
 
 async def test_the_code_that_judged_a_run_is_told_with_it(town: Town) -> None:

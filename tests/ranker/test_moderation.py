@@ -75,7 +75,7 @@ class Ruled:
     async def results(self) -> list[dict[str, Any]]:
         """What each submission counts for."""
         cursor = await self.models.connection.execute(
-            b"select submission, pooled_us, pooled_error, pooled_runs from result order by 1"
+            b"select submission, pooled_us, pooled_error, pooled_over from result order by 1"
         )
         return [dict(zip("suer", row, strict=True)) for row in await cursor.fetchall()]
 
@@ -105,12 +105,12 @@ async def test_a_pooled_score_forgets_a_disqualified_run(ruled: Ruled) -> None:
     await live(
         ruled.log,
         Life("mine", source="x", process_us=(100.0, 100.0, 100.0)),
-        Life("theirs", "grace", source="x", time_us=120.0, process_us=slow),
+        Life("again", source="x", time_us=120.0, process_us=slow),
     )
     await ruled.settle()
     assert {round(score) for _, _, score in await ruled.board()} == {110}
     await ruled.decide("mine", DISQUALIFIED)
-    assert [(who, round(score)) for _, who, score in await ruled.board()] == [("theirs", 120)]
+    assert [(who, round(score)) for _, who, score in await ruled.board()] == [("again", 120)]
 
 
 @pytest.mark.parametrize(

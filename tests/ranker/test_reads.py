@@ -13,7 +13,9 @@ from tests.support.reading import Reads, reading
 pytestmark = pytest.mark.server
 
 
-async def test_what_cannot_be_told_apart_shares_a_rank_and_the_earlier_leads(reads: Reads) -> None:
+async def test_what_cannot_be_told_apart_shares_a_rank_in_the_order_of_scores(
+    reads: Reads,
+) -> None:
     lives = [
         Life("slower", account="ada", time_us=100.2),
         Life("faster", account="grace", time_us=100.0),
@@ -22,8 +24,12 @@ async def test_what_cannot_be_told_apart_shares_a_rank_and_the_earlier_leads(rea
     found = await reads.ended(*lives)
     board = await reads.board()
     assert [(one["rank"], one["is_tied"]) for one in board] == [(1, True), (1, True), (3, False)]
-    assert [one["account"] for one in board] == ["ada", "grace", "linus"]
+    assert [one["account"] for one in board] == ["grace", "ada", "linus"]
     assert [one["ranking"]["rank"] for one in found] == [1, 1, 3]
+    behind = [(one["ranking"]["delta_to_best"], one["ranking"]["delta_to_next"]) for one in found]
+    assert behind[:2] == [(0.0, None), (0.0, None)]
+    # The rank before is that of both, of which the slower is the nearer.
+    assert behind[2] == pytest.approx((50.0e-6, 49.8e-6))
     assert (board[0]["grade"], board[0]["is_provisional"]) == ("ok", True)
 
 
@@ -34,7 +40,8 @@ async def test_the_same_source_again_is_pooled_and_never_the_better_of_two(reads
     ]
     _, lucky = await reads.ended(*lives)
     (entry,) = await reads.board()
-    assert entry["runs"] == 2
+    assert entry["pooled_over"] == [entry["number"], lucky["number"]]
+    assert entry["run_us"] == pytest.approx(101.0, rel=1e-3)
     assert 89.0 < entry["score_us"] < 92.0
     assert entry["low_us"] < 85.0
     assert entry["high_us"] > 96.0
@@ -43,15 +50,58 @@ async def test_the_same_source_again_is_pooled_and_never_the_better_of_two(reads
     assert ranking["score_us"] == entry["score_us"]
 
 
-async def test_a_source_pooled_by_another_participant_moves_both(reads: Reads) -> None:
-    await reads.ended(Life("mine", source="x", time_us=100.0, process_us=(100.0, 100.0, 100.0)))
-    alone = (await reads.board())[0]["score_us"]
-    other = Life("theirs", "grace", source="x", time_us=121.0, process_us=(121.0, 121.0, 121.0))
-    await reads.ended(other)
+async def test_a_stranger_who_sends_the_same_source_moves_nobody_else(reads: Reads) -> None:
+    await reads.ended(Life("mine", source="x", time_us=7.9, process_us=(7.9, 7.9, 7.9)))
+    (alone,) = await reads.board()
+    copies = [
+        Life(f"copy{account}", account, source="x", time_us=us, process_us=(us, us, us))
+        for account, us in (("grace", 26.4), ("linus", 36.3))
+    ]
+    await reads.ended(*copies)
     board = await reads.board()
-    assert alone == pytest.approx(100.0)
-    assert [one["score_us"] for one in board] == pytest.approx([110.0, 110.0])
-    assert {one["rank"] for one in board} == {1}
+    assert board[0] == alone
+    assert [one["score_us"] for one in board] == pytest.approx([7.9, 26.4, 36.3])
+    assert [one["pooled_over"] for one in board] == [[], [], []]
+
+
+async def test_a_copy_that_is_tied_stands_behind_what_it_copies(reads: Reads) -> None:
+    mine = Life("mine", source="x", time_us=100.1, process_us=(100.1, 100.1, 100.1))
+    copy = Life("copy", "grace", source="x", time_us=100.0, process_us=(100.0, 100.0, 100.0))
+    await reads.ended(mine, copy)
+    board = await reads.board()
+    assert [(one["account"], one["rank"]) for one in board] == [("ada", 1), ("grace", 1)]
+
+
+async def test_every_read_shows_one_score_of_a_submission(reads: Reads) -> None:
+    lives = [
+        Life("first", source="x", process_us=(100.0, 102.0, 101.0), time_us=101.0),
+        Life("other", source="y", time_us=300.0),
+        Life("again", source="x", process_us=(80.0, 81.0, 82.0), time_us=81.0),
+    ]
+    await reads.named("ada", "ada")
+    whole = {one["number"]: one for one in await reads.ended(*lives)}
+    whole = {number: await reads.get(f"submissions/{number}") for number in whole}
+    (entry,) = await reads.board()
+    listed = (await reads.get("submissions"))["items"]
+    past = (await reads.get("participants/ada/history?problem=identity&gpu=CPU"))["items"]
+    pooled, others = entry["pooled_over"], whole.keys() - set(entry["pooled_over"])
+    for number, shown in whole.items():
+        scores = [
+            (one["score_us"], one["pooled_over"])
+            for one in (
+                shown,
+                shown["ranking"],
+                *shown["results"],
+                *(one for one in (*listed, *past) if one["number"] == number),
+            )
+        ]
+        assert len(scores) == 5
+        expected = (entry["score_us"], pooled) if number in pooled else (300.0, [])
+        assert scores == [expected] * 5
+    assert len(others) == 1
+    # What its own run measured stands beside it.
+    runs_us = sorted(whole[number]["run_us"] for number in pooled)
+    assert runs_us == pytest.approx([81.0, 101.0], rel=1e-3)
 
 
 async def test_a_source_that_turns_out_slower_gives_way_to_ones_other_source(reads: Reads) -> None:

@@ -105,20 +105,22 @@ def test_a_submission_that_was_rejected_cannot_be_finished(story: Story) -> None
     assert story.who() == []
 
 
-def test_the_same_source_is_pooled_whoever_sends_it(story: Story) -> None:
+def test_the_same_source_is_pooled_for_each_participant(story: Story) -> None:
     story.submit("mine", "ada", ended(100.0, 100.0, 100.0), source="x")
     story.submit("theirs", "grace", ended(121.0, 121.0, 121.0), source="x")
+    story.submit("again", "ada", ended(121.0, 121.0, 121.0), source="x")
     first, second = story.rows()
     assert (first.submission, second.submission) == ("mine", "theirs")
-    assert first.score_us == second.score_us == pytest.approx(110.0)
-    assert first.pooled == second.pooled == ("mine", "theirs")
-    assert (first.rank, second.rank, first.is_tied) == (1, 1, True)
+    assert (first.score_us, second.score_us) == pytest.approx((110.0, 121.0))
+    numbers = {name: known.number for name, known in story.standings.received.items()}
+    assert first.pooled_over == (numbers["mine"], numbers["again"])
+    assert second.pooled_over == (numbers["theirs"],)
 
 
 def test_past_300_processes_nothing_is_pooled(story: Story) -> None:
     story.submit("first", "ada", ended(100.0, *[100.0] * 300), source="x")
-    story.submit("late", "grace", ended(1.0, 1.0), source="x")
-    assert {row.runs for row in story.rows()} == {1}
+    story.submit("late", "ada", ended(1.0, 1.0), source="x")
+    assert {len(row.pooled_over) for row in story.rows()} == {1}
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,9 @@ def test_a_clear_difference_makes_a_rank() -> None:
     assert ranks(entry(1, 0.05), entry(2, 0.0)) == [(2, 1), (1, 2)]
 
 
-def test_of_tied_entries_the_earlier_submission_comes_first() -> None:
-    assert places([entry(7, 0.0), entry(3, 0.002)]) == [Place(3, 1, True), Place(7, 1, True)]
+def test_tied_entries_stand_in_the_order_of_their_scores() -> None:
+    assert places([entry(3, 0.002), entry(7, 0.0)]) == [Place(7, 1, True), Place(3, 1, True)]
+    assert places([entry(7, 0.0), entry(3, 0.0)]) == [Place(3, 1, True), Place(7, 1, True)]
 
 
 def test_ties_are_with_the_leader_and_make_no_chains() -> None:

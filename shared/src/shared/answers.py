@@ -28,6 +28,16 @@ AtText = Annotated[
 ]
 Seq = Annotated[int, Field(description="The sequence of an event in the log.", ge=0)]
 Number = Annotated[int, Field(description="The number of a submission.", ge=1)]
+RunUs = Annotated[
+    float | None, Field(description="What the submission's own run measured, microseconds.")
+]
+PooledOver = Annotated[
+    list[Number],
+    Field(
+        description="The participant's submissions of this source whose runs make the score; empty"
+        " where it is the submission's own run alone."
+    ),
+]
 Digest = Annotated[str, Field(description="SHA-256, hex.", pattern="^[0-9a-f]{64}$")]
 Mode = Literal["test", "benchmark", "ranked", "profile"]
 Visibility = Literal["public", "closed"]

@@ -63,6 +63,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str | None = None
     is_eligible: bool = False
     score_us: float | None = None
+    pooled_over: list[int] = []
     tag: str | None = None
 
 
@@ -101,7 +102,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     tier: str | None = None
     level: str | None = None
     is_tied: bool = False
-    runs: int = 1
+    pooled_over: list[int] = []
     grade: str = ""
     is_provisional: bool = False
     roofline_fraction: float | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from shared.telling.ranks import pooled_text, rank_text
 from warpboard.domain.answers import Answer
 from warpboard.domain.units import count_text, one_line, time_text, when
 
@@ -30,7 +31,7 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     score_us: float
     is_tied: bool = False
-    runs: int = 1
+    pooled_over: list[int] = []
     because: list[Because] = []
 
 
@@ -78,8 +79,8 @@ def report_lines(found: Report) -> Iterator[str]:
 
 
 def _row(row: Audited) -> Iterator[str]:
-    rank = f"{row.rank}=" if row.is_tied else f"{row.rank}"
-    pooled = f", {row.runs} runs of one source" if row.runs > 1 else ""
+    rank = rank_text(row.rank, is_tied=row.is_tied)
+    pooled = pooled_text(row.pooled_over)
     score = f"{time_text(row.score_us)} by {row.account}"
     yield f"{rank:>4}  {score}, submission {row.number}{pooled}, because"
     for one in row.because:

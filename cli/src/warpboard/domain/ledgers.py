@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import tzinfo
 
+from shared.telling.ranks import numbers_text
 from warpboard.domain.answers import Moment, Submission
 from warpboard.domain.oversight import Balance, Expected, History, Pool, Record
 from warpboard.domain.tables import Table
@@ -108,12 +109,17 @@ def history(found: History, zone: tzinfo | None = None) -> Table:
             NOTHING
             if one.low_us is None or one.high_us is None
             else interval_text((one.low_us, one.high_us)),
+            time_text(one.run_us),
+            numbers_text(one.pooled_over) or NOTHING,
             one.grade or NOTHING,
             _worth(one.counts, one.was_best, one.code),
         )
         for one in found.items
     ]
-    columns = ("number", "when", "file", "verdict", "score", "interval", "grade", "standing")
+    columns = (
+        *("number", "when", "file", "verdict", "score", "interval"),
+        *("this run", "pooled over", "grade", "standing"),
+    )
     title = f"{found.participant} in {found.problem} on {found.gpu}, version"
     return Table(f"{title} {found.problem_version}", columns, rows)
 

@@ -88,6 +88,8 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str | None = None
     code: str | None = None
     score_us: float | None = None
+    run_us: float | None = None
+    pooled_over: list[int] = []
     low_us: float | None = None
     high_us: float | None = None
     grade: str = ""

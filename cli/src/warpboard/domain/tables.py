@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
+from shared.telling.ranks import numbers_text, rank_text
 from shared.telling.rates import roofline_text, share_text, speedups_text
 from warpboard.domain.answers import Agent, Case, Entry, File, Leaderboard, Moment, Summary
 from warpboard.domain.goals import MARK, Baseline, OwnMilestone, when_text
@@ -59,7 +60,9 @@ def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
     entries = [one if isinstance(one, Entry) else None for one in lines]
     shares = [share_text(one.roofline_fraction) if one else NOTHING for one in entries]
     ratios = [speedups_text(one.vs_baseline) if one else NOTHING for one in entries]
-    table = _beside(Table(title, columns, rows), "roofline", shares)
+    pools = [_pooled(one.pooled_over) if one else NOTHING for one in entries]
+    table = _beside(Table(title, columns, rows), "pooled over", pools)
+    table = _beside(table, "roofline", shares)
     return _beside(table, "speed-up", ratios)
 
 
@@ -75,7 +78,7 @@ def _lines(found: Leaderboard) -> list[Entry | Baseline]:
 
 def _entry(entry: Entry, zone: tzinfo | None) -> tuple[str, ...]:
     return (
-        f"{entry.rank}=" if entry.is_tied else str(entry.rank),
+        rank_text(entry.rank, is_tied=entry.is_tied),
         entry.participant or NOTHING,
         time_text(entry.score_us),
         _bounds(entry.low_us, entry.high_us),
@@ -140,6 +143,11 @@ def _beside(table: Table, name: str, cells: Sequence[str]) -> Table:
         return table
     rows = [(*row[:-1], cell, *row[-1:]) for row, cell in zip(table.rows, cells, strict=True)]
     return Table(table.title, (*table.columns[:-1], name, *table.columns[-1:]), rows)
+
+
+def _pooled(numbers: Sequence[int]) -> str:
+    """Over which submissions a score is pooled, if over several."""
+    return numbers_text(numbers) or NOTHING
 
 
 def _worth(grade: str, is_provisional: bool) -> str:
@@ -215,7 +223,8 @@ def submissions(found: Sequence[Summary], zone: tzinfo | None = None) -> Table:
         *("number", "participant", "problem", "GPU type", "mode"),
         *("file", "verdict", "score", "tag", "when"),
     )
-    return Table("submissions", columns, rows)
+    pools = [_pooled(one.pooled_over) for one in found]
+    return _beside(Table("submissions", columns, rows), "pooled over", pools)
 
 
 def problems(found: Sequence[Problem], zone: tzinfo | None = None) -> Table:

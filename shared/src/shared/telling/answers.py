@@ -103,8 +103,10 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     delta_to_best: float | None = None
     delta_to_next: float | None = None
     own_best_us: float | None = None
-    runs: int = 1
     score_us: float | None = None
+    run_us: float | None = None
+    pooled_over: list[int] = []
+    problem_version: int = 0
     interval_us: tuple[float, float] | None = None
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from shared.telling.answers import Case, Ranking, Run, Submission
+from shared.telling.ranks import TIED, pooled_text, rank_text
 from shared.telling.units import harmless, interval_text, one_line, seconds_text, time_text
 
 LOG_LINES_MAX = 20
@@ -68,11 +69,14 @@ def gaps(ranking: Ranking) -> Iterator[str]:
 
 def _place(submission: Submission, ranking: Ranking) -> str:
     """Where it stands on its leaderboard, or why it does not."""
-    where = f"{submission.problem} on {submission.gpu}"
+    version = ranking.problem_version
+    judged_again = version not in (0, submission.problem_number)
+    again = f", version {version}" if judged_again else ""
+    where = f"{submission.problem} on {submission.gpu}{again}"
     if ranking.rank is not None:
-        tied = ", tied" if ranking.is_tied else ""
-        pooled = f"; {ranking.runs} runs of this source are pooled" if ranking.runs > 1 else ""
-        return f"rank {ranking.rank} of {where}{tied}{pooled}"
+        rank = rank_text(ranking.rank, is_tied=ranking.is_tied)
+        tied = f": {TIED}" if ranking.is_tied else ""
+        return f"rank {rank} of {where}{tied}"
     if ranking.status == "held":
         return f"held for review ({ranking.code}): {_cut(harmless(ranking.reason or ''))}"
     if ranking.code == "superseded":
@@ -89,7 +93,11 @@ def _score(submission: Submission, ranking: Ranking) -> str:
     said += [f"grade {submission.grade}"] if submission.grade else []
     said += ["provisional"] if submission.is_provisional else []
     worth = f": {', '.join(said)}" if said else ""
-    return f"score {time_text(ranking.score_us)} ({interval_text(ranking.interval_us)}){worth}"
+    score = f"score {time_text(ranking.score_us)} ({interval_text(ranking.interval_us)})"
+    if len(ranking.pooled_over) < 2:
+        return f"{score}{worth}"
+    own = f"; this run alone {time_text(ranking.run_us)}"
+    return f"{score}{pooled_text(ranking.pooled_over)}{own}{worth}"
 
 
 def troubles(run: Run) -> Iterator[str]:

@@ -7,6 +7,7 @@ import msgspec
 
 from discord_edge.domain.statement import drawn
 from discord_edge.domain.wording import CONTENT_MAX, NOWHERE, escaped
+from shared.telling.ranks import TIED, pooled_text, rank_text
 from shared.telling.units import harmless, interval_text, time_text
 
 MEDALS = ("🥇", "🥈", "🥉")
@@ -30,7 +31,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     high_us: float | None = None
     participant: str | None = None
     is_tied: bool = False
-    runs: int = 1
+    pooled_over: list[int] = []
     tier: str | None = None
 
 
@@ -83,14 +84,14 @@ def line(entry: Entry, board: Ranking) -> str:
     >>> line(ada, Ranking(problem="sort", gpu="H100", items=[ada, ada]))
     '🥈 **ada** is on place 2 of `sort` on H100: **12.5 µs** · #7'
     """
-    what = "shares" if entry.is_tied else "is on"
-    place = f"{what} place {entry.rank}"
+    rank = rank_text(entry.rank, is_tied=entry.is_tied)
+    place = f"is on place {rank}"
     if entry.rank <= len(MEDALS):
         mark = MEDALS[entry.rank - 1]
     elif entry.rank <= PLACES_MAX:
         mark = "🏁"
     else:
-        mark, place = "📈", f"has a new best, place {entry.rank}"
+        mark, place = "📈", f"has a new best, place {rank}"
     first = ", the first valid entry" if len(board.items) == 1 else ""
     where = f"`{board.problem}` on {escaped(board.gpu, 40)}"
     score = f"**{time_text(entry.score_us)}**"
@@ -105,11 +106,13 @@ def slower(entry: Entry, board: Ranking, number: int, score_us: float) -> str:
     '✔️ **ada** has 14 µs on `sort`, H100, valid but slower than their 12.5 µs on place 2 · #9'
     """
     where = f"`{board.problem}`, {escaped(board.gpu, 40)}"
-    # What is no slower did not take the place: it is of the same source, whose runs are pooled.
-    is_slower = score_us > entry.score_us
-    than = "valid but slower than their" if is_slower else "pooled with their runs of this source:"
-    best = f"{time_text(entry.score_us)} on place {entry.rank}"
-    return f"✔️ **{_who(entry)}** has {time_text(score_us)} on {where}, {than} {best} · #{number}"
+    rank = rank_text(entry.rank, is_tied=entry.is_tied)
+    best = f"{time_text(entry.score_us)} on place {rank}"
+    than = f"valid but slower than their {best}"
+    if number in entry.pooled_over:
+        score_us = entry.score_us
+        than = f"{pooled_text(entry.pooled_over).removeprefix(', ')}, on place {rank}"
+    return f"✔️ **{_who(entry)}** has {time_text(score_us)} on {where}, {than} · #{number}"
 
 
 def thread_name(entry: Entry, board: Ranking) -> str:
@@ -124,11 +127,12 @@ def detail(entry: Entry) -> str:
     if entry.low_us is not None and entry.high_us is not None:
         interval = (entry.low_us, entry.high_us)
     sure = f" ({interval_text(interval)})" if interval else ""
-    runs = f", {entry.runs} runs of this source pooled" if entry.runs > 1 else ""
+    pooled = pooled_text(entry.pooled_over)
     tier = f"\nTiming tier {escaped(entry.tier, 20)}" if entry.tier else ""
-    tied = ", shared" if entry.is_tied else ""
-    score = time_text(entry.score_us)
-    return f"Submission #{entry.number}: score {score}{sure}{runs}\nPlace {entry.rank}{tied}{tier}"
+    tied = f": {TIED}" if entry.is_tied else ""
+    place = f"Place {rank_text(entry.rank, is_tied=entry.is_tied)}{tied}"
+    score = f"{time_text(entry.score_us)}{sure}{pooled}"
+    return f"Submission #{entry.number}: score {score}\n{place}{tier}"
 
 
 def podium(board: Ranking, before: Sequence[str] | None, *, is_record: bool) -> str:

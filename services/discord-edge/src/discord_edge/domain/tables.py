@@ -8,6 +8,7 @@ from typing import Any
 from discord_edge.domain.report import Card
 from discord_edge.domain.wishes import Board
 from discord_edge.domain.wording import escaped, fenced
+from shared.telling.ranks import pooled_text, rank_text
 from shared.telling.units import NOTHING, one_line, time_text
 
 ROWS = 10
@@ -72,12 +73,22 @@ def ranking(
         for one in items
     ]
     heads = ("rank", *(["week"] if before else []), "participant", "score", "id")
-    return _table(title, heads, rows, (number, note))
+    return _table(title, heads, rows, (number, note), _pools(items))
+
+
+def _pools(items: Sequence[dict[str, Any]]) -> list[str]:
+    """For each row, over which submissions its score is pooled; empty for a single run."""
+    return [
+        f"#{one['number']}{pooled}" if (pooled := pooled_text(one.get("pooled_over") or ())) else ""
+        for one in items
+    ]
 
 
 def placed(items: Sequence[dict[str, Any]]) -> dict[int, str]:
     """The ranks of a leaderboard by the number of the submission; `=` marks who shares one."""
-    return {one["number"]: f"{'=' if one.get('is_tied') else ''}{one['rank']}" for one in items}
+    return {
+        one["number"]: rank_text(one["rank"], is_tied=bool(one.get("is_tied"))) for one in items
+    }
 
 
 def personal(
@@ -98,7 +109,9 @@ def personal(
         )
         for one in items
     ]
-    return _table(title, ("rank", "id", "score", "file", "verdict", "day"), rows, (number, ""))
+    return _table(
+        title, ("rank", "id", "score", "file", "verdict", "day"), rows, (number, ""), _pools(items)
+    )
 
 
 def _table(
@@ -106,7 +119,9 @@ def _table(
     heads: Sequence[str],
     rows: Sequence[tuple[str, ...]],
     where: tuple[int, str],
+    notes: Sequence[str] = (),
 ) -> Page:
+    """A page of rows, and below them the notes on those that have one."""
     number, note = where
     page = paged(title, [""] * len(rows), number, note)
     if not rows:
@@ -121,7 +136,9 @@ def _table(
     cut = "\n".join(
         line if len(line) <= WIDTH_MAX else line[: WIDTH_MAX - 1] + "…" for line in lines
     )
-    card = Card(page.card.title, fenced(cut), footer=page.card.footer)
+    below = [note for note in notes[first : first + ROWS] if note]
+    body = "\n".join((fenced(cut), *below))
+    card = Card(page.card.title, body, footer=page.card.footer)
     return Page(card, page.number, page.count)
 
 

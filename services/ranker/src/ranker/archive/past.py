@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ranker.domain import standings
-from ranker.domain.score import interval_us
+from ranker.domain.score import with_interval
 from ranker.domain.standings import Standings
 from ranker.service import Board, Reads
 from shared.errors import Failed
@@ -19,7 +19,7 @@ TURN_S_MAX = 5.0
 STRETCH = 500
 LIVE_NAMES = ("participant", "tier", "level", "policy", "is_withdrawn", "is_consented")
 SHOWN = (
-    *("rank", "is_tied", "account", "submission", "number", "runs", "score_us", "error"),
+    *("rank", "is_tied", "account", "submission", "number", "pooled_over", "score_us", "error"),
     *("freedom", "delta", "received_at"),
 )
 
@@ -84,11 +84,11 @@ async def _folded(events: list[Recorded]) -> Standings:
 
 
 def _item(row: standings.Row, result: SubmissionFinished) -> dict[str, Any]:
-    """A row as the live leaderboard shows it; a pooled score has an interval of its own."""
-    low, high = result.interval_us or (None, None)
-    if row.runs > 1 and row.error is not None:
-        low, high = interval_us(row.score_us, row.error, row.freedom)
+    """A row as the live leaderboard shows it."""
     said = row._asdict()
-    own = {"own_us": result.score_us, "low_us": low, "high_us": high}
+    low, high = result.interval_us or (None, None)
+    own = {"run_us": result.score_us, "low_us": low, "high_us": high}
     grade = {"grade": result.grade, "is_provisional": result.is_provisional}
-    return {name: said[name] for name in SHOWN} | own | grade
+    pooled_over = list(row.pooled_over) if len(row.pooled_over) > 1 else []
+    shown = {name: said[name] for name in SHOWN} | {"pooled_over": pooled_over}
+    return with_interval(shown | own | grade)

@@ -169,14 +169,14 @@ def differences(rows: Iterable[Row], entries: Iterable[dict[str, Any]]) -> list[
 
 def _unequal(row: Row, entry: dict[str, Any]) -> list[str]:
     """The fields of an entry that are not what the log gives."""
-    said = row._asdict()
+    said = row._asdict() | {"pooled_over": list(row.pooled_over)}
     return [
         f"{row.account}: {name} is shown as {entry[name]}, the log gives {said[name]}"
         for name in (
             "submission",
             "number",
             "source",
-            "runs",
+            "pooled_over",
             "score_us",
             "error",
             "freedom",

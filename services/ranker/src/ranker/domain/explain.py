@@ -28,6 +28,7 @@ class Trail:
         self.problem = problem
         self.gpu = gpu
         self._submissions: dict[str, list[Reason]] = {}
+        self._numbers: dict[int, str] = {}
         self._accounts: dict[str, list[Reason]] = {}
         self._jobs: dict[str, str] = {}
         self._leases: set[tuple[str, str]] = set()
@@ -51,9 +52,10 @@ class Trail:
         found = [reason for number, reason in self._versions if number == board.number]
         found += self._submissions.get(row.submission, ())
         found += self._accounts.get(row.account, ())
-        for other in row.pooled:
-            if other != row.submission:
-                found += (one for one in self._submissions[other] if one.type in _POOLED)
+        for number in row.pooled_over:
+            if number != row.number:
+                reasons = self._submissions[self._numbers[number]]
+                found += (reason for reason in reasons if reason.type in _POOLED)
         return sorted(set(found))
 
     def version(self, slug: str, reason: Reason, fact: events.ProblemPublished) -> None:
@@ -65,6 +67,7 @@ class Trail:
         """From now on this submission's events are noted."""
         if (fact.problem, fact.gpu) == (self.problem, self.gpu):
             self._submissions[submission] = [reason]
+            self._numbers[reason.seq] = submission
 
     def submission(self, submission: str, reason: Reason, _fact: object) -> None:
         """An event of a submission, or what was decided about it."""

@@ -1,4 +1,4 @@
-"""What several runs of the same source say together."""
+"""What a participant's runs of one source say together."""
 
 from collections.abc import Iterable
 from math import exp, fsum, log, sqrt
@@ -12,7 +12,10 @@ PROCESSES_MAX = 300
 
 
 class Pool(NamedTuple):
-    """A source's score on one leaderboard; `error` is that of its logarithm."""
+    """The score of a participant's source on one leaderboard, made of its first `runs` runs.
+
+    `error` is that of the score's logarithm.
+    """
 
     score_us: float
     error: float | None

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ranker.domain.explain import Reason, told
 from ranker.domain.scrutiny import Finding
 from ranker.domain.standings import Board, Row
+from shared.telling.ranks import pooled_text, rank_text
 
 SHOWN_MAX = 20
 
@@ -91,10 +92,9 @@ class Report:
 
 def _row(one: Explained) -> Iterator[str]:
     row = one.row
-    runs = f", {row.runs} runs of one source" if row.runs > 1 else ""
-    tied = " (tied)" if row.is_tied else ""
-    score = f"{row.score_us:.3f} us"
-    yield f"{row.rank:>4}{tied} {row.account}: {score}{runs}, submission {row.number}"
+    rank = rank_text(row.rank, is_tied=row.is_tied)
+    score = f"{row.score_us:.3f} us{pooled_text(row.pooled_over)}"
+    yield f"{rank:>5} {row.account}: {score}, submission {row.number}"
     for reason in one.reasons:
         at = reason.at.isoformat(timespec="seconds")
         yield f"       {reason.seq:>8} {at} {reason.type} by {reason.actor}: {reason.sentence}"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, fsum, isfinite, log, sqrt
 from statistics import stdev
+from typing import Any
 
 from ranker.domain.student import reach
 from shared.events import CaseResult
@@ -123,3 +124,14 @@ def _of_one(
     error = max([sigma_run, *errors]) if errors or sigma_run else None
     freedom = min(case.freedom for case in timed)
     return Score(value, (low, high), [value], error, freedom)
+
+
+def with_interval(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a scored row with the bounds of the score that it shows.
+
+    A score over several submissions has an interval of its own; else the bounds are the run's.
+    """
+    if row["pooled_over"] and row["error"] is not None:
+        low_us, high_us = interval_us(row["score_us"], row["error"], row["freedom"])
+        return row | {"low_us": low_us, "high_us": high_us}
+    return row

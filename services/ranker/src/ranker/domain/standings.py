@@ -36,7 +36,7 @@ class Received(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An entry of a leaderboard with its place, and whose runs its score is made of."""
+    """An entry of a leaderboard with its place; `pooled_over` numbers what its score is made of."""
 
     rank: int
     is_tied: bool
@@ -44,13 +44,12 @@ class Row(NamedTuple):
     submission: str
     number: int
     source: str
-    runs: int
+    pooled_over: tuple[int, ...]
     score_us: float
     error: float | None
     freedom: int
     delta: float
     received_at: datetime
-    pooled: tuple[str, ...]
 
 
 @dataclass
@@ -66,6 +65,7 @@ class _Entry(NamedTuple):
     submission: str
     received: Received
     pool: Pool
+    pooled_over: tuple[int, ...]
 
 
 @dataclass
@@ -90,41 +90,47 @@ class Standings:
 
     def board(self, board: Board, at: datetime) -> list[Row]:
         """A leaderboard, best first, with the bans of that instant."""
-        sources = self._sources(board)
-        entries = self._entries(board, sources, at)
+        entries = self._entries(board, at)
         standings = [
-            Standing(number, one.pool.score_us, one.pool.error, one.pool.freedom, one.pool.delta)
+            Standing(
+                number,
+                one.pool.score_us,
+                one.pool.error,
+                one.pool.freedom,
+                one.pool.delta,
+                one.received.source,
+            )
             for number, one in entries.items()
         ]
-        return [_row(place, entries[place.number], sources) for place in places(standings)]
+        return [_row(place, entries[place.number]) for place in places(standings)]
 
     def counting(self, board: Board) -> set[str]:
         """The submissions whose results count there, in an entry or in another's score."""
         return {one for submissions in self._sources(board).values() for one in submissions}
 
-    def _sources(self, board: Board) -> dict[str, list[str]]:
-        """The submissions that count for each source, in the order of their decision."""
-        found: dict[str, list[str]] = {}
+    def _sources(self, board: Board) -> dict[tuple[str, str], list[str]]:
+        """The submissions that count, by account and source, in the order of their decision."""
+        found: dict[tuple[str, str], list[str]] = {}
         for submission, result in self.results.get(board, {}).items():
             if result.is_eligible and result.score_us is not None and not self._is_off(submission):
-                found.setdefault(self.received[submission].source, []).append(submission)
+                received = self.received[submission]
+                found.setdefault((received.account, received.source), []).append(submission)
         return found
 
     def _is_off(self, submission: str) -> bool:
         return any(submission in off for off in (self.held, self.disqualified, self.withdrawn))
 
-    def _entries(
-        self, board: Board, sources: dict[str, list[str]], at: datetime
-    ) -> dict[int, _Entry]:
+    def _entries(self, board: Board, at: datetime) -> dict[int, _Entry]:
         """The best of each account, by number: the fastest source, of equals the first."""
         best: dict[str, _Entry] = {}
-        for submissions in sources.values():
+        for (account, _), submissions in self._sources(board).items():
             pool = pooled(self.results[board][one] for one in submissions)
+            over = tuple(sorted(self.received[one].number for one in submissions[: pool.runs]))
             for submission in submissions:
-                entry = _Entry(submission, self.received[submission], pool)
-                other = best.get(entry.received.account)
+                entry = _Entry(submission, self.received[submission], pool, over)
+                other = best.get(account)
                 if other is None or _order(entry) < _order(other):
-                    best[entry.received.account] = entry
+                    best[account] = entry
         shown = (one for one in best.values() if not self._is_banned(one.received.account, at))
         return {entry.received.number: entry for entry in shown}
 
@@ -139,7 +145,7 @@ def _order(entry: _Entry) -> tuple[float, int]:
     return entry.pool.score_us, entry.received.number
 
 
-def _row(place: Place, entry: _Entry, sources: dict[str, list[str]]) -> Row:
+def _row(place: Place, entry: _Entry) -> Row:
     received, pool = entry.received, entry.pool
     return Row(
         rank=place.rank,
@@ -148,13 +154,12 @@ def _row(place: Place, entry: _Entry, sources: dict[str, list[str]]) -> Row:
         submission=entry.submission,
         number=received.number,
         source=received.source,
-        runs=pool.runs,
+        pooled_over=entry.pooled_over,
         score_us=pool.score_us,
         error=pool.error,
         freedom=pool.freedom,
         delta=pool.delta,
         received_at=received.received_at,
-        pooled=tuple(sources[received.source][: pool.runs]),
     )
 
 

@@ -13,7 +13,8 @@ class Standing:
     """An entry's score as far as its rank hangs on it.
 
     Units: microseconds; `error` is the standard error of ln(score_us), None where nobody knows it;
-    `delta` is the share of the score below which a difference means nothing.
+    `delta` is the share of the score below which a difference means nothing; `source` is the
+    source's digest.
     """
 
     number: int
@@ -21,6 +22,7 @@ class Standing:
     error: float | None
     freedom: float
     delta: float
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,9 @@ def _difference(one: Standing, other: Standing) -> tuple[float, float]:
 
 
 def places(standings: Sequence[Standing], least: int | None = None) -> list[Place]:
-    """The ranks of a whole leaderboard, in order: by rank, of equal ranks the earlier first.
+    """Return the ranks of a whole leaderboard, in order: by rank, of equal ranks by score.
 
+    A copy never stands before what it is a copy of: of one source the earlier submission is first.
     The fastest that is not placed yet leads a group: those after it that are tied with the leader
     share its rank. So ties are no chains: what is told apart from the leader is placed behind it.
     With `least` it ends with the group in which so many are placed.
@@ -70,9 +73,27 @@ def places(standings: Sequence[Standing], least: int | None = None) -> list[Plac
     while len(found) < wanted:
         group = _group(ordered, len(found))
         rank = len(found) + 1
-        numbers = sorted(one.number for one in group)
-        found += [Place(number, rank, len(group) > 1) for number in numbers]
+        found += [Place(one.number, rank, len(group) > 1) for one in _originals_first(group)]
     return found
+
+
+def _originals_first(group: Sequence[Standing]) -> list[Standing]:
+    """Order by score, but each copy behind the earliest submission of its source.
+
+    >>> copy, other = Standing(9, 1.0, None, 1, 0.5, "a"), Standing(7, 1.1, None, 1, 0.5, "b")
+    >>> original = Standing(3, 1.2, None, 1, 0.5, "a")
+    >>> [one.number for one in _originals_first([copy, other, original])]
+    [7, 3, 9]
+    """
+    earliest: dict[str, Standing] = {}
+    for one in sorted(group, key=lambda one: one.number):
+        earliest.setdefault(one.source or str(one.number), one)
+
+    def place(one: Standing) -> tuple[float, int]:
+        original = earliest[one.source or str(one.number)]
+        return max(one.score_us, original.score_us), one.number
+
+    return sorted(group, key=place)
 
 
 def _group(ordered: Sequence[Standing], first: int) -> list[Standing]:

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from ranker.domain.release import Source, hidden
+from ranker.domain.score import with_interval
 from ranker.service import Reads
 from shared.clock import now
 from shared.errors import Refused
@@ -34,12 +35,13 @@ SUMMARY = (
     *("id", "number", "account", "participant", "problem", "problem_number", "gpu", "mode"),
     *("received_at", "deadline_at", "state", "state_since", "state_deadline_at", "state_owner"),
     *("version", "is_over", "outcome", "verdict", "code", "is_eligible", "is_held", "score_us"),
-    *("low_us", "high_us", "grade", "is_provisional", "level", "tier", "finished_at"),
+    *("run_us", "pooled_over", "result_version", "low_us", "high_us", "grade", "is_provisional"),
+    *("level", "tier", "finished_at"),
 )
 RANKING = (
-    *("status", "eligible", "code", "gpu", "rank", "is_tied", "tied_with", "runs", "score_us"),
-    *("interval_us", "score", "ci95", "best_number", "delta_to_best", "delta_to_next"),
-    *("problem_version", "decided_at"),
+    *("status", "eligible", "code", "gpu", "rank", "is_tied", "tied_with", "score_us", "run_us"),
+    *("pooled_over", "interval_us", "score", "ci95", "best_number", "delta_to_best"),
+    *("delta_to_next", "problem_version", "decided_at"),
 )
 # What everybody sees of a timed case of what is on a leaderboard.
 TIMED = ("name", "stage", "verdict", "time_us", "interval_us", "roofline", "vs_baseline")
@@ -118,7 +120,7 @@ class Seen:
         rows = await self.rows("submission", number=number, at=now())
         if not rows or not self.sees(rows[0]):
             raise unknown(number)
-        return rows[0]
+        return with_interval(rows[0])
 
     async def own(self, number: int) -> Row:
         """A submission all of which they see. Errors: Refused; Failed."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol, cast
 from fastapi import FastAPI, Query, Request
 from pydantic import Field
 
-from ranker.domain.score import interval_us
+from ranker.domain.score import with_interval
 from ranker.http.access import RANKED, Asker, Seen
 from ranker.http.answers import CURSOR_CHARS_MAX, LIMIT_MAX, Asking, ProblemVersion, answered
 from ranker.http.goals import beside
@@ -217,7 +217,8 @@ async def personal(seen: Seen, name: str, board: Board) -> tuple[str, list[shape
         raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
     account = known[0]["account"]
     rows = await seen.rows("personal", account=account, **board._asdict())
-    items = [seen.line(row | {"account": account, "problem": board.problem}) for row in rows]
+    where = {"account": account, "problem": board.problem}
+    items = [seen.line(with_interval(row) | where) for row in rows]
     scored = [row | {"score": seconds(row["score_us"])} for row in items]
     return known[0]["name"], cast("list[shapes.Personal]", scored)
 
@@ -251,14 +252,11 @@ async def entries(reads: Reads, board: Board, placed: Sequence[Placed]) -> list[
 
 
 def _item(placed: Placed, shown: Row) -> Row:
-    """A row of a leaderboard; a pooled score has an interval of its own."""
+    """A row of a leaderboard."""
     entry, place = placed.row, placed.place
-    low, high = shown["low_us"], shown["high_us"]
-    if entry["runs"] > 1 and entry["error"] is not None:
-        low, high = interval_us(entry["score_us"], entry["error"], entry["freedom"])
-    own = {"rank": place.rank, "is_tied": place.is_tied, "low_us": low, "high_us": high}
-    names = ("score_us", "error", "freedom", "delta", "runs")
-    return shown | {name: entry[name] for name in names} | own
+    row = shown | {name: entry[name] for name in ("score_us", "error", "freedom", "delta")}
+    row["pooled_over"] = entry["pooled_over"] if len(entry["pooled_over"]) > 1 else []
+    return with_interval(row) | {"rank": place.rank, "is_tied": place.is_tied}
 
 
 def _shown(seen: Seen, row: Row, problem: Row) -> shapes.Entry:

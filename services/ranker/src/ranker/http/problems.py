@@ -38,7 +38,8 @@ FORMULA = {
 }
 TIES = (
     "scores that differ by less than what the machine or a cheat could make of it share a rank; "
-    "of equals the earlier submission is shown first, and runs of the same source are pooled"
+    "within a rank the order is that of the scores, a copy stands behind what it copies, "
+    "and a participant's runs of the same source are pooled"
 )
 CHECKS = "as reference.py checks the output, exactly where it says nothing of tolerances"
 

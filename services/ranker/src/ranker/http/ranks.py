@@ -1,10 +1,8 @@
 """Where a submission stands, or why it is not ranked."""
 
-from bisect import bisect_left
 from collections import Counter
 from typing import Any
 
-from ranker.domain.score import interval_us
 from ranker.domain.ties import Place, places
 from ranker.http.moments import Moment
 from ranker.service import Board
@@ -24,6 +22,12 @@ class Ladder:
         self.scores_us = [row["score_us"] for row in rows]
         self.places = {place.number: place for place in places(standings(rows))}
         self.shared = Counter(place.rank for place in self.places.values())
+        # By rank, the slowest score of the rank before it; the first has none.
+        self.ahead_us = {
+            place.rank: self.scores_us[place.rank - 2]
+            for place in self.places.values()
+            if place.rank > 1
+        }
 
 
 async def ranking(moment: Moment, row: Row, decided: Row) -> Row | None:
@@ -36,7 +40,7 @@ async def ranking(moment: Moment, row: Row, decided: Row) -> Row | None:
         return said | against
     if not row["is_eligible"]:
         return said
-    board = Board(row["problem"], row["gpu"], row["problem_number"])
+    board = Board(row["problem"], row["gpu"], row["result_version"])
     said["own_best_us"] = await _own_best_us(moment, row, board)
     ladder = await moment.once(board, lambda: _ladder(moment, board))
     return said | {"status": "ranked"} | _standing(row, ladder)
@@ -65,8 +69,9 @@ def _blank(row: Row) -> Row:
         "rank": None,
         "is_tied": False,
         "tied_with": None,
-        "runs": 1,
         "score_us": None,
+        "run_us": None,
+        "pooled_over": [],
         "interval_us": None,
         "score": None,
         "ci95": None,
@@ -74,7 +79,7 @@ def _blank(row: Row) -> Row:
         "delta_to_best": None,
         "own_best_us": None,
         "delta_to_next": None,
-        "problem_version": row["problem_number"],
+        "problem_version": row["result_version"],
         "decided_at": row["finished_at"],
         "appeal_url": None,
     }
@@ -91,6 +96,8 @@ def _ended(row: Row) -> Row:
         "reason": row["reason"],
         "evidence": _evidence(row),
         "score_us": row["score_us"],
+        "run_us": row["run_us"],
+        "pooled_over": row["pooled_over"],
         "interval_us": bounds,
         "score": seconds(row["score_us"]),
         "ci95": bounds and [seconds(one) for one in bounds],
@@ -129,6 +136,7 @@ def _against(decided: Row) -> Row | None:
 async def _own_best_us(moment: Moment, row: Row, board: Board) -> float | None:
     """What its participant had to beat."""
     where = {**board._asdict(), "account": row["account"], "before": row["number"]}
+    where["source"] = row["source_digest"]
     (best,) = await moment.reads.rows("own_best", **where)
     found: float | None = best["score_us"]
     return found
@@ -143,41 +151,26 @@ def _standing(row: Row, ladder: Ladder) -> Row:
     entry = ladder.by_account.get(row["account"])
     if entry is None:  # It lies behind all that are read.
         return {}
-    said: Row = {"best_number": entry["number"], **_behind(row["score_us"], ladder, None)}
+    said: Row = {"best_number": entry["number"], **_behind(row["score_us"], ladder)}
     if entry["source"] != row["source_digest"]:
         return said | {"code": "superseded", "reason": "an own entry that is better stands"}
     if entry["submission"] != row["id"]:
         said["code"] = "pooled"
     place = ladder.places[entry["number"]]
-    placed = _placed(place, ladder)
-    return said | _behind(entry["score_us"], ladder, entry) | placed | _pooled(entry)
-
-
-def _placed(place: Place, ladder: Ladder) -> Row:
     shared = ladder.shared[place.rank] - 1
-    return {"rank": place.rank, "is_tied": place.is_tied, "tied_with": shared}
+    placed = {"rank": place.rank, "is_tied": place.is_tied, "tied_with": shared}
+    return said | placed | _behind(entry["score_us"], ladder, place)
 
 
-def _behind(score_us: float, ladder: Ladder, entry: Row | None) -> Row:
-    """How far a score is behind the first, and an entry behind the one before it; in seconds."""
-    best_us = ladder.scores_us[0]
-    ahead = bisect_left(ladder.scores_us, score_us)
-    is_first = entry is None or not ahead
+def _behind(score_us: float, ladder: Ladder, place: Place | None = None) -> Row:
+    """How far a score is behind the first, and behind the nearest of a better rank; in seconds.
+
+    Who shares a rank is behind nobody of that rank: the difference means nothing.
+    """
+    rank = None if place is None else place.rank
+    behind_us = 0.0 if rank == 1 else score_us - ladder.scores_us[0]
+    ahead_us = None if rank is None else ladder.ahead_us.get(rank)
     return {
-        "delta_to_best": max(0.0, score_us - best_us) * US,
-        "delta_to_next": None if is_first else (score_us - ladder.scores_us[ahead - 1]) * US,
-    }
-
-
-def _pooled(entry: Row) -> Row:
-    """What several runs of one source say together."""
-    if entry["runs"] == 1 or entry["error"] is None:
-        return {}
-    low, high = interval_us(entry["score_us"], entry["error"], entry["freedom"])
-    return {
-        "runs": entry["runs"],
-        "score_us": entry["score_us"],
-        "interval_us": [low, high],
-        "score": seconds(entry["score_us"]),
-        "ci95": [seconds(low), seconds(high)],
+        "delta_to_best": max(0.0, behind_us) * US,
+        "delta_to_next": None if ahead_us is None else (score_us - ahead_us) * US,
     }

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from fastapi import FastAPI, Query, Request
 from pydantic import Field
 
+from ranker.domain.score import with_interval
 from ranker.domain.story import End, public_name
 from ranker.http import cursors
 from ranker.http.access import Asker, Seen, safe_progress, unknown
@@ -212,7 +213,7 @@ async def _whole(moment: Moment, number: int) -> Row | None:
     rows = await moment.reads.rows("submission", number=number, at=moment.at)
     if not rows:
         return None
-    row = rows[0]
+    row = with_interval(rows[0])
     decided = row.pop("decided")
     end = End(row["mode"], row["outcome"], row["is_held"], row["is_eligible"])
     timeline = [_line(line, end) for line in row.pop("timeline")]
@@ -231,10 +232,15 @@ async def _whole(moment: Moment, number: int) -> Row | None:
         "queue": None,
         "moderation": _moderation(decided),
         "ranking": await ranking(moment, row, decided),
-        "results": await moment.reads.rows("results", id=row["id"]) if is_over else [],
+        "results": await _results(moment, row["id"]) if is_over else [],
         "blobs": [_blob(number, file) for file in row["files"]],
     }
     return row | _state(row) | shown
+
+
+async def _results(moment: Moment, submission: str) -> list[Row]:
+    """What a submission scored under each problem version."""
+    return [with_interval(row) for row in await moment.reads.rows("results", id=submission)]
 
 
 async def _cases(moment: Moment, row: Row) -> list[Row]:

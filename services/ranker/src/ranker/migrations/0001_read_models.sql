@@ -101,9 +101,10 @@ create table run (
 );
 
 -- The score of a submission under a problem version: its own, or that of an applied rejudge.
--- The same source is one thing on one GPU type, whoever sends it and however often: the processes
--- of its eligible runs are pooled, for the best of many tries is luck. The pooled columns are equal
--- for all results of a source, and null for a result that does not count.
+-- A participant who sends the same source again gains nothing, for the best of many tries is luck:
+-- the processes of their eligible runs of it are pooled. The pooled columns are the score that
+-- counts, over the submissions in `pooled_over`; they are equal for all results of the participant's
+-- source, and null for a result that does not count.
 create table result (
     submission text not null,
     problem_number int not null,
@@ -135,13 +136,27 @@ create table result (
     pooled_error double precision,
     pooled_freedom int,
     pooled_delta double precision,
-    pooled_runs int,
+    pooled_over bigint[],
     primary key (submission, problem_number)
 );
-create index result_of_source on result (source, problem, gpu, problem_number, seq)
+create index result_of_source on result (account, source, problem, gpu, problem_number, seq)
     where is_eligible;
 create index result_in_order on result (account, problem, gpu, problem_number, pooled_us, number)
     where pooled_us is not null;
+
+-- The one score of a submission under a problem version, which every reader shows: that of the
+-- leaderboard where it counts, else that of its own run. `run_us` and its bounds are its own run's.
+create view scored as
+select submission, problem_number, rejudge, run, verdict, is_eligible, code, reason, account,
+       problem, gpu, number, source, grade, is_provisional, received_at, at, seq,
+       score_us as run_us, low_us, high_us, process_us,
+       coalesce(pooled_us, score_us) as score_us,
+       case when pooled_us is null then error else pooled_error end as error,
+       coalesce(pooled_freedom, freedom) as freedom,
+       coalesce(pooled_delta, delta) as delta,
+       case when cardinality(pooled_over) > 1 then pooled_over else '{}' end as pooled_over,
+       pooled_us is not null as counts
+from result;
 
 -- The best source of each participant, by its pooled score; of equals the earlier submission.
 create table entry (
@@ -152,7 +167,7 @@ create table entry (
     submission text not null,
     number bigint not null,
     source text not null,
-    runs int not null,
+    pooled_over bigint[] not null,
     score_us double precision not null,
     error double precision,
     freedom int not null,

@@ -53,6 +53,13 @@ async def read_ladder(reads: Reads, board: Board, limit: int, at: datetime) -> l
 def standings(ladder: Sequence[Row]) -> list[Standing]:
     """What ranks are made of."""
     return [
-        Standing(row["number"], row["score_us"], row["error"], row["freedom"], row["delta"])
+        Standing(
+            row["number"],
+            row["score_us"],
+            row["error"],
+            row["freedom"],
+            row["delta"],
+            row["source"],
+        )
         for row in ladder
     ]

@@ -117,13 +117,13 @@ set seq = excluded.seq, rejudge = excluded.rejudge, run = excluded.run,
     freedom = excluded.freedom, sigma_run = excluded.sigma_run, delta = excluded.delta,
     grade = excluded.grade, is_provisional = excluded.is_provisional, at = excluded.at,
     pooled_us = null, pooled_error = null, pooled_freedom = null, pooled_delta = null,
-    pooled_runs = null;
+    pooled_over = null;
 
 -- name: unpool
 -- What is kept off its leaderboards, or is not eligible any more, counts no longer.
 update result
 set pooled_us = null, pooled_error = null, pooled_freedom = null, pooled_delta = null,
-    pooled_runs = null
+    pooled_over = null
 where submission = any(%(touched)s::text[]) and pooled_us is not null
   and (not is_eligible or exists (
       select 1 from moderation
@@ -131,30 +131,28 @@ where submission = any(%(touched)s::text[]) and pooled_us is not null
   ));
 
 -- name: pool
--- The processes of the runs of a source, in the order of their ends, make one score; past 300 none
--- is added, and a single run keeps its own. Who beside the touched may have other entries, it leaves
--- to the next statement of the transaction.
+-- The processes of a participant's runs of one source, in the order of their ends, make one score;
+-- past 300 none is added, and a single run keeps its own.
 with source as (
-    select distinct problem, gpu, problem_number, source
+    select distinct account, problem, gpu, problem_number, source
     from result
     where submission = any(%(touched)s::text[])
 ), counted as (
-    select one.submission, one.seq, one.problem, one.gpu, one.problem_number, one.source,
-           one.score_us, one.error, one.freedom, one.sigma_run, one.delta,
-           one.pooled_us, one.pooled_error, one.pooled_freedom, one.pooled_delta, one.pooled_runs,
+    select one.submission, one.number, one.seq, one.account, one.problem, one.gpu,
+           one.problem_number, one.source, one.score_us, one.error, one.freedom, one.sigma_run,
+           one.delta,
            case when cardinality(one.process_us) = 0 then array[one.score_us]
                 else one.process_us end as process_us,
            greatest(one.freedom - cardinality(one.process_us) + 1, 0) as history
     from source
     cross join lateral (
-        select found.submission, found.seq, found.problem, found.gpu, found.problem_number,
-               found.source, found.score_us, found.error, found.freedom, found.sigma_run,
-               found.delta, found.pooled_us, found.pooled_error, found.pooled_freedom,
-               found.pooled_delta, found.pooled_runs, found.process_us
+        select found.submission, found.number, found.seq, found.account, found.problem, found.gpu,
+               found.problem_number, found.source, found.score_us, found.error, found.freedom,
+               found.sigma_run, found.delta, found.process_us
         from result as found
         where found.is_eligible and found.source = source.source
-          and found.problem = source.problem and found.gpu = source.gpu
-          and found.problem_number = source.problem_number
+          and found.account = source.account and found.problem = source.problem
+          and found.gpu = source.gpu and found.problem_number = source.problem_number
           and not exists (
               select 1 from moderation
               where moderation.submission = found.submission
@@ -164,98 +162,68 @@ with source as (
         limit 300
     ) as one
 ), placed as (
-    select counted.submission, seq, problem, gpu, problem_number, source, score_us, error,
-           freedom, sigma_run, delta, pooled_us, pooled_error, pooled_freedom, pooled_delta,
-           pooled_runs, process_us, history,
+    select submission, number, account, problem, gpu, problem_number, source, score_us, error,
+           freedom, sigma_run, delta, process_us, history,
            row_number() over this as place,
            coalesce(sum(cardinality(process_us)) over (this rows between unbounded preceding
                                                       and 1 preceding), 0) as before
     from counted
-    window this as (partition by problem, gpu, problem_number, source order by seq, submission)
+    window this as (
+        partition by account, problem, gpu, problem_number, source order by seq, submission
+    )
 ), pool as (
-    select problem, gpu, problem_number, source,
-           max(place) as runs, count(process) as processes,
+    select account, problem, gpu, problem_number, source,
+           array_agg(number order by number) filter (where at = 1) as pooled_over,
+           count(process) as processes,
            exp(avg(ln(process) order by place, at)) as middle_us,
            stddev_samp(ln(process) order by place, at) as spread,
            max(sigma_run) as sigma_run, max(delta) as delta, max(history) as history,
            min(score_us) filter (where place = 1) as own_us,
            min(error) filter (where place = 1) as own_error,
-           min(freedom) filter (where place = 1) as own_freedom,
-           min(pooled_us) filter (where place = 1) as was_us,
-           min(pooled_error) filter (where place = 1) as was_error,
-           min(pooled_freedom) filter (where place = 1) as was_freedom,
-           min(pooled_delta) filter (where place = 1) as was_delta,
-           min(pooled_runs) filter (where place = 1) as was_runs
+           min(freedom) filter (where place = 1) as own_freedom
     from placed
     cross join lateral unnest(process_us) with ordinality as one(process, at)
     where before < 300
-    group by problem, gpu, problem_number, source
+    group by account, problem, gpu, problem_number, source
 ), fresh as (
-    select problem, gpu, problem_number, source, runs, delta,
-           case when runs = 1 then own_us else middle_us end as score_us,
-           case when runs = 1 then own_error
+    select account, problem, gpu, problem_number, source, pooled_over, delta,
+           case when cardinality(pooled_over) = 1 then own_us else middle_us end as score_us,
+           case when cardinality(pooled_over) = 1 then own_error
                 else greatest(spread, sigma_run) / sqrt(processes) end as error,
-           case when runs = 1 then own_freedom else history + processes - 1 end as freedom,
-           was_us, was_error, was_freedom, was_delta, was_runs
+           case when cardinality(pooled_over) = 1 then own_freedom
+                else history + processes - 1 end as freedom
     from pool
-), due as (
-    select result.submission, result.problem_number, fresh.score_us, fresh.error, fresh.freedom,
-           fresh.delta, fresh.runs
-    from fresh
-    join result on result.source = fresh.source and result.problem = fresh.problem
-         and result.gpu = fresh.gpu and result.problem_number = fresh.problem_number
-    where result.submission = any(%(touched)s::text[]) and result.is_eligible
-    union
-    select result.submission, result.problem_number, fresh.score_us, fresh.error, fresh.freedom,
-           fresh.delta, fresh.runs
-    from fresh
-    join result on result.source = fresh.source and result.problem = fresh.problem
-         and result.gpu = fresh.gpu and result.problem_number = fresh.problem_number
-    where result.is_eligible
-      and (fresh.was_us, fresh.was_error, fresh.was_freedom, fresh.was_delta, fresh.was_runs)
-          is distinct from
-          (fresh.score_us, fresh.error, fresh.freedom, fresh.delta, fresh.runs)
-), moved as (
-    update result
-    set pooled_us = due.score_us, pooled_error = due.error, pooled_freedom = due.freedom,
-        pooled_delta = due.delta, pooled_runs = due.runs
-    from due
-    where result.submission = due.submission and result.problem_number = due.problem_number
-      and not exists (
-          select 1 from moderation
-          where moderation.submission = result.submission and moderation.excluded_seq is not null
-      )
-      and (result.pooled_us, result.pooled_error, result.pooled_freedom, result.pooled_delta,
-           result.pooled_runs)
-          is distinct from (due.score_us, due.error, due.freedom, due.delta, due.runs)
-    returning result.submission, result.problem, result.gpu, result.problem_number,
-              result.account
 )
-select set_config('ranker.moved', coalesce(json_agg(beside), '[]')::text, true)
-from (
-    select distinct problem, gpu, problem_number, account
-    from moved
-    where submission <> all(%(touched)s::text[])
-) as beside;
+update result
+set pooled_us = fresh.score_us, pooled_error = fresh.error, pooled_freedom = fresh.freedom,
+    pooled_delta = fresh.delta, pooled_over = fresh.pooled_over
+from fresh
+where result.account = fresh.account and result.source = fresh.source
+  and result.problem = fresh.problem and result.gpu = fresh.gpu
+  and result.problem_number = fresh.problem_number and result.is_eligible
+  and not exists (
+      select 1 from moderation
+      where moderation.submission = result.submission and moderation.excluded_seq is not null
+  )
+  and (result.pooled_us, result.pooled_error, result.pooled_freedom, result.pooled_delta,
+       result.pooled_over)
+      is distinct from
+      (fresh.score_us, fresh.error, fresh.freedom, fresh.delta, fresh.pooled_over);
 
 -- name: choose_entries
 -- Whoever was touched has a new best, or none: the fastest of their sources, of equals the first.
 -- It returns the leaderboards that are others since, or that somebody decided about.
 with place as (
-    select problem, gpu, problem_number, account
+    select distinct problem, gpu, problem_number, account
     from result
     where submission = any(%(touched)s::text[])
-    union
-    select problem, gpu, problem_number, account
-    from json_to_recordset(current_setting('ranker.moved')::json)
-         as moved(problem text, gpu text, problem_number int, account text)
 ), best as (
     select place.problem, place.gpu, place.problem_number, place.account, one.submission,
-           one.number, one.source, one.pooled_runs, one.pooled_us, one.pooled_error,
+           one.number, one.source, one.pooled_over, one.pooled_us, one.pooled_error,
            one.pooled_freedom, one.pooled_delta, one.received_at
     from place
     left join lateral (
-        select submission, number, source, pooled_runs, pooled_us, pooled_error, pooled_freedom,
+        select submission, number, source, pooled_over, pooled_us, pooled_error, pooled_freedom,
                pooled_delta, received_at
         from result
         where result.account = place.account and result.problem = place.problem
@@ -271,19 +239,20 @@ with place as (
       and entry.problem_number = best.problem_number and entry.account = best.account
     returning entry.problem, entry.gpu, entry.problem_number
 ), chosen as (
-    insert into entry (problem, problem_number, gpu, account, submission, number, source, runs,
-                       score_us, error, freedom, delta, received_at)
-    select problem, problem_number, gpu, account, submission, number, source, pooled_runs, pooled_us,
-           pooled_error, pooled_freedom, pooled_delta, received_at
+    insert into entry (problem, problem_number, gpu, account, submission, number, source,
+                       pooled_over, score_us, error, freedom, delta, received_at)
+    select problem, problem_number, gpu, account, submission, number, source, pooled_over,
+           pooled_us, pooled_error, pooled_freedom, pooled_delta, received_at
     from best
     where submission is not null
     on conflict (problem, gpu, problem_number, account) do update
     set submission = excluded.submission, number = excluded.number, source = excluded.source,
-        runs = excluded.runs, score_us = excluded.score_us, error = excluded.error,
+        pooled_over = excluded.pooled_over, score_us = excluded.score_us, error = excluded.error,
         freedom = excluded.freedom, delta = excluded.delta, received_at = excluded.received_at
-    where (entry.submission, entry.runs, entry.score_us, entry.error, entry.freedom, entry.delta)
-          is distinct from (excluded.submission, excluded.runs, excluded.score_us, excluded.error,
-                            excluded.freedom, excluded.delta)
+    where (entry.submission, entry.pooled_over, entry.score_us, entry.error, entry.freedom,
+           entry.delta)
+          is distinct from (excluded.submission, excluded.pooled_over, excluded.score_us,
+                            excluded.error, excluded.freedom, excluded.delta)
     returning problem, gpu, problem_number
 )
 select problem, gpu, problem_number from gone

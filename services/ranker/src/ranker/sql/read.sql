@@ -71,7 +71,7 @@ limit 1000;
 
 -- name: ladder
 -- What ranks are made of: the fastest entries of one leaderboard, without who is banned then.
-select submission, account, number, source, runs, score_us, error, freedom, delta
+select submission, account, number, source, pooled_over, score_us, error, freedom, delta
 from entry
 where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
   and not exists (
@@ -84,7 +84,7 @@ limit %(limit)s;
 -- name: shown
 -- What a leaderboard shows of some submissions under one problem version.
 select result.submission, result.account, participant.name as participant, result.number,
-       result.score_us as own_us, result.low_us, result.high_us, result.grade,
+       result.run_us, result.low_us, result.high_us, result.grade,
        result.is_provisional, result.received_at, run.tier, run.level,
        version.source_visible as policy, coalesce(moderation.is_withdrawn, false) as is_withdrawn,
        coalesce(version.consent = '' or exists (
@@ -92,7 +92,7 @@ select result.submission, result.account, participant.name as participant, resul
            where consent.account = result.account and consent.problem = result.problem
              and consent.digest = version.consent
        ), false) as is_consented
-from result
+from scored as result
 left join submission on submission.id = result.submission
 left join problem as version on version.slug = submission.problem
      and version.number = submission.problem_number
@@ -105,8 +105,8 @@ limit 1000;
 
 -- name: standings
 -- Every entry with its place, for comparing two projections; no names.
-select problem, problem_number, gpu, account, submission, number, source, runs, score_us, error,
-       freedom, delta, received_at,
+select problem, problem_number, gpu, account, submission, number, source, pooled_over, score_us,
+       error, freedom, delta, received_at,
        rank() over (partition by problem, problem_number, gpu order by score_us, number) as place
 from entry
 order by problem, problem_number, gpu, place
@@ -121,7 +121,8 @@ order by number
 limit 1000000;
 
 -- name: submission
--- One submission with its newest run, its result, and what was decided about it since.
+-- One submission with its newest run, its result under the newest version that it has one under,
+-- and what was decided about it since.
 select submission.id, submission.number, submission.account, participant.name as participant,
        submission.problem, submission.problem_number, submission.gpu, submission.mode,
        submission.name, submission.source as source_digest, submission.source_bytes,
@@ -137,10 +138,13 @@ select submission.id, submission.number, submission.account, participant.name as
        coalesce(moderation.is_withdrawn, false) as is_withdrawn,
        submission.state, submission.state_at as state_since, submission.lease_until_at,
        submission.agent, submission.attempt, submission.outcome,
-       submission.verdict, submission.code, submission.reason, submission.is_eligible,
-       result.score_us, result.low_us, result.high_us,
+       submission.verdict, coalesce(result.code, submission.code) as code,
+       coalesce(result.reason, submission.reason) as reason,
+       coalesce(result.is_eligible, submission.is_eligible) as is_eligible,
+       coalesce(result.problem_number, submission.problem_number) as result_version,
+       result.score_us, result.run_us, result.low_us, result.high_us,
        coalesce(result.process_us, '{}') as process_us,
-       result.error, coalesce(result.freedom, 0) as freedom, coalesce(result.delta, 0) as delta,
+       coalesce(result.pooled_over, '{}') as pooled_over, result.error, coalesce(result.freedom, 0) as freedom, coalesce(result.delta, 0) as delta,
        coalesce(result.grade, '') as grade,
        coalesce(result.is_provisional, false) as is_provisional,
        submission.is_held, submission.finished_at, submission.timeline,
@@ -174,8 +178,14 @@ left join accounts.submission_note on submission_note.submission = submission.id
 left join moderation on moderation.submission = submission.id
 left join ban on ban.account = submission.account
      and (ban.until_at is null or ban.until_at > %(at)s)
-left join result on result.submission = submission.id
-     and result.problem_number = submission.problem_number and result.rejudge = ''
+left join lateral (
+    select problem_number, code, reason, is_eligible, score_us, run_us, low_us, high_us, process_us,
+           pooled_over, error, freedom, delta, grade, is_provisional
+    from scored
+    where scored.submission = submission.id
+    order by scored.problem_number desc
+    limit 1
+) as result on true
 where submission.number = %(number)s
 limit 1;
 
@@ -196,9 +206,9 @@ limit 1;
 
 -- name: results
 -- What a submission scored under each problem version that it counts under.
-select problem_number, rejudge, verdict, is_eligible, code, reason, score_us, low_us, high_us,
-       run, at
-from result
+select problem_number, rejudge, verdict, is_eligible, code, reason, score_us, run_us, low_us,
+       high_us, error, freedom, pooled_over, run, at
+from scored
 where submission = %(id)s
 order by problem_number
 limit 100;
@@ -218,7 +228,9 @@ select submission.number, submission.id, submission.account, participant.name as
        submission.problem_number, submission.gpu, submission.mode, submission.name,
        submission.received_at, submission.state, submission.state_at as state_since,
        submission.deadline_at, submission.lease_until_at, submission.outcome, submission.verdict,
-       submission.code, submission.is_eligible, result.score_us,
+       coalesce(result.code, submission.code) as code,
+       coalesce(result.is_eligible, submission.is_eligible) as is_eligible, result.score_us,
+       coalesce(result.pooled_over, '{}') as pooled_over,
        coalesce(moderation.is_withdrawn, false) as is_withdrawn,
        submission_note.note, submission_note.tag
 from submission
@@ -226,8 +238,13 @@ left join accounts.participant on participant.account = submission.account
 left join accounts.submission_note on submission_note.submission = submission.id
 left join leaderboard on leaderboard.slug = submission.problem
 left join moderation on moderation.submission = submission.id
-left join result on result.submission = submission.id
-     and result.problem_number = submission.problem_number and result.rejudge = ''
+left join lateral (
+    select code, is_eligible, score_us, pooled_over
+    from scored
+    where scored.submission = submission.id
+    order by scored.problem_number desc
+    limit 1
+) as result on true
 where submission.baseline = '' and (%(problem)s::text is null or submission.problem = %(problem)s)
   and (%(participant)s::text is null or submission.account = (
       select account from accounts.participant where name = %(participant)s
@@ -263,11 +280,12 @@ where name = %(name)s or account = (
 limit 1;
 
 -- name: own_best
--- The best score that a participant had on a leaderboard before one of their submissions.
+-- The best score of another source that a participant had before one of their submissions.
 select min(pooled_us) as score_us
 from result
 where account = %(account)s and problem = %(problem)s and gpu = %(gpu)s
   and problem_number = %(problem_number)s and pooled_us is not null and number < %(before)s
+  and source <> %(source)s
 limit 1;
 
 -- name: personal
@@ -277,10 +295,10 @@ with mine as (
     select submission.number, submission.id, submission.name, submission.received_at,
            submission.finished_at, submission.outcome, submission.verdict, submission.code,
            submission.reason, result.problem_number, result.is_eligible, result.score_us,
-           result.low_us, result.high_us, result.grade, result.is_provisional, result.seq,
-           result.pooled_us is not null as counts
+           result.run_us, result.low_us, result.high_us, result.error, result.freedom,
+           result.pooled_over, result.grade, result.is_provisional, result.seq, result.counts
     from submission
-    left join result on result.submission = submission.id
+    left join scored as result on result.submission = submission.id
          and result.problem_number = %(problem_number)s
     where submission.account = %(account)s and submission.problem = %(problem)s
       and submission.gpu = %(gpu)s and submission.mode = 'ranked'
@@ -290,11 +308,12 @@ with mine as (
     limit 1000
 )
 select number, id, name, received_at, finished_at, outcome, verdict, code, reason,
-       problem_number, coalesce(is_eligible, false) as is_eligible, score_us, low_us, high_us,
+       problem_number, coalesce(is_eligible, false) as is_eligible, score_us, run_us, low_us,
+       high_us, error, freedom, coalesce(pooled_over, '{}') as pooled_over,
        coalesce(grade, '') as grade, coalesce(is_provisional, false) as is_provisional,
        coalesce(counts, false) as counts,
-       coalesce(is_eligible and score_us < coalesce(
-           min(score_us) filter (where is_eligible) over (
+       coalesce(is_eligible and run_us < coalesce(
+           min(run_us) filter (where is_eligible) over (
                order by seq, number rows between unbounded preceding and 1 preceding
            ), 'infinity'), false) as was_best
 from mine

@@ -37,10 +37,9 @@ select
     submission.id, submission.number, submission.account, submission.problem,
     submission.problem_number, submission.gpu, submission.mode, submission.outcome,
     submission.verdict, submission.code, submission.is_eligible,
-    coalesce(result.pooled_us, result.score_us) as score_us,
-    result.pooled_us is not null as counts
+    result.score_us, coalesce(result.counts, false) as counts
 from submission
-left join result
+left join scored as result
     on
         result.submission = submission.id
         and result.problem_number = submission.problem_number

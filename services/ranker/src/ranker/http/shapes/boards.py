@@ -9,7 +9,7 @@ from ranker.http.shapes.cases import Against, Interval, Verdict
 from ranker.http.shapes.goals import Baseline, Milestone
 from ranker.http.shapes.submissions import Code, Outcome
 from ranker.http.shapes.waiting import Parked
-from shared.answers import At, Mode, Number, Seconds, Seq, Us
+from shared.answers import At, Mode, Number, PooledOver, RunUs, Seconds, Seq, Us
 
 
 class BoardLine(TypedDict):
@@ -31,7 +31,7 @@ class Leaderboards(TypedDict):
 
 
 class Entry(TypedDict):
-    """A row of a leaderboard: the best source of a participant, all its runs pooled."""
+    """A row of a leaderboard: the best source of a participant, all their runs of it pooled."""
 
     rank: int
     is_tied: bool
@@ -44,14 +44,14 @@ class Entry(TypedDict):
     name: str | None
     score_us: Us
     score: Seconds
-    own_us: Annotated[float | None, Field(description="The submission's own score, microseconds.")]
+    run_us: RunUs
+    pooled_over: PooledOver
     low_us: Us | None
     high_us: Us | None
     ci95: Interval | None
     error: float | None
     freedom: int
     delta: Annotated[float, Field(description="Scores closer than this fraction share a rank.")]
-    runs: int
     grade: str
     is_provisional: bool
     received_at: At
@@ -131,6 +131,10 @@ class Personal(TypedDict):
     is_eligible: bool
     score_us: Us | None
     score: Seconds | None
+    run_us: RunUs
+    pooled_over: PooledOver
+    error: float | None
+    freedom: int | None
     low_us: Us | None
     high_us: Us | None
     grade: str

@@ -7,7 +7,18 @@ from typing_extensions import TypedDict
 
 from ranker.http.shapes.cases import Case, Interval, Verdict
 from ranker.http.shapes.waiting import Parked, Queue
-from shared.answers import At, Digest, Mode, Number, Seconds, Seq, Us, Visibility
+from shared.answers import (
+    At,
+    Digest,
+    Mode,
+    Number,
+    PooledOver,
+    RunUs,
+    Seconds,
+    Seq,
+    Us,
+    Visibility,
+)
 
 State = Literal["received", "queued", "assigned", "running", "ranking", "finished"]
 Outcome = Literal["passed", "failed", "cancelled", "infra_failed"]
@@ -37,6 +48,7 @@ class Line(TypedDict):
     code: Code | None
     is_eligible: bool
     score_us: Us | None
+    pooled_over: PooledOver
     is_withdrawn: bool
     note: str | None
     tag: str | None
@@ -81,8 +93,9 @@ class Ranking(TypedDict):
     rank: int | None
     is_tied: bool
     tied_with: Annotated[int | None, Field(description="How many others share the rank.")]
-    runs: Annotated[int, Field(description="How many runs of this source are pooled.")]
     score_us: Us | None
+    run_us: RunUs
+    pooled_over: PooledOver
     interval_us: Interval | None
     score: Seconds | None
     ci95: Interval | None
@@ -153,6 +166,10 @@ class Result(TypedDict):
     code: Code
     reason: str
     score_us: Us | None
+    run_us: RunUs
+    pooled_over: PooledOver
+    error: float | None
+    freedom: int
     low_us: Us | None
     high_us: Us | None
     run: str | None
@@ -194,8 +211,13 @@ class Summary(TypedDict):
     verdict: Verdict | None
     code: Code | None
     is_eligible: bool
+    result_version: Annotated[
+        int, Field(description="The newest problem version that it has a result under.")
+    ]
     is_held: bool
     score_us: Us | None
+    run_us: RunUs
+    pooled_over: PooledOver
     low_us: Us | None
     high_us: Us | None
     grade: str

@@ -10,7 +10,7 @@ select count(schema_name) = 1 from information_schema.schemata where schema_name
 -- What is compared: everything but the schema's own history, and where a projection stands still.
 select table_name
 from information_schema.tables
-where table_schema = %(schema)s and table_name <> all(array['migration', 'parked'])
+where table_schema = %(schema)s and table_type = 'BASE TABLE' and table_name <> all(array['migration', 'parked'])
 order by table_name
 limit 1000;
 
