@@ -170,14 +170,14 @@ async def test_an_account_is_opened_once(strict: Door) -> None:
 async def test_an_identity_is_one_participants(strict: Door) -> None:
     for name in ("ada", "grace"):
         await token(strict, name)
-    body = {"provider": "discord", "subject": "1234", "reason": "r"}
+    body = {"provider": "discord", "subject": "discord-user-7", "reason": "r"}
     first = await strict.admin("POST", "participants/ada/identities", **body)
     assert first.json()["event"] == "IdentityLinked"
     again = await strict.admin("POST", "participants/ada/identities", **body)
     assert again.json()["event"] is None
     other = await strict.admin("POST", "participants/grace/identities", **body)
     assert code(other) == (409, "identity_taken")
-    assert b"1234" not in b"".join(one.body for one in strict.log.since(0))
+    assert b"discord-user-7" not in b"".join(one.body for one in strict.log.since(0))
     ada = await token(strict, "ada")
     (linked,) = (await strict.http.get("/v1/me", headers=ada)).json()["identities"]
     answer = await strict.http.delete(f"/v1/me/identities/{linked['id']}", headers=ada)
