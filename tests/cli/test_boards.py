@@ -83,6 +83,37 @@ def test_gpu_types_are_said_one_by_one() -> None:
     assert "--gpu H100 --gpu B200" in result.stderr
 
 
+def publishing_again(heard: Heard) -> tuple[int, Any]:
+    """A platform on which the second version of a problem is published."""
+    if heard.path.startswith("/v1/leaderboards"):
+        lines = [
+            {"problem_number": 1, "entries_count": 2},
+            {"problem_number": 1, "entries_count": 3},
+        ]
+        return 200, {"items": lines}
+    if heard.path == "/v1/admin/rejudges":
+        return 201, {"id": "r7", "count": 5, "from_version": 1, "to_version": 2}
+    return 201, WARNED | {"number": 2}
+
+
+def test_publishing_a_version_offers_a_rejudge_or_starts_it(tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for name, data in FILES.items():
+        (folder / name).write_bytes(data)
+    words = ("problem", "publish", folder, "--unchecked", "r")
+    result, _ = asked(publishing_again, *words, **TOKENS)
+    assert result.exit_code == 0, result.output
+    assert "5 entries of version 1 can run again: warpboard problem rejudge start copy" in (
+        result.stdout
+    )
+    result, heard = asked(publishing_again, *words, "--rejudge", **TOKENS)
+    assert result.exit_code == 0, result.output
+    assert "rejudge r7: 5 to run again under version 2" in result.stdout
+    (sent,) = [one for one in heard if one.path == "/v1/admin/rejudges"]
+    assert json.loads(sent.body)["problem"] == "copy"
+
+
 def test_a_problem_is_published_with_all_its_settings(tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     folder.mkdir()

@@ -271,6 +271,15 @@ def test_show_takes_every_gpu_type_of_the_problem() -> None:
     assert "no entry yet on H100" in result.stdout
 
 
+def test_an_empty_leaderboard_says_where_the_entries_are() -> None:
+    others = [{"problem_version": 1, "entries_count": 12}]
+    empty = BOARD | {"items": [], "problem_version": 2, "other_versions": others}
+    result, _ = asked(in_turn((200, empty)), "leaderboard", "matmul", "CPU")
+    assert "version 1 has 12 entries: warpboard leaderboard matmul CPU --version 1" in result.stdout
+    _, heard = asked(in_turn((200, BOARD)), "leaderboard", "matmul", "CPU", "--version", 1)
+    assert heard[0].path.endswith("/v1/leaderboards/matmul/CPU?version=1")
+
+
 def test_show_in_json_holds_every_leaderboard() -> None:
     result, _ = asked(in_turn((200, BOARD)), "leaderboard", "matmul", "CPU", "--json")
     assert json.loads(result.stdout) == {"leaderboards": [BOARD]}

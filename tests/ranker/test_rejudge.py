@@ -182,6 +182,21 @@ async def test_the_preview_says_what_applying_then_does(judging: Judging) -> Non
     assert await judging.board(1) == [("fast", 100.0), ("slow", 200.0)]
     page = await judging.get(f"/v1/rejudges/{REJUDGE}")
     assert (page["state"], page["judged"], page["preview"]["changed_count"]) == ("applied", 2, 2)
+    # What a page and a list show of a submission is what the newest leaderboard shows.
+    listed = {one["id"]: one for one in (await judging.get("/v1/submissions"))["items"]}
+    for submission, rank, score_us in (("slow", 1, 150.0), ("fast", 2, 300.0)):
+        line = listed[submission]
+        shown = await judging.get(f"/v1/submissions/{line['number']}")
+        ranking = shown["ranking"]
+        assert (ranking["problem_version"], ranking["rank"]) == (2, rank)
+        assert ranking["score_us"] == shown["score_us"] == pytest.approx(score_us)
+        assert (line["result_version"], line["score_us"]) == (2, shown["score_us"])
+
+
+async def test_an_empty_leaderboard_says_which_version_has_entries(judging: Judging) -> None:
+    board = await judging.get("/v1/leaderboards/identity/CPU")
+    assert (board["problem_version"], board["items"]) == (2, [])
+    assert board["other_versions"] == [{"problem_version": 1, "entries_count": 2}]
 
 
 async def test_a_discarded_rejudge_leaves_no_trace(judging: Judging) -> None:

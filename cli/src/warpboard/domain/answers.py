@@ -109,6 +109,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     vs_baseline: dict[str, float] = {}
 
 
+class OtherVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """Another version of a problem that has entries."""
+
+    problem_version: int
+    entries_count: int
+
+
 class Leaderboard(msgspec.Struct, frozen=True, kw_only=True):
     """One leaderboard, best first."""
 
@@ -120,6 +127,7 @@ class Leaderboard(msgspec.Struct, frozen=True, kw_only=True):
     as_of_at: datetime | None = None
     baselines: list[Baseline] = []
     milestones: list[Milestone] = []
+    other_versions: list[OtherVersion] = []
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,8 @@ PAGE = 200
 PAGES_MAX = 500
 COLUMNS = (
     *("number", "problem", "problem_number", "gpu", "mode", "name", "state", "outcome"),
-    *("verdict", "code", "is_eligible", "score_us", "is_withdrawn", "received_at"),
+    *("verdict", "code", "is_eligible", "result_version", "score_us", "is_withdrawn"),
+    "received_at",
 )
 
 
@@ -68,7 +69,7 @@ def as_csv(items: list[Answer]) -> str:
     r"""Results as CSV, a line each; what is not known is empty.
 
     >>> as_csv([{"number": 3, "problem": "p"}]).splitlines()[1]
-    '3,p,,,,,,,,,,,,'
+    '3,p,,,,,,,,,,,,,'
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

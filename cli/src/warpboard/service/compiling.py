@@ -19,7 +19,8 @@ class Asked:
     """Which problems are meant, by which name if it is one; GPU types for those without any.
 
     `unchecked` is an operator's reason to publish without a check, `is_strict` makes of each
-    warning an error. `settings` are written into their files, `fields` said of their leaderboards.
+    warning an error, `is_rejudged` runs what stands on the leaderboards again. `settings` are
+    written into their files, `fields` said of their leaderboards.
     """
 
     folders: Sequence[Path]
@@ -28,6 +29,7 @@ class Asked:
     gpus: tuple[str, ...] = ()
     unchecked: str = ""
     is_strict: bool = False
+    is_rejudged: bool = False
     settings: Settings = UNSAID
     fields: Fields = field(default_factory=dict)
 

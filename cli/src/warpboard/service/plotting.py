@@ -82,17 +82,21 @@ class Drawing:
         if len(types) != 1:
             raise Refused("unknown_gpu", f"name one of {', '.join(types)} after the problem", "gpu")
         (gpu,) = types
-        answer = await api.get("leaderboards", which.problem, gpu, "records")
+        version = {} if which.version is None else {"version": which.version}
+        answer = await api.get("leaderboards", which.problem, gpu, "records", **version)
         found = sorted(read(answer, Records).items, key=lambda one: one.at)
         records = [Point(one.at, one.score_us, one.number) for one in found if one.is_standing]
-        owner, own = await self._own(api, which.problem, gpu)
+        owner, own = await self._own(api, which.problem, gpu, version)
         return Progress(f"{which.problem} on {gpu}", records, own, owner, now())
 
-    async def _own(self, api: Api, problem: str, gpu: str) -> tuple[str, list[Point]]:
+    async def _own(
+        self, api: Api, problem: str, gpu: str, version: dict[str, int]
+    ) -> tuple[str, list[Point]]:
         """One's own ranked submissions; none for who has no name here."""
         try:
             name = await identity.name(api, self.who)
-            answer = await api.get("participants", name, "history", problem=problem, gpu=gpu)
+            wanted = {"problem": problem, "gpu": gpu}
+            answer = await api.get("participants", name, "history", **wanted, **version)
         except Refused:
             return "", []
         found = [

@@ -11,7 +11,8 @@ from warpboard.domain.names import kernelbench_slug
 from warpboard.domain.outcome import OK
 from warpboard.domain.problems import NO_FIELDS, Fields, Published
 from warpboard.domain.progress import News
-from warpboard.domain.units import count_text
+from warpboard.domain.units import count_text, entries_text
+from warpboard.service import reviewing
 from warpboard.service.checking import Tools, examined, known
 from warpboard.service.compiling import Asked, compiled
 from warpboard.service.patience import persist
@@ -56,9 +57,41 @@ async def publish_all(
         for warning in [one for one in published.warnings if one not in problem.warnings]:
             screen.note(f"{published.slug}: {warning}")
         screen.say(added(published))
+        if not asked.is_rejudged:
+            await _say_where_entries_are(api, screen, published)
+    if asked.is_rejudged:
+        for answer in answers:
+            await _rejudge(api, screen, read(answer, Published), as_json=asked.as_json)
     if asked.as_json:
         screen.json({"problems": answers})
     return OK
+
+
+async def _old_entries(api: Api, published: Published) -> int:
+    """How many entries the version before a new one has, on all GPU types."""
+    if not published.is_new or published.number == 1:
+        return 0
+    found = await api.get("leaderboards", problem=published.slug)
+    lines = [line for line in found["items"] if line["problem_number"] == published.number - 1]
+    return sum(line["entries_count"] for line in lines)
+
+
+async def _say_where_entries_are(api: Api, screen: Screen, published: Published) -> None:
+    """Offer a rejudge where the leaderboards of a new version begin empty."""
+    if entries := await _old_entries(api, published):
+        screen.say(
+            f"the leaderboards of version {published.number} are empty;"
+            f" {entries_text(entries)} of version {published.number - 1} can run"
+            f' again: warpboard problem rejudge start {published.slug} --reason "…"'
+        )
+
+
+async def _rejudge(api: Api, screen: Screen, published: Published, *, as_json: bool) -> None:
+    """Let what stands under the version before run again. Errors: Refused; Failed."""
+    if await _old_entries(api, published):
+        reason = f"version {published.number} was published"
+        said = {"problem": published.slug, "reason": reason, "select": "best"}
+        await reviewing.start(api, screen, said, as_json=as_json)
 
 
 async def vouched(tools: Tools, found: Found, asked: Asked) -> list[Voucher]:

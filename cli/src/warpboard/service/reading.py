@@ -1,16 +1,18 @@
 """Asking what is: a submission, lists, leaderboards."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from shared.errors import Failed, Refused
 from shared.telling.parts import stage_lines, system_lines
+from shared.telling.ranks import TIED
 from warpboard.domain import statements, tables
 from warpboard.domain.answers import Answer, Leaderboard, Submission, Summaries, read
 from warpboard.domain.outcome import OK, ending, exit_code, log_lines, noted
 from warpboard.domain.problems import Problem, Problems
 from warpboard.domain.progress import news
-from warpboard.domain.units import NOTHING, when
+from warpboard.domain.units import NOTHING, entries_text, when
 from warpboard.service.ports import Api, Disk, Screen
 from warpboard.service.waiting import until_over
 
@@ -130,6 +132,7 @@ class Which:
     problem: str
     gpu: str | None = None
     as_of: str | None = None
+    version: int | None = None
 
 
 async def gpus(api: Api, which: Which, *, are_open: bool = False) -> list[str]:
@@ -145,9 +148,10 @@ async def gpus(api: Api, which: Which, *, are_open: bool = False) -> list[str]:
 
 async def leaderboards(api: Api, screen: Screen, which: Which, *, as_json: bool) -> int:
     """A problem's leaderboards, now or at a moment. Errors: Refused; Failed."""
-    moment = {"as_of": which.as_of} if which.as_of else {}
+    said = {"as_of": which.as_of, "version": which.version}
+    wanted = {name: value for name, value in said.items() if value is not None}
     answers = [
-        await api.get("leaderboards", which.problem, one, **moment)
+        await api.get("leaderboards", which.problem, one, **wanted)
         for one in await gpus(api, which)
     ]
     boards = [read(answer, Leaderboard) for answer in answers]
@@ -156,15 +160,36 @@ async def leaderboards(api: Api, screen: Screen, which: Which, *, as_json: bool)
     if as_json:
         screen.json({"leaderboards": answers})
         return OK
-    shown = [board for board in boards if which.gpu or board.items or _is_measured(board)]
+    _show_boards(screen, boards, is_one=which.gpu is not None)
+    return OK
+
+
+def _show_boards(screen: Screen, boards: Sequence[Leaderboard], *, is_one: bool) -> None:
+    """Tables of the leaderboards with anything on them, and where the entries of others are."""
+    shown = [board for board in boards if is_one or board.items or _is_measured(board)]
     for board in shown:
         screen.table(tables.leaderboard(board))
         if board.milestones:
             screen.table(tables.milestones(board))
     empty = [board.gpu for board in boards if board not in shown]
-    if empty and not which.gpu:
+    if empty and not is_one:
         screen.say(f"no entry yet on {', '.join(empty)}")
-    return OK
+    for board in boards:
+        if not board.items and board.other_versions:
+            screen.say(_elsewhere(board))
+    if any(entry.is_tied for board in shown for entry in board.items):
+        screen.say(f"=: {TIED}")
+
+
+def _elsewhere(board: Leaderboard) -> str:
+    """Where the entries of an empty leaderboard are."""
+    newest = board.other_versions[0]
+    entries = entries_text(newest.entries_count)
+    where = f"{board.problem} {board.gpu} --version {newest.problem_version}"
+    return (
+        f"nothing is ranked under version {board.problem_version} on {board.gpu}; version"
+        f" {newest.problem_version} has {entries}: warpboard leaderboard {where}"
+    )
 
 
 def _is_measured(board: Leaderboard) -> bool:

@@ -97,6 +97,11 @@ def eval_code(desk: Desk, /, path: Path, *, as_json: bool) -> int:
 @GPUS
 @boards.of_publishing
 @UNCHECKED
+@click.option(
+    *("--rejudge", "is_rejudged"),
+    is_flag=True,
+    help="Run what stands under the version before again, as an operator.",
+)
 @click.option("--dry-run", "is_dry", is_flag=True, help="Say what would be done, and do nothing.")
 @boards.FORCE
 @options.as_json

@@ -30,6 +30,12 @@ def problems(desk: Desk, /, place: Place, *, as_json: bool) -> int:
 @click.argument("problem", type=PROBLEM)
 @click.argument("gpu", required=False)
 @click.option("--as-of", type=options.Instant(), help="As it was then; now if not given.")
+@click.option(
+    "--version",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="Under this version of the problem; the newest if not given.",
+)
 @click.option("--plot", "is_plotted", is_flag=True, help="Draw its progress over time.")
 @click.option(
     "--samples",
@@ -52,10 +58,11 @@ def leaderboard(desk: Desk, /, place: Place, problem: str, **asked: Any) -> int:
     \b
     Example:
       warpboard leaderboard matmul CPU
+      warpboard leaderboard matmul CPU --version 1
       warpboard leaderboard matmul CPU --plot --png progress.png
       warpboard leaderboard matmul CPU --samples 12
     """
-    which = reading.Which(problem, asked["gpu"], asked["as_of"])
+    which = reading.Which(problem, asked["gpu"], asked["as_of"], asked["version"])
     as_json = asked["as_json"]
     wanted = plotting.Wanted(asked["is_plotted"], asked["samples"], asked["png"], as_json)
     if not wanted.is_any:

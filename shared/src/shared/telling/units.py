@@ -111,6 +111,15 @@ def count_text(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
+def entries_text(number: int) -> str:
+    """Return how many entries of leaderboards there are.
+
+    >>> entries_text(1), entries_text(12)
+    ('1 entry', '12 entries')
+    """
+    return f"{number} {'entry' if number == 1 else 'entries'}"
+
+
 def harmless(text: str) -> str:
     r"""Foreign text with its control characters shown instead of obeyed by a terminal.
 

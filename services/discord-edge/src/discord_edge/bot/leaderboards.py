@@ -12,7 +12,7 @@ from discord_edge.bot.drawing import embed, files
 from discord_edge.bot.helping import help_
 from discord_edge.bot.menus import GpuMenu
 from discord_edge.bot.own import mine
-from discord_edge.bot.paging import buttons, looked_up
+from discord_edge.bot.paging import AT_VERSION, buttons, looked_up
 from discord_edge.bot.submitting import Submit, all_boards, gpus
 from discord_edge.domain import tables, wishes
 from discord_edge.domain.comparison import compared
@@ -81,9 +81,16 @@ class Leaderboards(app_commands.Group):
 
     @app_commands.command(name="show", description="Who is ahead on a leaderboard")
     @app_commands.autocomplete(leaderboard_name=all_boards, gpu=gpus)
-    async def show(self, here: Here, leaderboard_name: str, gpu: str | None = None) -> None:
+    @app_commands.describe(version="Of the problem; the newest if not given")
+    async def show(
+        self,
+        here: Here,
+        leaderboard_name: str,
+        gpu: str | None = None,
+        version: app_commands.Range[int, 1] | None = None,
+    ) -> None:
         """A ranking."""
-        await _page(here, "show", leaderboard_name, gpu)
+        await _page(here, "show", leaderboard_name, gpu, version)
 
     @app_commands.command(name="show-personal", description="Your ranked submissions")
     @app_commands.autocomplete(leaderboard_name=all_boards, gpu=gpus)
@@ -169,7 +176,9 @@ async def _places(here: Here) -> Sequence[str]:
     ]
 
 
-async def _page(here: Here, what: str, slug: str, gpu: str | None) -> None:
+async def _page(
+    here: Here, what: str, slug: str, gpu: str | None, version: int | None = None
+) -> None:
     """Answer with the first page; of several GPU types one is asked for."""
     await here.response.defer(ephemeral=True, thinking=True)
     slug = slug.strip().lower()
@@ -178,6 +187,8 @@ async def _page(here: Here, what: str, slug: str, gpu: str | None) -> None:
         gpu = board.gpus[0] if len(board.gpus) == 1 else await _one_of(here, board)
         if not gpu:
             return
+    if version is not None:
+        gpu = f"{gpu}{AT_VERSION}{version}"
     page = await looked_up(here, what, slug, gpu, 0)
     view = buttons(what, slug, gpu, page)
     await here.edit_original_response(content=None, embed=embed(page.card), view=view)

@@ -17,6 +17,8 @@ from shared.errors import Refused
 
 BACK, ON = "◀", "▶"
 ENTRIES_MAX = 100
+# What stands in a button's id between a GPU type and a version of the problem.
+AT_VERSION = "@"
 # What Discord takes as the id of a button.
 ID_LENGTH_MAX = 100
 NOBODY = "missing_credential"
@@ -56,11 +58,20 @@ async def _list(here: Here, user: User, state: str, number: int) -> Page:
 
 async def _show(here: Here, user: User, board: tuple[str, str], number: int) -> Page:
     """A ranking, and how it differs from that of a week ago where that is known."""
-    answer = await here.client.api.get(user, "leaderboards", *board, limit=ENTRIES_MAX)
+    slug, (gpu, _, said) = board[0], board[1].partition(AT_VERSION)
+    version = {"version": int(said)} if said.isdecimal() else {}
+    answer = await here.client.api.get(
+        user, "leaderboards", slug, gpu, limit=ENTRIES_MAX, **version
+    )
     # Only after this is known: who may see the one may see the other.
-    before = await here.client.trends.before(user, *board)
+    before = {} if version else await here.client.trends.before(user, slug, gpu)
     items, note = answer["items"], f"event {answer.get('as_of')}"
-    return tables.ranking(f"{board[0]} on {board[1]}", items, number, note, before)
+    title = f"{slug} on {gpu}" + (f", version {said}" if version else "")
+    page = tables.ranking(title, items, number, note, before)
+    if items or not answer.get("other_versions"):
+        return page
+    body = tables.elsewhere(answer["problem_version"], answer["other_versions"])
+    return replace(page, card=replace(page.card, body=body))
 
 
 async def _own(here: Here, user: User, slug: str, gpu: str) -> list[dict[str, Any]]:
@@ -90,7 +101,7 @@ def buttons(what: str, slug: str, gpu: str, page: Page) -> discord.ui.View | Non
 
 class PageButton(
     discord.ui.DynamicItem[discord.ui.Button[discord.ui.View]],
-    template=r"page:(?P<where>(?:list|show|own):[a-z0-9_.-]*:[A-Za-z0-9_.-]*):(?P<number>-?\d+)",
+    template=r"page:(?P<where>(?:list|show|own):[a-z0-9_.-]*:[A-Za-z0-9_.@-]*):(?P<number>-?\d+)",
 ):
     """A button with all that it needs in its id."""
 

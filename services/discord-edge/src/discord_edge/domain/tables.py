@@ -76,6 +76,17 @@ def ranking(
     return _table(title, heads, rows, (number, note), _pools(items))
 
 
+def elsewhere(version: int, others: Sequence[dict[str, Any]]) -> str:
+    """Where the entries of an empty leaderboard are.
+
+    >>> elsewhere(2, [{"problem_version": 1, "entries_count": 12}])
+    'Nothing is ranked under version 2 yet. Show version 1 (12) with the option `version`.'
+    """
+    listed = ", ".join(f"{one['problem_version']} ({one['entries_count']})" for one in others[:5])
+    there = f"Show version {listed} with the option `version`."
+    return f"Nothing is ranked under version {version} yet. {there}"
+
+
 def _pools(items: Sequence[dict[str, Any]]) -> list[str]:
     """For each row, over which submissions its score is pooled; empty for a single run."""
     return [

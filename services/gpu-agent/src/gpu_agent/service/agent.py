@@ -56,6 +56,7 @@ class Agent:
     registration: AgentRegistered
     began: int = 0
     heartbeat_s: float = 5.0
+    busy_s: float = BUSY_S
     drain_s: float = 8.0
     lease: Lease | None = None
     is_draining: bool = False
@@ -107,7 +108,7 @@ class Agent:
             self.changed.clear()
             if self.lease is not None and not self.is_draining:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(BUSY_S):
+                    async with asyncio.timeout(self.busy_s):
                         await self.changed.wait()
 
     def _state(self) -> bytes:

@@ -120,6 +120,7 @@ class Boards:
             "items": [_shown(seen, aside.against(row), problem) for row in rows],
             "baselines": aside.baselines,
             "milestones": aside.milestones,
+            "other_versions": await self._others(board),
             "next_cursor": next_cursor(asked, found),
             "as_of": found.as_of,
             "as_of_at": asked.at,
@@ -160,6 +161,12 @@ class Boards:
             return answered(request, _history(board, None, records, seq), seq)
         name, items = await personal(seen, query.participant, board)
         return answered(request, _history(board, name, items, seq), seq)
+
+    async def _others(self, board: Board) -> list[shapes.OtherVersion]:
+        """The other versions of the problem that have entries on this GPU type, newest first."""
+        rows = await self.reads.rows("versions", problem=board.problem, gpu=board.gpu)
+        others = [row for row in rows if row["problem_version"] != board.problem_number]
+        return cast("list[shapes.OtherVersion]", others)
 
     async def _records(self, seen: Seen, board: Board, limit: int) -> list[Row]:
         where = {"problem": board.problem, "gpu": board.gpu, "number": board.problem_number}

@@ -69,6 +69,15 @@ group by problem, problem_number, gpu
 order by problem, problem_number desc, gpu
 limit 1000;
 
+-- name: versions
+-- The versions of a problem under which a GPU type has entries, newest first.
+select problem_number as problem_version, count(account) as entries_count
+from entry
+where problem = %(problem)s and gpu = %(gpu)s
+group by problem_number
+order by problem_number desc
+limit 1000;
+
 -- name: ladder
 -- What ranks are made of: the fastest entries of one leaderboard, without who is banned then.
 select submission, account, number, source, pooled_over, score_us, error, freedom, delta
@@ -230,6 +239,7 @@ select submission.number, submission.id, submission.account, participant.name as
        submission.deadline_at, submission.lease_until_at, submission.outcome, submission.verdict,
        coalesce(result.code, submission.code) as code,
        coalesce(result.is_eligible, submission.is_eligible) as is_eligible, result.score_us,
+       coalesce(result.problem_number, submission.problem_number) as result_version,
        coalesce(result.pooled_over, '{}') as pooled_over,
        coalesce(moderation.is_withdrawn, false) as is_withdrawn,
        submission_note.note, submission_note.tag
@@ -239,7 +249,7 @@ left join accounts.submission_note on submission_note.submission = submission.id
 left join leaderboard on leaderboard.slug = submission.problem
 left join moderation on moderation.submission = submission.id
 left join lateral (
-    select code, is_eligible, score_us, pooled_over
+    select problem_number, code, is_eligible, score_us, pooled_over
     from scored
     where scored.submission = submission.id
     order by scored.problem_number desc

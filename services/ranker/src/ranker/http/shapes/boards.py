@@ -66,6 +66,13 @@ class Entry(TypedDict):
     source_visible: bool
 
 
+class OtherVersion(TypedDict):
+    """Another version of the problem whose leaderboard on this GPU type has entries."""
+
+    problem_version: int
+    entries_count: int
+
+
 class Leaderboard(TypedDict):
     """One leaderboard, best first, as of an event of the log."""
 
@@ -78,6 +85,7 @@ class Leaderboard(TypedDict):
         list[Baseline], Field(description="Unranked; those with a score first, the best of all.")
     ]
     milestones: list[Milestone]
+    other_versions: list[OtherVersion]
     next_cursor: str | None
     as_of: Seq
     as_of_at: At | None

@@ -26,6 +26,11 @@ Owner = Literal["scheduler", "gpu-agent", "ranker"]
 Code = Annotated[str, Field(description="Why it ended so, for programs.")]
 
 
+ResultVersion = Annotated[
+    int, Field(description="The newest problem version that it has a result under.")
+]
+
+
 class Line(TypedDict):
     """A submission in a list; a name, note or tag is shown to its owner and staff."""
 
@@ -47,6 +52,7 @@ class Line(TypedDict):
     verdict: Verdict | None
     code: Code | None
     is_eligible: bool
+    result_version: ResultVersion
     score_us: Us | None
     pooled_over: PooledOver
     is_withdrawn: bool
@@ -211,9 +217,7 @@ class Summary(TypedDict):
     verdict: Verdict | None
     code: Code | None
     is_eligible: bool
-    result_version: Annotated[
-        int, Field(description="The newest problem version that it has a result under.")
-    ]
+    result_version: ResultVersion
     is_held: bool
     score_us: Us | None
     run_us: RunUs
