@@ -59,11 +59,11 @@ async def publish_all(
         screen.say(added(published))
         if not asked.is_rejudged:
             await _say_where_entries_are(api, screen, published)
-    if asked.is_rejudged:
-        for answer in answers:
-            await _rejudge(api, screen, read(answer, Published), as_json=asked.as_json)
+    rejudges = await _rejudge(api, answers) if asked.is_rejudged else []
     if asked.as_json:
-        screen.json({"problems": answers})
+        screen.json({"problems": answers, "rejudges": rejudges})
+    for rejudge in () if asked.as_json else rejudges:
+        reviewing.say_started(screen, rejudge)
     return OK
 
 
@@ -86,12 +86,15 @@ async def _say_where_entries_are(api: Api, screen: Screen, published: Published)
         )
 
 
-async def _rejudge(api: Api, screen: Screen, published: Published, *, as_json: bool) -> None:
-    """Let what stands under the version before run again. Errors: Refused; Failed."""
-    if await _old_entries(api, published):
-        reason = f"version {published.number} was published"
-        said = {"problem": published.slug, "reason": reason, "select": "best"}
-        await reviewing.start(api, screen, said, as_json=as_json)
+async def _rejudge(api: Api, answers: Sequence[Answer]) -> list[Answer]:
+    """Let what stands under the versions before run again. Errors: Refused; Failed."""
+    started = []
+    for published in (read(answer, Published) for answer in answers):
+        if await _old_entries(api, published):
+            reason = f"version {published.number} was published"
+            said = {"problem": published.slug, "reason": reason, "select": "best"}
+            started.append(await api.act("POST", "admin", "rejudges", said=said))
+    return started
 
 
 async def vouched(tools: Tools, found: Found, asked: Asked) -> list[Voucher]:

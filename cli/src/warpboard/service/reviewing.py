@@ -27,13 +27,18 @@ async def start(api: Api, screen: Screen, said: Answer, *, as_json: bool) -> int
     if as_json:
         screen.json(answer)
         return OK
+    say_started(screen, answer)
+    return OK
+
+
+def say_started(screen: Screen, answer: Answer) -> None:
+    """Say what a rejudge runs again, and how to see what it would change."""
     found = read(answer, Started)
     screen.say(
         f"rejudge {found.id}: {found.count} to run again under version {found.to_version} "
         f"(they ran under {found.from_version})"
     )
     screen.say(f"see what it would change: warpboard problem rejudge show {found.id}")
-    return OK
 
 
 async def rejudges(api: Api, screen: Screen, *, as_json: bool) -> int:
