@@ -217,6 +217,41 @@ async def test_who_moves_up_by_anothers_fall_sets_no_record(ruled: Ruled) -> Non
     assert records == ["a", "c"]
 
 
+async def test_a_run_is_no_record_that_what_was_withdrawn_is_faster_than(ruled: Ruled) -> None:
+    # Two that are tied set no record, and yet both stood.
+    for life in (Life("a", time_us=15.13), Life("b", "grace", 15.14), Life("c", "linus", 17.4)):
+        await live(ruled.log, life)
+        await ruled.settle()
+    before = announced(ruled.log)
+    for submission in ("a", "b"):
+        await ruled.decide(submission, events.SubmissionWithdrawn(reason=""))
+    await live(ruled.log, Life("d", "linus", 17.39))
+    await ruled.settle()
+    records = [what for kind, what in announced(ruled.log)[len(before) :] if kind == "record"]
+    assert records == []
+    await live(ruled.log, Life("e", "linus", 15.0))
+    await ruled.settle()
+    assert announced(ruled.log)[-1] == ("record", "e")
+
+
+async def test_a_podium_that_a_decision_changed_is_by_nobodys_run(ruled: Ruled) -> None:
+    for life in (Life("a", time_us=100), Life("b", "grace", 150), Life("c", "linus", 200)):
+        await live(ruled.log, life)
+        await ruled.settle()
+    await ruled.decide("a", DISQUALIFIED)
+    await live(ruled.log, Life("d", "linus", 120))
+    await ruled.settle()
+    facts = [event.fact for event in ruled.log.since(0)]
+    changes = [fact for fact in facts if isinstance(fact, events.PodiumChanged)]
+    assert [(fact.after, fact.is_by_run) for fact in changes] == [
+        (["ada"], True),
+        (["ada", "grace"], True),
+        (["ada", "grace", "linus"], True),
+        (["grace", "linus"], False),
+        (["linus", "grace"], True),
+    ]
+
+
 async def test_a_tie_is_no_record(ruled: Ruled) -> None:
     for life in (Life("a", time_us=100), Life("b", "grace", 99.9), Life("c", "linus", 99.0)):
         await live(ruled.log, life)

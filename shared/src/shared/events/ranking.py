@@ -22,7 +22,10 @@ class RecordSet(Fact, frozen=True, kw_only=True):
 
 
 class PodiumChanged(Fact, frozen=True, kw_only=True):
-    """The accounts on the first three places are not the same, or not in the same order."""
+    """The accounts on the first three places are not the same, or not in the same order.
+
+    `is_by_run` if a run of somebody's did it, and no decision about another's.
+    """
 
     aggregate: ClassVar[str] = "ranking"
     publisher: ClassVar[str] = "ranker"
@@ -30,6 +33,7 @@ class PodiumChanged(Fact, frozen=True, kw_only=True):
     problem_number: int
     before: list[str]
     after: list[str]
+    is_by_run: bool = True
 
 
 class MilestoneReached(Fact, frozen=True, kw_only=True):

@@ -83,6 +83,8 @@ class Announcing:
         agg = recorded.envelope.agg
         identity = subjects.last_token(agg)
         match fact:
+            case PodiumChanged(is_by_run=False):
+                pass  # It is seen on the leaderboard; nobody did anything that is news.
             case RecordSet() | PodiumChanged() if self.has_podiums:
                 before = fact.before if isinstance(fact, PodiumChanged) else None
                 is_record = isinstance(fact, RecordSet)

@@ -53,10 +53,15 @@ class Announcements:
         placed = await top(self.reads, board, records.PODIUM, at)
         found = await self.reads.rows("announced", **_named(board))
         accounts = [(one.place, one.row["account"]) for one in placed]
-        known = Known(found[0]["accounts"] or () if found else (), await self._records(board, at))
         leader = await self._leader(board, placed)
+        known = Known(
+            found[0]["accounts"] or () if found else (),
+            await self._records(board, at),
+            await self._best_of_others_us(board, leader, placed),
+        )
+        movers = await self._movers(board, [account for _, account in accounts])
         version = found[0]["seq"] if found else 0
-        for fact in records.news(board.problem_number, accounts, leader, known):
+        for fact in records.news(board.problem_number, accounts, leader, known, movers):
             version = await self._say(board, fact, version)
             if not version:
                 return False
@@ -65,6 +70,27 @@ class Announcements:
     async def _records(self, board: Board, at: datetime) -> list[Past]:
         rows = await self.reads.rows("records_known", at=at, **_named(board))
         return [Past(**row) for row in rows]
+
+    async def _best_of_others_us(
+        self, board: Board, leader: Leader | None, placed: list[Placed]
+    ) -> float | None:
+        if leader is None:
+            return None
+        row = placed[0].row
+        (best,) = await self.reads.rows(
+            "best_of_others",
+            account=row["account"],
+            source=row["source"],
+            seq=leader.seq,
+            **_named(board),
+        )
+        found: float | None = best["score_us"]
+        return found
+
+    async def _movers(self, board: Board, accounts: list[str]) -> set[str]:
+        """The accounts that may have come to their places by a run of their own."""
+        rows = await self.reads.rows("movers", accounts=accounts, **_named(board))
+        return {row["account"] for row in rows}
 
     async def _leader(self, board: Board, placed: list[Placed]) -> Leader | None:
         if not placed or placed[0].place.is_tied:

@@ -347,9 +347,11 @@ order by record.seq desc
 limit %(limit)s;
 
 -- name: records_known
--- The records that were announced, newest first, and the event that took one away.
+-- The records that were announced, newest first; `is_standing` if nothing took it away since, and
+-- `disqualified_seq` since when it is known to be no honest one.
 select record.submission, record.score_us,
-       least(moderation.excluded_seq, ban.seq) as gone_seq
+       moderation.excluded_seq is null and ban.account is null as is_standing,
+       case when moderation.is_disqualified then moderation.excluded_seq end as disqualified_seq
 from record
 left join moderation on moderation.submission = record.submission
 left join ban on ban.account = record.account
@@ -358,6 +360,45 @@ where record.problem = %(problem)s and record.gpu = %(gpu)s
   and record.problem_number = %(number)s
 order by record.seq desc
 limit 1000;
+
+-- name: best_of_others
+-- The best score that ever stood on a leaderboard beside a source's own, whatever became of it; what
+-- was disqualified before an event never stood.
+select min(result.score_us) as score_us
+from scored as result
+left join moderation on moderation.submission = result.submission
+where result.problem = %(problem)s and result.gpu = %(gpu)s
+  and result.problem_number = %(number)s and result.is_eligible
+  and not (result.account = %(account)s and result.source = %(source)s and result.counts)
+  and (moderation.is_disqualified is not true or moderation.excluded_seq > %(seq)s)
+limit 1;
+
+-- name: movers
+-- Accounts whose place somebody's own run may have changed: the newest event of each one's score, if
+-- nobody decided anything about the leaderboard since.
+select result.account, max(result.seq) as seq
+from result
+where result.problem = %(problem)s and result.gpu = %(gpu)s
+  and result.problem_number = %(number)s and result.account = any(%(accounts)s::text[])
+  and result.pooled_us is not null
+group by result.account
+having max(result.seq) > (
+    select coalesce(max(decided.seq), 0)
+    from (
+        select moderation.seq
+        from moderation
+        join result as other on other.submission = moderation.submission
+        where other.problem = %(problem)s and other.gpu = %(gpu)s
+          and other.problem_number = %(number)s
+        union all
+        select ban.seq
+        from ban
+        join result as other on other.account = ban.account
+        where other.problem = %(problem)s and other.gpu = %(gpu)s
+          and other.problem_number = %(number)s
+    ) as decided
+)
+limit 10;
 
 -- name: announced
 -- The podium that was announced, and how far the leaderboard's history is known.
