@@ -109,6 +109,7 @@ ANSWERS: dict[str, Any] = {
     "POST /v1/submissions/12/appeal": MADE,
     "DELETE /v1/me/identities/i1": MADE,
     "GET /v1/compare": {"diff": "-a\n+b\n", "cases": [CASE]},
+    "GET /v1/leaderboards": {"items": []},
     "GET /v1/leaderboards/m": SETTINGS,
     "GET /v1/leaderboards/m/CPU": BOARD,
     "GET /v1/leaderboards/m/CPU/records": {"items": [RECORD]},

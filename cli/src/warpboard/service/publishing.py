@@ -1,10 +1,11 @@
 """Publishing problems, after they were checked here, or where an operator says why not."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from shared.errors import Refused
+from shared.errors import Failed, Refused
 from warpboard.domain.answers import Answer, read
 from warpboard.domain.checks import Checked
 from warpboard.domain.names import kernelbench_slug
@@ -77,8 +78,14 @@ async def _old_entries(api: Api, published: Published) -> int:
 
 
 async def _say_where_entries_are(api: Api, screen: Screen, published: Published) -> None:
-    """Offer a rejudge where the leaderboards of a new version begin empty."""
-    if entries := await _old_entries(api, published):
+    """Offer a rejudge where the leaderboards of a new version begin empty.
+
+    It is published by now: if nobody says what stood there, no more is said.
+    """
+    entries = 0
+    with suppress(Failed, Refused):
+        entries = await _old_entries(api, published)
+    if entries:
         screen.say(
             f"the leaderboards of version {published.number} are empty;"
             f" {entries_text(entries)} of version {published.number - 1} can run"
