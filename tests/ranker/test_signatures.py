@@ -78,9 +78,18 @@ async def test_what_another_signed_is_the_platforms_failure(signed: Signed) -> N
     assert (end.score_us, end.verdict) == (None, None)
 
 
-async def test_what_a_stranger_measured_is_not_ranked(signed: Signed) -> None:
-    end = await signed.end(Life("s1"))
-    assert (end.outcome, end.is_eligible, end.code) == ("passed", False, "agent_not_enrolled")
+@pytest.mark.parametrize("verdict", ["passed", "wrong_answer"])
+async def test_what_a_stranger_measured_is_the_platforms_failure(
+    signed: Signed, verdict: str
+) -> None:
+    end = await signed.end(Life("s1", verdict=verdict))
+    assert (end.outcome, end.is_eligible, end.code) == ("infra_failed", False, "agent_not_enrolled")
+    assert (end.score_us, end.verdict) == (None, None)
+
+
+async def test_what_counts_for_nothing_may_be_run_by_a_stranger(signed: Signed) -> None:
+    end = await signed.end(Life("s1", mode="test"))
+    assert (end.outcome, end.code) == ("passed", "mode_not_ranked")
 
 
 async def test_an_agent_enrolled_after_its_run_answers_for_the_next_alone(signed: Signed) -> None:

@@ -22,6 +22,7 @@ JOB = job_of("s1")
 CPU = events.AgentRegistered(
     gpu="CPU", count=1, fingerprint="f", level="none", harness="1", details={}
 )
+ENROLLED = events.AgentEnrolled(sign_key="k", owner="test")
 OFFER = Offer("a1", "session-1", is_free=True, registration=CPU)
 
 
@@ -92,6 +93,7 @@ class History:
 
     def settle(self, world: World, policy: Policy = USUAL) -> list[str]:
         """Say all that is due, round after round, until nothing is; the names said."""
+        self.enrol(*world.offers)
         said: list[str] = []
         self.at = world.now
         for _ in range(50):
@@ -101,6 +103,14 @@ class History:
             for move in moves:
                 said += self.move(move)
         raise AssertionError(f"the scheduler never came to rest: {said[-10:]}")
+
+    def enrol(self, *agents: str) -> "History":
+        """Let somebody answer for the agents that were neither enrolled nor revoked yet."""
+        for name in agents:
+            known = self.board.agents.get(name)
+            if known is None or not (known.is_enrolled or known.revoked):
+                self.say(subjects.agent(name), ENROLLED)
+        return self
 
     def of_type(self, name: str) -> list[tuple[str, Fact]]:
         """What was said of one kind, in order."""

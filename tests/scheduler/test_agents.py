@@ -6,8 +6,11 @@ import pytest
 
 from scheduler.domain.board import next_run
 from scheduler.domain.fair import Policy
+from scheduler.domain.match import candidates, need_of, objection
+from scheduler.domain.rules import due
 from shared import events, subjects
 from tests.scheduler.histories import (
+    ENROLLED,
     OFFER,
     History,
     completed,
@@ -162,3 +165,29 @@ def test_an_agent_that_spoils_its_own_orders_holds_no_job_back_and_is_found_out(
     said = history.settle(world(OFFER))
     assert "AgentQuarantined" in said
     assert history.settle(world(OFFER, offering("a2")))[-1] == "JobAssigned"
+
+
+def test_what_counts_goes_to_an_agent_that_somebody_answers_for_alone() -> None:
+    history = given_received()
+    history.settle(world())
+    assert not [move for move in due(history.board, world(OFFER)) if len(move) == 2]
+    (waiting,) = candidates(history.board, world(OFFER))["CPU"]
+    why = objection(need_of(next(iter(history.board.jobs.values()))), [waiting])
+    assert why == "no agent of CPU is enrolled, as ranked runs need: warpboard agent enroll"
+    history.say(subjects.agent("a1"), ENROLLED)
+    assert history.settle(world(OFFER))[-2:] == ["JobLeased", "JobAssigned"]
+
+
+def test_an_agent_without_an_owner_takes_what_counts_for_nothing() -> None:
+    history = History()
+    history.say(subjects.submission("s1"), received(mode="test"))
+    history.settle(world())
+    assert 2 in [len(move) for move in due(history.board, world(OFFER))]
+
+
+def test_an_agent_that_is_enrolled_again_is_not_revoked_any_more() -> None:
+    history = given_received().enrol("a1")
+    history.say(subjects.agent("a1"), events.AgentRevoked(reason="lost"))
+    assert "JobLeased" not in history.settle(world(OFFER))
+    history.say(subjects.agent("a1"), ENROLLED)
+    assert history.settle(world(OFFER)) == ["JobLeased", "JobAssigned"]

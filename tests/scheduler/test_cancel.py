@@ -160,7 +160,7 @@ def test_a_run_of_a_submission_that_ended_meanwhile_is_cancelled() -> None:
 
 
 def test_a_cancel_between_a_lease_and_its_order_waits_for_the_order() -> None:
-    history = given_received()
+    history = given_received().enrol("a1")
     history.settle(world())
     (lease,) = [move for move in due(history.board, world(OFFER)) if len(move) == 2]
     history.say(subjects.agent("a1"), OFFER.registration).say(AGG, CANCEL)

@@ -27,6 +27,7 @@ from tests.scheduler.histories import (
 
 def told(history: History, *offers: Offer, gpu: str = "CPU") -> Forecast:
     seen = World(history.at, {one.agent: one for one in offers})
+    history.enrol(*seen.offers)
     alive = candidates(history.board, seen).get(gpu, [])
     return forecast(history.board, gpu, alive, seen, Policy())
 

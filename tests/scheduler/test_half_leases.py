@@ -27,7 +27,7 @@ SOON = T0 + timedelta(seconds=ORDER_S_MAX)
 
 def given_half() -> tuple[History, Move]:
     """The history of a scheduler that was killed after the lease, and what it meant to say."""
-    history = given_received(2)
+    history = given_received(2).enrol("a1")
     history.say(subjects.agent("a1"), CPU)
     history.settle(world())
     (lease,) = due(history.board, world(OFFER))
@@ -55,7 +55,7 @@ def test_the_missing_order_is_the_same_event_whoever_says_it() -> None:
 
 
 def test_leases_of_one_job_to_two_agents_are_two_events() -> None:
-    history = given_received()
+    history = given_received().enrol("a1", "a2")
     for agent in ("a1", "a2"):
         history.say(subjects.agent(agent), CPU)
     history.settle(world())

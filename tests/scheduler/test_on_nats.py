@@ -22,7 +22,7 @@ from shared.nats.snapshots import NatsSnapshots
 from shared.nats.streams import ensure
 from shared.testing import eventually
 from shared.wire import Stamp, seal
-from tests.scheduler.histories import CPU, completed, received
+from tests.scheduler.histories import CPU, ENROLLED, completed, received
 from tests.scheduler.test_service import NoMetrics
 
 pytestmark = pytest.mark.server
@@ -69,6 +69,8 @@ class Crowd:
         await self.bus.beat(agent, msgspec.json.encode(said), 10)
 
     async def serve(self) -> None:
+        for agent in AGENTS:
+            await say(self.log, subjects.agent(agent), ENROLLED, 0)
         await asyncio.gather(*map(self.beat, AGENTS))
         feed = self.log.follow(0)
         async with asyncio.TaskGroup() as runs:

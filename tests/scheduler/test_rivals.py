@@ -162,7 +162,7 @@ def test_two_who_give_one_agent_different_jobs_cannot_both() -> None:
     history = History()
     for number in (1, 2):
         history.say(subjects.submission(f"s{number}"), received(f"p{number}"))
-    history.settle(world())
+    history.enrol("a1").settle(world())
     only = world(offering("a1"))
     moves = [move for move in due(history.board, only) if len(move) == 2]
     (first,) = moves

@@ -27,7 +27,7 @@ def test_a_received_submission_gets_one_job() -> None:
 
 
 def test_a_free_agent_gets_the_oldest_job() -> None:
-    history = given_received(3)
+    history = given_received(3).enrol("a1")
     history.settle(world())
     (move,) = [move for move in due(history.board, world(OFFER)) if len(move) == 2]
     assert isinstance(move[0].fact, events.JobLeased)

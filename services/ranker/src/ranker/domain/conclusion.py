@@ -54,7 +54,11 @@ NOT_RIVAL = "a baseline of the problem: shown beside the rows, and never ranked"
 def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
     """The one decision on a submission: how it ended, its score, and whether it may be ranked."""
     if run.signature == "bad":
-        return _forged(run)
+        return _nobodys(run, "bad_signature", "the verdict is not signed with its agent's key")
+    if run.signature != "good" and run.mode == "ranked":
+        return _nobodys(
+            run, "agent_not_enrolled", "the agent that ran it was not enrolled, or was revoked"
+        )
     is_passed = run.verdict == "passed"
     score = scored(run.ranking_by, run.timed, run.sigma_run) if is_passed else None
     code, reason = _eligibility(run, score, wanted)
@@ -72,13 +76,13 @@ def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
     return end if score is None else _with_score(end, run, score)
 
 
-def _forged(run: Verdict) -> SubmissionFinished:
-    """What is not signed by its agent is no verdict: the platform's matter, and said to it."""
+def _nobodys(run: Verdict, code: str, why: str) -> SubmissionFinished:
+    """A verdict that nobody answers for is none: a failure of the platform, and said to be one."""
     return SubmissionFinished(
         outcome="infra_failed",
         is_eligible=False,
-        code="bad_signature",
-        reason="the verdict is not signed with its agent's key; please submit again",
+        code=code,
+        reason=f"{why}; please submit again",
         job=run.job,
         run=run.run,
     )
@@ -111,7 +115,7 @@ def _eligibility(run: Verdict, score: Score | None, wanted: Demand) -> tuple[str
         return _failure(run)
     if run.mode != "ranked":
         return "mode_not_ranked", f"mode {run.mode} is not ranked; submit with mode ranked"
-    against = _unsigned(run) or objection(wanted, run.level, run.tier, run.timed)
+    against = objection(wanted, run.level, run.tier, run.timed)
     if against is not None:
         return against
     if score is None:
@@ -136,13 +140,6 @@ def _impossible(run: Verdict) -> tuple[str, str] | None:
     name = "a hidden case" if case.is_hidden else case.name
     least = f"less than the {least_us:.4g} us that its bytes or operations take"
     return BELOW_FLOOR, f"{name} took {least} on this GPU type: held for review"
-
-
-def _unsigned(run: Verdict) -> tuple[str, str] | None:
-    """Why a verdict that nobody answers for is not ranked."""
-    if run.signature == "good":
-        return None
-    return "agent_not_enrolled", "the agent that ran it was not enrolled, or was revoked"
 
 
 def _failure(run: Verdict) -> tuple[str, str]:

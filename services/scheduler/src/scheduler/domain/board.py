@@ -121,6 +121,7 @@ class Agent(msgspec.Struct):
 
     version: int = 0
     registration: events.AgentRegistered | None = None
+    is_enrolled: bool = False
     cordon: str = ""
     drain: str = ""
     quarantine: str = ""

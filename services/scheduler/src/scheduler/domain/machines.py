@@ -181,8 +181,10 @@ def _agent_said(board: Board, event: Recorded, fact: events.Fact, id_: str) -> N
     match fact:
         case events.AgentRegistered():
             agent.registration = fact
+        case events.AgentEnrolled():
+            agent.is_enrolled, agent.revoked = True, ""
         case events.AgentRevoked():
-            agent.revoked = fact.reason or "revoked"
+            agent.is_enrolled, agent.revoked = False, fact.reason or "revoked"
         case events.AgentCordoned():
             agent.cordon = fact.reason or "cordoned"
         case events.AgentDrained():

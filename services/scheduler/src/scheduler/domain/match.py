@@ -9,6 +9,7 @@ from scheduler.domain.moves import Offer, World
 from shared.events import AgentRegistered, is_at_least
 
 NAMED_MAX = 3
+RANKED = "ranked"
 # Of so many digits is the number of a GPU on its host at most.
 INDEX_DIGITS_MAX = 3
 
@@ -104,6 +105,11 @@ def _takes_mode(need: Need, one: Candidate) -> bool:
     return need.mode in one.said.modes
 
 
+def _answers_for_it(need: Need, one: Candidate) -> bool:
+    """What counts is signed by an agent that somebody answers for; a canary counts for nobody."""
+    return need.mode != RANKED or need.is_canary or one.agent.is_enrolled
+
+
 def _has_memory(need: Need, one: Candidate) -> bool:
     return one.said.memory_mib >= need.memory_mib
 
@@ -145,6 +151,12 @@ _CHECKS: tuple[tuple[Check, Sentence], ...] = (
     (_has_memory, lambda need, _: f"no agent of {need.gpu} has {need.memory_mib} MiB of memory"),
     (_has_toolchains, _lost_toolchain),
     (_isolates, lambda need, _: f"no agent of {need.gpu} isolates at level {need.level}"),
+    (
+        _answers_for_it,
+        lambda need, _: (
+            f"no agent of {need.gpu} is enrolled, as ranked runs need: warpboard agent enroll"
+        ),
+    ),
 )
 
 
