@@ -115,6 +115,7 @@ async def test_what_is_not_over_is_pending(reads: Reads) -> None:
     found = await eventually(page)
     assert (found["ranking"]["status"], found["ranking"]["code"]) == ("pending", "awaiting_runs")
     assert found["ranking"]["eligible"] is None
+    assert (found["queue"]["position"], found["queue"]["ahead"]) == (None, None)
 
 
 async def test_a_gpu_types_queue_is_told_to_anybody(reads: Reads) -> None:
@@ -125,7 +126,8 @@ async def test_a_gpu_types_queue_is_told_to_anybody(reads: Reads) -> None:
         return answer.json() if answer.status_code == 200 else None
 
     found = await eventually(told)
-    assert (found["gpu"], found["state"], found["position"]) == ("CPU", "no_agent", 1)
+    assert (found["gpu"], found["state"], found["waiting"]) == ("CPU", "no_agent", 0)
+    assert found["position"] is None
     assert found["run_s"] == {"p50": 1.0, "p90": 2.0}
     assert (await reads.http.get("/v1/queue/nothing")).status_code == 404
 

@@ -188,7 +188,7 @@ def reading(log: MemoryLog, queue: Queue | None = None) -> FastAPI:
     @app.get("/v1/queue/{gpu}")
     async def queue_of(gpu: str) -> JSONResponse:
         waiting.asked += 1
-        return JSONResponse({"gpu": gpu, "ahead": waiting.waiting})
+        return JSONResponse({"gpu": gpu, "waiting": waiting.waiting})
 
     @app.get("/v1/submissions")
     async def some(problem: str) -> JSONResponse:

@@ -57,8 +57,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """What a waiting submission waits for: its place, when it may begin, or why it cannot."""
 
     state: str
-    position: int = 1
-    ahead: int = 0
+    position: int | None = None
+    ahead: int | None = None
     eta_s: float | None = None
     eta_p90_s: float | None = None
     why: str | None = None

@@ -62,7 +62,7 @@ def waiting(queue: Queue) -> News:
     """What a submission waits for."""
     if queue.state == "no_agent":
         return News(f"waiting: {one_line(queue.why or queue.reason or 'no agent is alive')}")
-    place = f"queued: place {queue.position}"
+    place = "queued" if queue.position is None else f"queued: place {queue.position}"
     if queue.why:
         return News(f"{place}, {one_line(queue.why)}")
     online = f"{count_text(queue.agents_online, 'agent')} online, {queue.agents_busy} busy"

@@ -201,7 +201,7 @@ def _closes(board: Board) -> str:
 
 def queue(gpu: str, said: dict[str, Any]) -> str:
     """What whoever submits for a GPU type now would wait for, in a line."""
-    ahead, online = said.get("ahead") or 0, said.get("agents_online") or 0
+    waiting, online = said.get("waiting") or 0, said.get("agents_online") or 0
     why = f" · {escaped(str(said['reason']))}" if said.get("reason") else ""
     busy = said.get("agents_busy") or 0
-    return f"**{escaped(gpu)}** · {ahead} waiting · {online} agents, {busy} busy{why}"
+    return f"**{escaped(gpu)}** · {waiting} waiting · {online} agents, {busy} busy{why}"

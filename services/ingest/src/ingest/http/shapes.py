@@ -218,8 +218,10 @@ class InFront(TypedDict):
 
     gpu: str
     state: str
-    position: Annotated[int, Field(description="1 is next.")]
-    ahead: int
+    waiting: Annotated[
+        int,
+        Field(description="How many submissions wait for the GPU type; participants take turns."),
+    ]
     wait_s: Span | None
     run_s: Span | None
     agents_online: int

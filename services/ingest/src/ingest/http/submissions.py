@@ -245,8 +245,7 @@ def _queue(seen: QueueSeen) -> shapes.InFront:
     return {
         "gpu": seen.gpu,
         "state": seen.state,
-        "position": seen.ahead + 1,
-        "ahead": seen.ahead,
+        "waiting": seen.waiting,
         "wait_s": _span(seen.wait_s),
         "run_s": _span(seen.run_s),
         "agents_online": seen.agents_online,

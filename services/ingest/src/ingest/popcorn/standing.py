@@ -69,7 +69,7 @@ def waiting(queue: Wait) -> str:
     """
     if queue.state == "no_agent" or queue.reason:
         return plain(queue.reason or "no agent is online", 300)
-    ahead = f"{queue.ahead or 0} ahead"
+    ahead = "queued" if queue.ahead is None else f"{queue.ahead} ahead"
     return ahead if queue.eta_s is None else f"{ahead}, start in about {queue.eta_s:.0f} s"
 
 

@@ -225,7 +225,7 @@ class QueueSeen(msgspec.Struct, frozen=True, kw_only=True):
     """What who submits for a GPU type waits for, as the read side said it at an instant."""
 
     gpu: str
-    ahead: int = 0
+    waiting: int = 0
     state: str = "queued"
     wait_s: Span | None = None
     run_s: Span | None = None

@@ -132,7 +132,7 @@ class Queues:
             self._asked[gpu] = now, looking
         # Whoever asked first may hang up; the others still want to know.
         found = await asyncio.shield(looking)
-        return 0 if found is None else found.ahead
+        return 0 if found is None else found.waiting
 
     async def _look(self, gpu: str) -> QueueSeen | None:
         with contextlib.suppress(Failed, TimeoutError):

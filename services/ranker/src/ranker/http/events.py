@@ -225,15 +225,12 @@ class Stream:
         if progress is not None and progress != self.progress:
             self.progress = progress
             yield block("progress", progress)
-        if row["state"] in WAITING and (queue := await self._queue(row)) is not None:
+        if row["state"] in WAITING and (queue := self._queue(row)) is not None:
             yield block("queue", queue)
 
-    async def _queue(self, row: Row) -> Row | None:
+    def _queue(self, row: Row) -> Row | None:
         """What it waits for, if that is another matter than a moment ago."""
-        try:
-            found = await expected(self.histories.reads, self.histories.live, row)
-        except Failed:
-            return None
+        found = expected(self.histories.live, row)
         if found is None or _news(found) == _news(self.queue or {}):
             return None
         self.queue = found

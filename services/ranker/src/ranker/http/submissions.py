@@ -205,7 +205,7 @@ class Submissions:
         if found["is_over"]:
             return found
         said = {"progress": safe_progress(self.live.progress.get(found["id"]))}
-        return found | said | {"queue": await expected(moment, self.live, found)}
+        return found | said | {"queue": expected(self.live, found)}
 
 
 async def _whole(moment: Moment, number: int) -> Row | None:

@@ -65,7 +65,7 @@ def waiting(app: FastAPI, reader: Reads, news: News, live: Alive) -> None:
         depth = sum(row["submissions"] for row in items if row["state"] in WAITING)
         paused = [row["paused"] for row in await reader.rows("pools") if row["gpu"] == name]
         said = _queue(live, name, ANY_MODE, paused[0] if paused else None)
-        whole = said | {"position": depth + 1, "ahead": depth, "items": items}
+        whole = said | {"waiting": depth, "items": items}
         return cast("shapes.QueueOfGpu", whole)
 
 
@@ -115,20 +115,20 @@ async def _number(jobs: list[Row], seen: Seen) -> None:
 JOB = ("submission", "position", "eta_s", "eta_p90_s", "why")
 
 
-async def expected(reader: Reads, live: Alive, row: Row) -> Row | None:
-    """What a submission waits for: its place, how long, and why nobody takes it."""
+def expected(live: Alive, row: Row) -> Row | None:
+    """What a submission waits for: its place, how long, and why nobody takes it.
+
+    Its place is what the scheduler forecasts. Until it is in the forecast nobody knows it: the
+    order is not that of arrival.
+    """
     if row["state"] not in WAITING:
         return None
     forecast = _forecast(live, row["gpu"], row["id"])
-    if "position" in forecast:
-        ahead = max(0, forecast["position"] - 1)
-    else:
-        counted = await reader.rows("jobs_ahead", gpu=row["gpu"], number=row["number"])
-        ahead = counted[0]["ahead"]
+    position = forecast.get("position")
     eta_s, eta_p90_s = forecast.get("eta_s"), forecast.get("eta_p90_s")
     return _queue(live, row["gpu"], row["mode"], None) | {
-        "position": ahead + 1,
-        "ahead": ahead,
+        "position": position,
+        "ahead": None if position is None else max(0, position - 1),
         "eta_s": eta_s,
         "eta_p90_s": eta_p90_s,
         "wait_s": None if eta_s is None else {"p50": eta_s, "p90": eta_p90_s},

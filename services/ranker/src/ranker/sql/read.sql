@@ -222,13 +222,6 @@ where submission = %(id)s
 order by problem_number
 limit 100;
 
--- name: jobs_ahead
--- How many jobs for the same GPU type wait in front of this one.
-select count(id) as ahead
-from submission
-where gpu = %(gpu)s and state <> 'finished' and state in ('received', 'queued')
-  and baseline = '' and number < %(number)s;
-
 -- name: submissions
 -- The newest submissions of participants that exist for who asks, of a problem or one of them if
 -- asked.

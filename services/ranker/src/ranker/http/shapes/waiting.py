@@ -25,7 +25,7 @@ class Quantiles(TypedDict):
 
 
 class Queue(TypedDict):
-    """What waits for a GPU type; `position` 1 is next."""
+    """What waits for a GPU type; `position` 1 is next, null while the scheduler has not said it."""
 
     gpu: str
     pool: str
@@ -53,8 +53,12 @@ class Depth(TypedDict):
 
 
 class QueueOfGpu(Queue):
-    """What whoever submits for a GPU type now would wait for."""
+    """What whoever submits for a GPU type now would wait for.
 
+    Nobody's place follows from `waiting`: participants take turns.
+    """
+
+    waiting: Annotated[int, Field(ge=0, description="How many submissions wait for it.")]
     items: list[Depth]
 
 
