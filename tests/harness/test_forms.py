@@ -83,6 +83,12 @@ def test_a_model_with_the_same_weights_and_draws_passes(one: Host) -> None:
     assert modelled(one, NEW, "ranked")[0] == "passed"
 
 
+def test_a_model_that_mentions_an_extension_is_built_and_found(one: Host) -> None:
+    """What may compile is imported by a builder first, which must look for ModelNew, too."""
+    found = modelled(one, f"# no torch.utils.cpp_extension here\n{NEW}")
+    assert found[0] == "passed", found
+
+
 @pytest.mark.parametrize(
     ("old", "new", "verdict", "words"),
     [

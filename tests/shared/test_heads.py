@@ -50,3 +50,26 @@ async def test_a_head_without_an_end_is_not_kept() -> None:
     async with served(FastAPI()) as (url, _):
         said = await asked(url, b"GET / HTTP/1.1\r\nX-A: ", *[b"a" * 16_384] * 100)
         assert said[9:12] in (b"431", b"")
+
+
+@pytest.mark.long
+async def test_a_connection_outlives_polls_every_five_seconds() -> None:
+    """The public client polls at that interval; a server that closes then lets it die."""
+    app = FastAPI()
+
+    @app.get("/")
+    async def here() -> str:
+        """Something to ask for."""
+        return "here"
+
+    async with served(app) as (url, _):
+        host, _, port = url.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for _ in range(4):
+            writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+            assert head.startswith(b"HTTP/1.1 200")
+            await reader.readexactly(len('"here"'))
+            await asyncio.sleep(5)
+            assert not reader.at_eof(), "the server closed the connection between two polls"
+        writer.close()

@@ -24,6 +24,9 @@ from shared.heads import ShortHeads
 log = logging.getLogger(__name__)
 
 DRAIN_S = 10
+# Clients poll every few seconds on a connection that they keep: the public one every 5 s, which is
+# just when the server's usual limit closes it, and then dies.
+KEEP_ALIVE_S = 75
 # Whoever takes no piece of a live answer for so long is let go, and may come back.
 SLOW_S_MAX = 30.0
 CLOSE_S_MAX = 5.0
@@ -229,6 +232,7 @@ async def serve(app: ASGIApp, host: str, port: int, stopping: asyncio.Event) -> 
         log_config=None,
         access_log=False,
         lifespan="off",
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
     )
     server = Server(config)

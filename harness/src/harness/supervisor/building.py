@@ -27,10 +27,11 @@ def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
         raise CaseFailed("compile_error", str(refused)) from refused
     except ToolMissing as missing:
         raise DeviceFault(str(missing)) from missing
+    # A builder that imports the submission looks for the entry, too.
+    guests.given = {"entry": guests.home.problem.entry}
     data = _found(guests, made, cache, deadline)
     if made.is_native and not data:
         raise CaseFailed("compile_error", "the builder handed nothing over")
-    guests.given = {"entry": guests.home.problem.entry}
     if made.is_native:
         guests.given["launch"] = made.launch
     if data:
@@ -88,7 +89,7 @@ def _built(guests: Guests, made: Plan, deadline: float) -> bytes:
             team = guests.start_builder({"order": made.order.to_json()}, (memory,))
             _compiled(guests, team, deadline)
         else:
-            team = guests.start_builder({}, ())
+            team = guests.start_builder(guests.given, ())
             guests.welcome(team, deadline)
             team.send(0, protocol.PACK, (memory,))
             guests.welcome(team, deadline)
