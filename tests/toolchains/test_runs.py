@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.toolchains import probe
+from tests.harness.test_forms import MODEL, NEW
 from tests.support.harness import HONEST, Host, Warm
 
 from .workshop import CPP
@@ -90,3 +91,13 @@ def test_an_extension_is_compiled_in_the_first_run_alone(host: Host) -> None:
     _, begun, log = second.log_head.partition("# ninja log")
     assert begun
     assert log.strip() in first.log_head
+
+
+def test_a_model_with_an_extension_is_found_by_the_builder_too(host: Host) -> None:
+    if shutil.which("ninja", path=probe.search_path()) is None:
+        pytest.skip("ninja is not installed: load_inline needs it")
+    cases = [{"name": "case", "args": {}}]
+    host.told_besides = {"tests": cases, "benchmarks": cases, "form": "kernelbench", "calls": 3}
+    host.files["reference.py"] = MODEL
+    report = host.run(INLINE + NEW, suffix=".py")
+    assert report.verdict == "passed", report.reason
