@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.messages import RunReport, from_line, to_line
-from harness.problem import Case
+from harness.problem import Case, ProblemFault
 from harness.supervisor import lines
 from harness.supervisor.verdict import CaseFailed
 from tests.support.harness import Host
@@ -145,6 +145,15 @@ def test_what_cannot_be_meant_is_a_breach_of_protocol(said: bytes, words: str) -
     with pytest.raises(CaseFailed, match=words) as caught:
         lines.reports("time", CASES, lines.read(said), 0)
     assert caught.value.verdict == "protocol"
+
+
+@pytest.mark.parametrize(("said", "status"), [(b"", 0), (b"check: fail\n", 112)])
+def test_an_error_of_the_program_is_no_wrong_answer(said: bytes, status: int) -> None:
+    told = lines.read(b"error: no CUDA device is available\n" + said)
+    with pytest.raises(ProblemFault, match="could not judge: no CUDA device is available"):
+        lines.reports("check", CASES, told, status)
+    wrong = lines.read(b"test.0.status: fail\ntest.0.error: 7 != 8\nerror: one failed\n" + said)
+    assert lines.reports("check", CASES, wrong, status)[0].verdict == "wrong_answer"
 
 
 def test_no_number_of_a_program_is_too_much_for_a_report() -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from harness.messages import CaseReport
-from harness.problem import Case
+from harness.problem import Case, ProblemFault
 from harness.supervisor.verdict import CaseFailed, of_status, printable, report
 
 LINES_BYTES_MAX = 4 * 1024 * 1024
@@ -65,6 +65,8 @@ def reports(
 
     Errors: CaseFailed, if it died, or ended with a status that blames the program itself. Were
     that a fault of the problem, a submission could end so and have its quota back for ever.
+    ProblemFault, if it ended in order and told of an `error`, but of no wrong case: so it says that
+    the machine lacks a device. A submission may say so, too: it gets no verdict, and its quota back.
     """
     if reason := EXIT_CODES_OF_THE_PROBLEM.get(status):
         what = f"the problem's own program ended with code {status}: {reason}"
@@ -79,6 +81,9 @@ def reports(
         return found
     if status == 0 and said.get("check") == "pass":
         return _whole(found)
+    if "error" in said:
+        told = printable(said["error"])
+        raise ProblemFault(f"the problem's own program could not judge: {told}")
     if said.get("check") == "fail" or status == EXIT_WRONG:
         raise CaseFailed("wrong_answer", "the problem's own check failed")
     raise CaseFailed("protocol", "it did not say how its check ended")
