@@ -66,7 +66,7 @@ def reports(
     Errors: CaseFailed, if it died, or ended with a status that blames the program itself. Were
     that a fault of the problem, a submission could end so and have its quota back for ever.
     ProblemFault, if it ended in order and told of an `error`, but of no wrong case: so it says that
-    the machine lacks a device. A submission may say so, too: it gets no verdict, and its quota back.
+    the machine lacks a device. A submission may say so, too: it has its quota back, and no verdict.
     """
     if reason := EXIT_CODES_OF_THE_PROBLEM.get(status):
         what = f"the problem's own program ended with code {status}: {reason}"
