@@ -10,6 +10,7 @@ PLACE = Place(
     "postgresql://",
     {name: number for number, name in enumerate(PORTS, 1)},
     "a-token-of-operators",
+    "a-key-of-readers",
 )
 
 

@@ -65,6 +65,7 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
         "postgresql://postgres:secret@/postgres",
         {name: number for number, name in enumerate(names, 2)},
         "secret-token",
+        "secret-key",
     )
     services = local_services(place)
     assert [service.name for service in services] == ["ranker", "ingest", "scheduler", "gpu-agent"]
@@ -82,11 +83,13 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
         "WARPBOARD_INGEST_OPS_LISTEN=127.0.0.1:3",
         f"WARPBOARD_INGEST_POSTGRES_DSN={dsn}",
         "WARPBOARD_INGEST_RANKER_URL=http://127.0.0.1:4",
+        "WARPBOARD_INGEST_READER_KEY=secret-key",
         "WARPBOARD_INGEST_WEB_SIGNUP=true",
         "WARPBOARD_RANKER_LISTEN=127.0.0.1:4",
         f"WARPBOARD_RANKER_NATS_URL={url}",
         "WARPBOARD_RANKER_OPS_LISTEN=127.0.0.1:5",
         f"WARPBOARD_RANKER_POSTGRES_DSN={dsn}",
+        "WARPBOARD_RANKER_READER_KEY=secret-key",
         "WARPBOARD_RANKER_SEAL_KEY=/here/seal.key",
         "WARPBOARD_RANKER_WEBHOOKS_LOCAL=true",
         f"WARPBOARD_SCHEDULER_NATS_URL={url}",

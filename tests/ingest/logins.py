@@ -40,6 +40,7 @@ SETTINGS = Settings(
     listen=NOWHERE,
     ops_listen=NOWHERE,
     ranker_url="",
+    reader_key="",
     public_url=BASE,
     web_signup=True,
 )

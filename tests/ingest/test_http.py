@@ -207,7 +207,7 @@ async def test_a_bad_problem_is_refused_by_one_sentence(
 async def test_reads_without_a_ranker_say_when_to_ask_again() -> None:
     app = FastAPI()
     install(app)
-    async with client("http://127.0.0.1:1") as nobody:
+    async with client("http://127.0.0.1:1", "k" * 16) as nobody:
         reads(app, Ranker(nobody), nobodys_gate())
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:

@@ -80,7 +80,7 @@ async def test_who_was_renamed_logs_in_by_the_new_name(
 ) -> None:
     await registered(browser)
     for old, new in (("ada", "lovelace"), ("lovelace", "ada")):
-        await doorway.logins.people.rename(old, new)
+        await doorway.logins.people.rename(old, new, "operator:test")
         async with doorway.browser() as other:
             for name, status in ((old, 401), (new, 303)):
                 answer = await send(other, "/login", "/login", name=name, password=PASSWORD)

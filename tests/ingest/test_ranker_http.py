@@ -62,7 +62,7 @@ def opened(http: httpx.AsyncClient) -> list[int]:
 
 
 async def test_who_asks_one_after_the_other_needs_one_connection() -> None:
-    async with behind() as found, client(found.url) as http:
+    async with behind() as found, client(found.url, "k" * 16) as http:
         found.go.set()
         for _ in range(5):
             assert (await Ranker(http).read("/v1/queue", "", {}, ANYBODY)).body == b"{}"
@@ -74,7 +74,7 @@ def test_an_idle_connection_is_let_go_long_before_ranker_closes_it() -> None:
 
 
 async def test_many_at_once_are_spread_over_all_pools() -> None:
-    async with behind() as found, client(found.url) as http:
+    async with behind() as found, client(found.url, "k" * 16) as http:
         ask = Ranker(http).read
         asking = [asyncio.create_task(ask("/v1/queue", "", {}, ANYBODY)) for _ in range(ASKED)]
         await eventually(lambda: found.asked == ASKED)
@@ -86,7 +86,7 @@ async def test_many_at_once_are_spread_over_all_pools() -> None:
 
 
 async def test_who_goes_away_and_what_breaks_off_leave_nothing_open() -> None:
-    async with behind() as found, client(found.url) as http:
+    async with behind() as found, client(found.url, "k" * 16) as http:
         ask = Ranker(http).read
         gone = asyncio.create_task(ask("/v1/queue", "", {}, ANYBODY))
         await eventually(lambda: found.asked == 1)
@@ -97,7 +97,7 @@ async def test_who_goes_away_and_what_breaks_off_leave_nothing_open() -> None:
         async with Ranker(http).stream("/v1/queue", "", {}, ANYBODY) as stream:
             assert (stream.status, sum(opened(http))) == (200, 1)
         assert sum(opened(http)) == 0
-    async with client("http://127.0.0.1:1") as nobody:
+    async with client("http://127.0.0.1:1", "k" * 16) as nobody:
         with pytest.raises(Failed):
             await Ranker(nobody).read("/v1/queue", "", {}, ANYBODY)
         assert sum(opened(nobody)) == 0

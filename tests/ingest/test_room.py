@@ -103,5 +103,5 @@ async def test_a_queue_is_looked_at_once_for_all_who_ask() -> None:
 
 
 async def test_a_queue_that_nobody_can_see_keeps_nobody_out() -> None:
-    async with ranker_http.client("http://127.0.0.1:1") as nobody:
+    async with ranker_http.client("http://127.0.0.1:1", "k" * 16) as nobody:
         assert await Queues(ranker_http.Ranker(nobody), 1).fullness(["CPU"]) is None

@@ -11,6 +11,7 @@ GIVEN = {
     "LISTEN": "127.0.0.1:1",
     "OPS_LISTEN": "127.0.0.1:2",
     "RANKER_URL": "http://127.0.0.1:3",
+    "READER_KEY": "k" * 16,
 }
 TOKEN = "sixteen-letters!"
 

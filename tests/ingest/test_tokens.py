@@ -213,3 +213,19 @@ async def test_of_two_who_publish_a_new_problem_at_once_one_has_it(strict: Door)
         await authors.publish(wanted[1 - first], actors[1 - first])
     assert (await authors.publish(wanted[1 - first], actors[first])).number == 2
     assert (await authors.publish(wanted[first], "operator:o")).number == 3
+
+
+async def test_a_moderator_gives_no_operator_another_name(strict: Door) -> None:
+    for name, given in (("boss", "admin"), ("mod", "moderator"), ("peer", "moderator")):
+        await token(strict, name)
+        await role(strict, name, given)
+    await token(strict, "ada")
+    mod = await token(strict, "mod", "admin:participants")
+
+    async def renamed(name: str) -> tuple[int, str | None]:
+        path, body = f"/v1/admin/participants/{name}/name", {"name": "other", "reason": "r"}
+        answer = await strict.http.put(path, json=body, headers=mod)
+        return answer.status_code, answer.json().get("code")
+
+    assert await renamed("boss") == await renamed("peer") == (403, "scope_missing")
+    assert (await renamed("ada"))[0] == 200

@@ -91,6 +91,7 @@ def environ(settings: Settings) -> dict[str, str]:
         "POSTGRES_DSN": settings.postgres_dsn,
         "LISTEN": "127.0.0.1:1",
         "OPS_LISTEN": "127.0.0.1:1",
+        "READER_KEY": "k" * 16,
         "SEAL_KEY": str(settings.seal_key),
     }
     return os.environ | {f"WARPBOARD_RANKER_{key}": value for key, value in told.items()}
@@ -133,8 +134,8 @@ def places(shared_nats: SharedNats, postgres_server_dsn: str, tmp_path: Path) ->
     ):
         key = tmp_path / "seal.key"
         yield Places(
-            Settings(shared_nats.fresh_url(), one, NOWHERE, NOWHERE, seal_key=key),
-            Settings(shared_nats.fresh_url(), other, NOWHERE, NOWHERE, seal_key=key),
+            Settings(shared_nats.fresh_url(), one, NOWHERE, NOWHERE, "k" * 16, seal_key=key),
+            Settings(shared_nats.fresh_url(), other, NOWHERE, NOWHERE, "k" * 16, seal_key=key),
             tmp_path,
         )
 

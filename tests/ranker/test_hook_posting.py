@@ -138,7 +138,7 @@ def test_a_body_is_the_same_each_time() -> None:
 
 def test_strangers_machines_are_no_local_ones() -> None:
     own, all_ = Listen("127.0.0.1", 1), Listen("0.0.0.0", 1)
-    checked_local(Settings("n", "p", own, own, webhooks_local=True))
-    checked_local(Settings("n", "p", all_, own))
+    checked_local(Settings("n", "p", own, own, "k" * 16, webhooks_local=True))
+    checked_local(Settings("n", "p", all_, own, "k" * 16))
     with pytest.raises(Refused, match="WARPBOARD_RANKER_WEBHOOKS_LOCAL is for"):
-        checked_local(Settings("n", "p", all_, own, webhooks_local=True))
+        checked_local(Settings("n", "p", all_, own, "k" * 16, webhooks_local=True))

@@ -90,7 +90,7 @@ class History:
 
         async def is_folded() -> bool:
             last = await self.reads.log.last()
-            return (await self.reads.get("leaderboards"))["as_of"] == last
+            return bool((await self.reads.get("leaderboards"))["as_of"] == last)
 
         await eventually(is_folded)
 

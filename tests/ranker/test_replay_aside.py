@@ -139,7 +139,7 @@ async def test_what_was_begun_and_never_wanted_is_ended(url: str) -> None:
 def rebuilding(url: str, dsn: str) -> Iterator["subprocess.Popen[str]"]:
     """The command itself, killed if it has not ended, and a reader that a test held fast."""
     told = {"NATS_URL": url, "POSTGRES_DSN": dsn, "LISTEN": "127.0.0.1:1"}
-    told["OPS_LISTEN"] = told["LISTEN"]
+    told |= {"OPS_LISTEN": told["LISTEN"], "READER_KEY": "k" * 16}
     environ = os.environ | {f"WARPBOARD_RANKER_{key}": value for key, value in told.items()}
     command = [sys.executable, "-P", "-m", "ranker", "rebuild"]
     process = subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True)

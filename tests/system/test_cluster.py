@@ -217,7 +217,7 @@ def assert_nothing_lost_or_doubled(written: Written, seen: list[Recorded]) -> No
 async def platform(folder: Path, nats_url: str, dsn: str) -> AsyncIterator[str]:
     """Every service as its own process, on servers that are there; the URL of ingest."""
     ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
-    place = Place(folder, nats_url, dsn, ports, "a-token-for-the-cluster")
+    place = Place(folder, nats_url, dsn, ports, "a-token-for-the-cluster", "a-key-of-readers")
     running = [started(service, folder) for service in local_services(place)]
     try:
         yield f"http://{place.at('ingest')}"

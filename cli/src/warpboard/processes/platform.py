@@ -89,10 +89,10 @@ class Platform:
         for server in (nats, postgres):
             server.log = self._log(server.name)
             await self._start(self._add(server))
-        token = kept(self.folder / "operator_token")
+        token, reader_key = kept(self.folder / "operator_token"), kept(self.folder / "reader_key")
         has_edge = BOT in self._environ or self._table is with_discord
         edge_token = kept(self.folder / "edge_token") if has_edge else ""
-        place = Place(self.folder, nats.url, postgres.dsn, ports, token, edge_token)
+        place = Place(self.folder, nats.url, postgres.dsn, ports, token, reader_key, edge_token)
         table = self._table(place)
         services = [self._service(service, self._lock) for service in table]
         enrolled = [

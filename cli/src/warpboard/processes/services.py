@@ -38,6 +38,7 @@ class Place(NamedTuple):
     postgres_dsn: str
     ports: Mapping[str, int]
     operator_token: str
+    reader_key: str
     edge_token: str = ""
 
     def at(self, port: str) -> str:
@@ -79,11 +80,13 @@ def local_services(place: Place) -> Sequence[Service]:
     ranker = {**postgres, "LISTEN": place.at("ranker"), "SEAL_KEY": seal_key}
     # Webhooks of one's own machine may lead to it.
     ranker["WEBHOOKS_LOCAL"] = "true"
+    ranker["READER_KEY"] = place.reader_key
     ranker_url = f"http://{place.at('ranker')}"
     ingest = {
         **postgres,
         "LISTEN": place.at("ingest"),
         "RANKER_URL": ranker_url,
+        "READER_KEY": place.reader_key,
         "OPERATOR_TOKEN": place.operator_token,
         # On one's own machine a participant is who they say, without a token.
         "NAMES_BELIEVED": "true",

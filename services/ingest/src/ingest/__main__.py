@@ -74,7 +74,7 @@ async def _run(settings: Settings, life: Life) -> None:
     await ensure(nc, settings.replicas)
     async with (
         pool(settings.postgres_dsn, 1, POOL_MAX) as connections,
-        ranker_http.client(settings.ranker_url) as client,
+        ranker_http.client(settings.ranker_url, settings.reader_key) as client,
         oauth_http.client() as outside,
     ):
         log, register, ranker = NatsLog(nc), PostgresPeople(connections), Ranker(client)

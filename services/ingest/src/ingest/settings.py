@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from ingest.service.room import USUAL
 from shared.errors import Refused
+from shared.reader_authentication import check_key
 from shared.settings import Listen, read
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -31,6 +32,8 @@ class Settings:
     listen: Listen
     ops_listen: Listen
     ranker_url: str
+    # By which ranker believes what ingest says of who reads.
+    reader_key: str = field(repr=False)
     operator_token: str = field(default="", repr=False)
     # By which the Discord edge acts for its users: docs/login.md.
     edge_token: str = field(default="", repr=False)
@@ -82,6 +85,7 @@ def load() -> Settings:
     _check_believed(settings)
     _check_rates(settings)
     _check_bounds(settings)
+    check_key(settings.reader_key, f"{PREFIX}_READER_KEY")
     _check_tokens(settings)
     _check_edge(settings)
     _check_logins(settings)

@@ -38,6 +38,7 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.postgres import Fenced, migrate, pool
+from shared.reader_authentication import ReaderAuthentication
 from shared.signing import load_key, public_key
 
 # Its number grows when what a table means changes; the new one is folded from event 1.
@@ -115,10 +116,9 @@ async def _run(settings: Settings, life: Life) -> None:
         app.state.histories.bodies = shelf
         acts(app, shelf, news)
         audit(app, shelf, public_key(sealing.key) if sealing else None)
+        asked = ReaderAuthentication(app, settings.reader_key)
         await until_first(
-            serve(
-                Metered(app, "ranker"), settings.listen.host, settings.listen.port, life.stopping
-            ),
+            serve(Metered(asked, "ranker"), *settings.listen, life.stopping),
             _rank(settings, life, log, news, blobs),
             _watch(life, news),
             archiving.keep(),

@@ -1,12 +1,13 @@
 """What ranker is told at start; the only reader of its environment."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from ranker.domain.eligibility import Demand, demand
 from shared.errors import Refused
+from shared.reader_authentication import check_key
 from shared.settings import Listen, read
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -15,6 +16,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 @dataclass(frozen=True)
 class Settings:
     """Where everything is, which times are ranked, and how often the log is sealed.
+
+    `reader_key` is ingest's, too: who shows it is believed to say who reads.
 
     `announce_url` is told of records, podiums and seals; `replicas` is 3 on a cluster.
     `webhooks_local` lets webhooks lead to this very machine, where nobody else is.
@@ -25,6 +28,7 @@ class Settings:
     postgres_dsn: str
     listen: Listen
     ops_listen: Listen
+    reader_key: str = field(repr=False)
     level_min: str = "strong"
     tiers: str = "G1 G2 C1"
     seal_key: Path | None = None
@@ -65,6 +69,7 @@ def load() -> Settings:
     """The settings, or Refused with all that is wrong with them."""
     settings = read(Settings, "WARPBOARD_RANKER", os.environ)
     settings.wanted()
+    check_key(settings.reader_key, "WARPBOARD_RANKER_READER_KEY")
     checked_url(settings.announce_url)
     checked_local(settings)
     return settings

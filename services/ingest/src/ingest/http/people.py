@@ -124,7 +124,7 @@ def _names(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         name: NameInPath, body: Rename, actor: Annotated[str, Depends(operator)]
     ) -> shapes.Opened:
         """Call a participant otherwise. The old name stays theirs, and nobody else gets it."""
-        account = await ingest.people.rename(name, body.name)
+        account = await ingest.people.rename(name, body.name, actor)
         made = await ingest.operators.acted("rename", account, body.reason, actor)
         return {"participant_id": account, "name": body.name, **shown(made)}
 

@@ -37,12 +37,14 @@ class People:
         """Accounts with their names, in order, from after an account. Errors: Failed."""
         return await self.register.names(after, limit)
 
-    async def rename(self, name: str, wanted: str) -> str:
+    async def rename(self, name: str, wanted: str, by: str) -> str:
         """Call a participant otherwise; what they were called leads to them still. The account.
 
-        No event says a name, so that it can be erased. Errors: Refused `name_taken`; Failed.
+        No event says a name, so that it can be erased. Errors: Refused `name_taken`, or
+        `scope_missing` if a moderator names an operator; Failed.
         """
         account = await account_of(self.register, name)
+        accounts.check_over(self.feed.now().roles, by, account)
         if not await self.register.rename(account, accounts.check_name(wanted)):
             what = f"{wanted} is, or was, the name of another participant: choose another"
             raise Refused("name_taken", what, "name")
