@@ -143,7 +143,12 @@ async def test_tables_that_are_switched_in_let_the_projection_look_again(
     poisoned: Poisoned, postgres_dsn: str
 ) -> None:
     await say(poisoned.log, *Life("s1").facts()[0])
-    await eventually(lambda: is_folded(poisoned.log, poisoned.models))
+
+    async def is_told() -> bool:
+        return poisoned.news.seq == await poisoned.log.last()
+
+    # The rows are seen before the writer remembers them: what it is to forget, it must know.
+    await eventually(is_told)
     await poisoned.models.connection.execute(b"update submission set timeline = '[[1]]'")
     poisoned.writer.remembered.forget()
     await say(poisoned.log, *Life("s1").facts()[1])
