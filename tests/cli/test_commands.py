@@ -283,3 +283,12 @@ def test_an_empty_leaderboard_says_where_the_entries_are() -> None:
 def test_show_in_json_holds_every_leaderboard() -> None:
     result, _ = asked(in_turn((200, BOARD)), "leaderboard", "matmul", "CPU", "--json")
     assert json.loads(result.stdout) == {"leaderboards": [BOARD]}
+
+
+def test_a_file_that_the_platform_would_not_take_is_refused_here(tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(f"#{'x' * 1_000_000}")
+    for words in (("submit", file, "--url", NOTHING_THERE), ("run", file)):
+        result = warpboard(*words)
+        assert result.exit_code == 2
+        assert "is over 1,000,000 bytes" in result.stderr, result.stderr

@@ -205,6 +205,10 @@ def test_problems_of_a_listed_repository_are_published(admin: Wire) -> None:
     again = told(admin.post_json("/admin/update-problems", body | {"problem_set": "good"}))
     assert (again["created"], again["errors"]) == ([], [])
     assert again["skipped"] == [{"name": "from-a-set", "reason": "no changes"}]
+    nosuch = admin.post_json("/admin/update-problems", body | {"problem_set": "nosuch"})
+    sentence = refusal(nosuch, 404, "unknown_problem_set")
+    assert "'nosuch'" in sentence
+    assert "good" in sentence
     strange = body | {"repository": "somebody/else"}
     refusal(admin.post_json("/admin/update-problems", strange), 400, "unknown_repository")
     refusal(admin.post_json("/admin/update-problems", body | {"branch": "-x"}), 400, "bad_branch")

@@ -108,6 +108,16 @@ def test_the_profiler_service_gives_a_zip_for_each_case(ada: Wire, grace: Wire) 
         assert folder.namelist()
 
 
+def test_a_case_that_is_not_there_is_refused_before_a_run_is_spent(ada: Wire) -> None:
+    before = ada.get("/user/submissions?limit=1").json()
+    body = multipart(
+        HONEST, 'filename="submission.py"', leaderboard="Identity", benchmark_index="7"
+    )
+    with ada.opened("POST", "/profile", [ada.credential], body) as stream:
+        assert "case 8 is none of 1 to" in refusal(stream.whole(), 422, "invalid_request")
+    assert ada.get("/user/submissions?limit=1").json() == before
+
+
 def _ended_job(wire: Wire, job: str) -> Any:
     until = time.monotonic() + 60
     while True:

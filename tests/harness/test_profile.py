@@ -170,3 +170,19 @@ def _published_sum(**case: int) -> float:
     path = Path(__file__).parent / "problem" / "reference.py"
     matrix, _ = runpy.run_path(str(path))["generate_input"](**case)
     return float(matrix.double().sum())
+
+
+def test_a_saved_table_moves_nobodys_cursor(host: Host) -> None:
+    red = f"""\
+from torch.profiler import record_function
+{HONEST}
+plain = custom_kernel
+def custom_kernel(data):
+    with record_function(chr(27) + "[31mred"):
+        return plain(data)
+"""
+    report = host.run(red, "profile")
+    assert report.verdict == "passed", report.reason
+    table = (host.out / "profile-0-table.txt").read_bytes()
+    assert b"\\x1b[31mred" in table
+    assert b"\x1b" not in table

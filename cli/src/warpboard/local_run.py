@@ -20,12 +20,14 @@ from shared.problems import compile_problem
 from shared.problems.contest import SUFFIXES, Listed, contest, with_gpus
 from shared.problems.languages import SUFFIXES as SUFFIXES_OF
 from shared.problems.languages import suffix
+from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
 from warpboard.domain.answers import Answer, Progress
 from warpboard.domain.demo import Sample, Solutions
 from warpboard.domain.names import SLUG_LENGTH_MAX, slug_of
 from warpboard.service.ports import ProblemFiles, Terms, Wish
 
-SOURCE_BYTES_MAX = 16 * 1024 * 1024
+# What any file of a problem or a contest may have; a submission's limit is the platform's own.
+FILE_BYTES_MAX = 16 * 1024 * 1024
 DEVICE = "cpu"
 DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
@@ -57,7 +59,7 @@ class LocalDisk:
         """What a contest file lists, with whole paths; nothing of any other. Errors: Refused."""
         if file.suffix not in SUFFIXES or not file.is_file():
             return []
-        entries = contest(file.name, _bytes(file, SOURCE_BYTES_MAX))
+        entries = contest(file.name, _bytes(file, FILE_BYTES_MAX))
         if not entries:
             raise Refused("bad_problem", f"{file} lists no problems: write problems: [...]")
         return [one._replace(directory=str(file.parent / one.directory)) for one in entries]
@@ -147,7 +149,7 @@ def _replacing(file: Path) -> Iterator[BinaryIO]:
 
 def _samples(folder: Path) -> tuple[Sample, ...]:
     files = sorted(path for end in SUFFIXES_OF.values() for path in folder.glob(f"*{end}"))
-    return tuple(Sample(file.name, _bytes(file, SOURCE_BYTES_MAX)) for file in files)
+    return tuple(Sample(file.name, _bytes(file, FILE_BYTES_MAX)) for file in files)
 
 
 def _bytes(file: Path, bytes_max: int) -> bytes:

@@ -47,6 +47,7 @@ STATUS = {
     "unknown_leaderboard": 404,
     "unknown_submission": 404,
     "unknown_problem": 404,
+    "unknown_problem_set": 404,
     "unknown_participant": 404,
     "unknown_agent": 404,
     "unknown_rejudge": 404,

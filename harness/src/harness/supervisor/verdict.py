@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -20,6 +21,9 @@ _OF_KIND = {
     "output": "wrong_answer",
     "memory": "out_of_memory",
 }
+
+# What moves a terminal's cursor, or turns the direction of what is read.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 class CaseFailed(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
@@ -57,6 +61,16 @@ def printable(text: str) -> str:
     escaped = "".join(c if c.isprintable() or c in "\n\t" else _escaped(c) for c in cut)
     sizes = itertools.accumulate(len(json.dumps(c)) - 2 for c in escaped[:TEXT_CHARS_MAX])
     return escaped[: sum(size <= _TEXT_BYTES_MAX for size in sizes)]
+
+
+def harmless(data: bytes) -> bytes:
+    r"""A text file with its control characters shown instead of obeyed by a terminal.
+
+    >>> harmless(b"a\x1b[2Jb\n\x9b")
+    b'a\\x1b[2Jb\n\xef\xbf\xbd'
+    """
+    text = data.decode(errors="replace")
+    return _CONTROL.sub(lambda found: _escaped(found[0]), text).encode()
 
 
 def report(case: str, stage: str, failure: CaseFailed) -> CaseReport:

@@ -84,14 +84,20 @@ async def update(parts: Parts, sources: Sources, wanted: Wanted, actor: str) -> 
 
 
 def contests_in(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]:
-    """The contest files of a repository, each with the folder that its paths begin at."""
+    """The contest files of a repository, each with the folder that its paths begin at.
+
+    Errors: Refused `unknown_problem_set` where `only` names none of them.
+    """
     roots = [one for one in (folder, folder / "problems") if not one.is_symlink()]
-    return [
-        (path.name, root, path.read_bytes())
-        for root in roots
-        for path in contest_files(root)
-        if only in (None, path.stem)
+    files = [(path, root) for root in roots for path in contest_files(root)]
+    found = [
+        (path.name, root, path.read_bytes()) for path, root in files if only in (None, path.stem)
     ]
+    if only is not None and not found:
+        known = ", ".join(sorted({path.stem for path, _ in files})) or "it has none at all"
+        what = f"the repository has no problem set {only!r}: {known}"
+        raise Refused("unknown_problem_set", what, "problem_set")
+    return found
 
 
 def _root(roots: Sequence[Path], folder: Path) -> Path:
