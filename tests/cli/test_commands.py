@@ -9,6 +9,7 @@ import pytest
 from tests.cli.answers import ANSWER, PASSED, WRONG
 from tests.cli.asked import asked, warpboard
 from tests.cli.standin import Say, in_turn, standing
+from tests.support.platform import ROOT
 
 NOTHING_THERE = "http://127.0.0.1:9"
 KERNEL = "#!POPCORN leaderboard matmul\ndef custom_kernel(data):\n    return data\n"
@@ -288,7 +289,10 @@ def test_show_in_json_holds_every_leaderboard() -> None:
 def test_a_file_that_the_platform_would_not_take_is_refused_here(tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_text(f"#{'x' * 1_000_000}")
-    for words in (("submit", file, "--url", NOTHING_THERE), ("run", file)):
+    for words in (
+        ("submit", file, "--url", NOTHING_THERE),
+        ("run", file, "--problem", ROOT / "problems" / "identity"),
+    ):
         result = warpboard(*words)
         assert result.exit_code == 2
         assert "is over 1,000,000 bytes" in result.stderr, result.stderr
