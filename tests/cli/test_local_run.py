@@ -7,7 +7,8 @@ import pytest
 
 from shared.errors import Refused
 from shared.folders import FILES_MAX
-from warpboard.local_run import DOWNLOAD_BYTES_MAX, SOURCE_BYTES_MAX, LocalDisk
+from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
+from warpboard.local_run import DOWNLOAD_BYTES_MAX, LocalDisk
 
 TASK_YML = """\
 files:
