@@ -167,6 +167,7 @@ def test_a_weak_secret_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"WARPBOARD_INGEST_{name}", "somewhere")
     for name in ("LISTEN", "OPS_LISTEN"):
         monkeypatch.setenv(f"WARPBOARD_INGEST_{name}", "127.0.0.1:1")
+    monkeypatch.setenv("WARPBOARD_INGEST_READER_KEY", "k" * 16)
     monkeypatch.setenv("WARPBOARD_INGEST_EDGE_TOKEN", "short")
     with pytest.raises(Refused, match="EDGE_TOKEN is no token"):
         load()
