@@ -2,8 +2,8 @@
 
 Wall time depends on the machine and on what else runs there. So a budget counts the processor
 time of pytest and all its processes, in units: 1 unit is what the start of a Python that imports
-some of the standard library takes on the same machine in the same run. `tests/budgets.toml` holds what each tier took when it was last
-measured.
+some of the standard library takes on the same machine in the same run. `tests/budgets.toml` holds
+what each tier took when it was last measured.
 """
 
 import resource
