@@ -78,6 +78,8 @@ def test_a_history_is_of_every_leaderboard_of_ones_own() -> None:
     result, heard = asked(answering(answers), "history", "--as", "ada")
     assert "best so far" in result.stdout
     assert heard[-1].path == "/v1/participants/ada/history?problem=m&gpu=CPU"
+    _, heard = asked(answering(answers), "history", "m", "--version", 1, "--as", "ada")
+    assert heard[-1].path == "/v1/participants/ada/history?problem=m&gpu=CPU&version=1"
 
 
 def test_records_tell_what_was_before_them() -> None:

@@ -52,13 +52,14 @@ async def _quota(api: Api, which: Which) -> Answer:
 
 
 async def history(
-    api: Api, screen: Screen, known: str | None, problem: str | None, *, as_json: bool
+    api: Api, screen: Screen, known: str | None, which: Which | None, *, as_json: bool
 ) -> int:
     """One's ranked submissions, on all leaderboards if no problem is named."""
     who = await name(api, known)
-    slugs = [problem] if problem else [one.slug for one in await _problems(api)]
+    slugs = [which.problem] if which else [one.slug for one in await _problems(api)]
+    version = {"version": which.version} if which and which.version else {}
     answers = [
-        await api.get("participants", who, "history", problem=slug, gpu=gpu)
+        await api.get("participants", who, "history", problem=slug, gpu=gpu, **version)
         for slug in slugs
         for gpu in await gpus(api, Which(slug))
     ]

@@ -63,8 +63,11 @@ async def publish_all(
     rejudges = await _rejudge(api, answers) if asked.is_rejudged else []
     if asked.as_json:
         screen.json({"problems": answers, "rejudges": rejudges})
-    for rejudge in () if asked.as_json else rejudges:
+        return OK
+    for rejudge in rejudges:
         reviewing.say_started(screen, rejudge)
+    if asked.is_rejudged and not rejudges:
+        screen.say("nothing stood under the versions before: nothing runs again")
     return OK
 
 

@@ -11,6 +11,13 @@ from warpboard.terminal import options
 from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place
 
+VERSION = click.option(
+    "--version",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="Under this version of the problem; the newest if not given.",
+)
+
 
 @click.command()
 @options.as_json
@@ -30,12 +37,7 @@ def problems(desk: Desk, /, place: Place, *, as_json: bool) -> int:
 @click.argument("problem", type=PROBLEM)
 @click.argument("gpu", required=False)
 @click.option("--as-of", type=options.Instant(), help="As it was then; now if not given.")
-@click.option(
-    "--version",
-    type=click.IntRange(min=1),
-    metavar="NUMBER",
-    help="Under this version of the problem; the newest if not given.",
-)
+@VERSION
 @click.option("--plot", "is_plotted", is_flag=True, help="Draw its progress over time.")
 @click.option(
     "--samples",
@@ -114,19 +116,25 @@ def quota(
 
 @click.command()
 @click.argument("problem", required=False, type=PROBLEM)
+@VERSION
 @options.as_json
 @options.place
 @click.pass_obj
-def history(desk: Desk, /, place: Place, problem: str | None, *, as_json: bool) -> int:
+def history(
+    desk: Desk, /, place: Place, problem: str | None, *, version: int | None, as_json: bool
+) -> int:
     """Show your ranked submissions, to all problems or to one PROBLEM.
 
     \b
     Example:
       warpboard history matmul
     """
+    if version and not problem:
+        raise click.UsageError("--version needs a PROBLEM")
     who = desk.participant(place)
+    which = reading.Which(problem, version=version) if problem else None
     return desk.ask(
-        place, lambda api: asking.history(api, desk.screen, who, problem, as_json=as_json)
+        place, lambda api: asking.history(api, desk.screen, who, which, as_json=as_json)
     )
 
 
