@@ -1,5 +1,6 @@
 """What anybody may ask: problems, leaderboards, queues, quotas, histories, records."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ from warpboard.terminal import options
 from warpboard.terminal.completion import PROBLEM
 from warpboard.terminal.desk import Desk, Place
 
-VERSION = click.option(
-    "--version",
-    type=click.IntRange(min=1),
-    metavar="NUMBER",
-    help="Under this version of the problem; the newest if not given.",
-)
+
+def of_version(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a command be asked about another version of a problem than the newest."""
+    return click.option(
+        "--version",
+        type=click.IntRange(min=1),
+        metavar="NUMBER",
+        help="Under this version of the problem; the newest if not given.",
+    )(command)
 
 
 @click.command()
@@ -37,7 +41,7 @@ def problems(desk: Desk, /, place: Place, *, as_json: bool) -> int:
 @click.argument("problem", type=PROBLEM)
 @click.argument("gpu", required=False)
 @click.option("--as-of", type=options.Instant(), help="As it was then; now if not given.")
-@VERSION
+@of_version
 @click.option("--plot", "is_plotted", is_flag=True, help="Draw its progress over time.")
 @click.option(
     "--samples",
@@ -116,7 +120,7 @@ def quota(
 
 @click.command()
 @click.argument("problem", required=False, type=PROBLEM)
-@VERSION
+@of_version
 @options.as_json
 @options.place
 @click.pass_obj
