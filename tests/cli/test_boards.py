@@ -112,7 +112,7 @@ def test_publishing_a_version_offers_a_rejudge_or_starts_it(tmp_path: Path) -> N
     assert "rejudge r7: 5 to run again under version 2" in result.stdout
     (sent,) = [one for one in heard if one.path == "/v1/admin/rejudges"]
     result, _ = asked(lambda _: (201, WARNED), *words, "--rejudge", **TOKENS)
-    assert "nothing stood under the versions before" in result.stdout
+    assert "nothing stood under the version before" in result.stdout
     assert json.loads(sent.body)["problem"] == "copy"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from shared import events, subjects
 from shared.testing import eventually
-from tests.ranker.test_rejudge import AGG, Again
+from tests.ranker.test_rejudge import AGG, Again, requested
 from tests.support.lives import Life, problem, say
 from tests.support.reading import Reads, reading
 
@@ -54,25 +54,7 @@ class History:
         """Publish a second version, run some again under it, and apply that."""
         chosen = self.chance.sample(self.lives, len(self.lives) // 2)
         await say(self.reads.log, subjects.problem("identity"), problem(number=2))
-        items = [
-            events.RejudgeItem(
-                submission=one.id, account=one.account, gpu="CPU", source=one.blob, name=""
-            )
-            for one in chosen
-        ]
-        await say(
-            self.reads.log,
-            AGG,
-            events.RejudgeRequested(
-                problem="identity",
-                from_number=1,
-                to_number=2,
-                to_digest="d",
-                select="all",
-                reason="a case was wrong",
-                items=items,
-            ),
-        )
+        await say(self.reads.log, AGG, requested(chosen, select="all"))
         for one in chosen:
             time_us = self.chance.uniform(50.0, 200.0)
             again = Again(one.id, one.account, time_us, source=one.source)

@@ -1,6 +1,6 @@
 """A rejudge: drafts that nobody sees, a preview that says what applying does, and either end."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -52,21 +52,8 @@ class Judging:
         """Both are ranked, the second version is there, and the rejudge is requested."""
         await live(self.log, *self.lives)
         await say(self.log, subjects.problem("identity"), problem(number=2))
-        items = [
-            RejudgeItem(submission=one.id, account=one.account, gpu="CPU", source=one.blob, name="")
-            for one in self.lives
-        ]
-        requested = events.RejudgeRequested(
-            problem="identity",
-            from_number=1,
-            to_number=2,
-            to_digest="d",
-            select="best",
-            reason="a case was wrong",
-            items=items,
-        )
         await self.settled()
-        await say(self.log, AGG, requested)
+        await say(self.log, AGG, requested(self.lives))
 
     async def settled(self) -> None:
         async def is_still() -> bool:
@@ -93,6 +80,23 @@ class Judging:
         assert isinstance(event.fact, events.RejudgePreviewed)
         said: dict[str, Any] = msgspec.json.decode(await self.blobs.get(event.fact.diff.digest))
         return said
+
+
+def requested(lives: Sequence[Life], select: str = "best") -> events.RejudgeRequested:
+    """The request to run these submissions again under the second version."""
+    items = [
+        RejudgeItem(submission=one.id, account=one.account, gpu="CPU", source=one.blob, name="")
+        for one in lives
+    ]
+    return events.RejudgeRequested(
+        problem="identity",
+        from_number=1,
+        to_number=2,
+        to_digest="d",
+        select=select,
+        reason="a case was wrong",
+        items=items,
+    )
 
 
 class Again(Life):

@@ -24,8 +24,8 @@ from shared.heads import ShortHeads
 log = logging.getLogger(__name__)
 
 DRAIN_S = 10
-# Clients poll every few seconds on a connection that they keep: the public one every 5 s, which is
-# just when the server's usual limit closes it, and then dies.
+# The public client polls every 5 s on one connection. uvicorn closes an idle one after 5 s by
+# default, and a request that crosses the close fails.
 KEEP_ALIVE_S = 75
 # Whoever takes no piece of a live answer for so long is let go, and may come back.
 SLOW_S_MAX = 30.0

@@ -1,4 +1,4 @@
-"""Who may say to ranker who reads: ingest, which shows a key that both are told."""
+"""Authenticates ingest to ranker: only a request with the shared key may say who reads."""
 
 import secrets
 
@@ -13,7 +13,7 @@ INTERNAL = "/internal/"
 
 
 def check_key(key: str, setting: str) -> None:
-    """Errors: Refused, for a key that no header carries, or that is easily guessed."""
+    """Check a key. Errors: Refused, if no header can carry it or it is easily guessed."""
     is_sendable = key.isascii() and key.isprintable() and " " not in key
     if not is_sendable or len(key) < KEY_LENGTH_MIN:
         what = f"{setting} is no key: expected at least {KEY_LENGTH_MIN} visible ASCII characters"
@@ -31,7 +31,7 @@ class ReaderAuthentication:
         self._key = key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, without what it may not say."""
+        """Pass a request on, without the reader that only ingest may name."""
         if scope["type"] == "http" and not self._is_ingest(scope):
             name = HEADER.lower().encode()
             headers = [pair for pair in scope["headers"] if pair[0].lower() != name]

@@ -60,7 +60,7 @@ def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
     entries = [one if isinstance(one, Entry) else None for one in lines]
     shares = [share_text(one.roofline_fraction) if one else NOTHING for one in entries]
     ratios = [speedups_text(one.vs_baseline) if one else NOTHING for one in entries]
-    pools = [_pooled(one.pooled_over) if one else NOTHING for one in entries]
+    pools = [(numbers_text(one.pooled_over) if one else "") or NOTHING for one in entries]
     table = _beside(Table(title, columns, rows), "pooled over", pools)
     table = _beside(table, "roofline", shares)
     return _beside(table, "speed-up", ratios)
@@ -145,11 +145,6 @@ def _beside(table: Table, name: str, cells: Sequence[str]) -> Table:
     return Table(table.title, (*table.columns[:-1], name, *table.columns[-1:]), rows)
 
 
-def _pooled(numbers: Sequence[int]) -> str:
-    """Over which submissions a score is pooled, if over several."""
-    return numbers_text(numbers) or NOTHING
-
-
 def _worth(grade: str, is_provisional: bool) -> str:
     """How far a time can be trusted.
 
@@ -223,7 +218,7 @@ def submissions(found: Sequence[Summary], zone: tzinfo | None = None) -> Table:
         *("number", "participant", "problem", "GPU type", "mode"),
         *("file", "verdict", "score", "tag", "when"),
     )
-    pools = [_pooled(one.pooled_over) for one in found]
+    pools = [numbers_text(one.pooled_over) or NOTHING for one in found]
     return _beside(Table("submissions", columns, rows), "pooled over", pools)
 
 

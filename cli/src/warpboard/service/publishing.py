@@ -12,7 +12,7 @@ from warpboard.domain.names import kernelbench_slug
 from warpboard.domain.outcome import OK
 from warpboard.domain.problems import NO_FIELDS, Fields, Published
 from warpboard.domain.progress import News
-from warpboard.domain.units import count_text, entries_text
+from warpboard.domain.units import count_text
 from warpboard.service import reviewing
 from warpboard.service.checking import Tools, examined, known
 from warpboard.service.compiling import Asked, compiled
@@ -59,7 +59,7 @@ async def publish_all(
             screen.note(f"{published.slug}: {warning}")
         screen.say(added(published))
         if not asked.is_rejudged:
-            await _say_where_entries_are(api, screen, published)
+            await _offer_rejudge(api, screen, published)
     rejudges = await _rejudge(api, answers) if asked.is_rejudged else []
     if asked.as_json:
         screen.json({"problems": answers, "rejudges": rejudges})
@@ -67,7 +67,7 @@ async def publish_all(
     for rejudge in rejudges:
         reviewing.say_started(screen, rejudge)
     if asked.is_rejudged and not rejudges:
-        screen.say("nothing stood under the versions before: nothing runs again")
+        screen.say("nothing stood under the version before: nothing runs again")
     return OK
 
 
@@ -80,10 +80,10 @@ async def _old_entries(api: Api, published: Published) -> int:
     return sum(line["entries_count"] for line in lines)
 
 
-async def _say_where_entries_are(api: Api, screen: Screen, published: Published) -> None:
+async def _offer_rejudge(api: Api, screen: Screen, published: Published) -> None:
     """Offer a rejudge where the leaderboards of a new version begin empty.
 
-    It is published by now: if nobody says what stood there, no more is said.
+    The version is published by now, so a failure to look at the old one is no error.
     """
     entries = 0
     with suppress(Failed, Refused):
@@ -91,13 +91,13 @@ async def _say_where_entries_are(api: Api, screen: Screen, published: Published)
     if entries:
         screen.say(
             f"the leaderboards of version {published.number} are empty;"
-            f" {entries_text(entries)} of version {published.number - 1} can run"
+            f" {count_text(entries, 'entry', 'entries')} of version {published.number - 1} can run"
             f' again: warpboard problem rejudge start {published.slug} --reason "…"'
         )
 
 
 async def _rejudge(api: Api, answers: Sequence[Answer]) -> list[Answer]:
-    """Let what stands under the versions before run again. Errors: Refused; Failed."""
+    """Run what stands under the version before of each problem again. Errors: Refused; Failed."""
     started = []
     for published in (read(answer, Published) for answer in answers):
         if await _old_entries(api, published):

@@ -12,7 +12,7 @@ from warpboard.domain.answers import Answer, Leaderboard, Submission, Summaries,
 from warpboard.domain.outcome import OK, ending, exit_code, log_lines, noted
 from warpboard.domain.problems import Problem, Problems
 from warpboard.domain.progress import news
-from warpboard.domain.units import NOTHING, entries_text, when
+from warpboard.domain.units import NOTHING, count_text, when
 from warpboard.service.ports import Api, Disk, Screen
 from warpboard.service.waiting import until_over
 
@@ -176,15 +176,15 @@ def _show_boards(screen: Screen, boards: Sequence[Leaderboard], *, is_one: bool)
         screen.say(f"no entry yet on {', '.join(empty)}")
     for board in boards:
         if not board.items and board.other_versions:
-            screen.say(_elsewhere(board))
+            screen.say(_other_version(board))
     if any(entry.is_tied for board in shown for entry in board.items):
         screen.say(f"=: {TIED}")
 
 
-def _elsewhere(board: Leaderboard) -> str:
-    """Where the entries of an empty leaderboard are."""
+def _other_version(board: Leaderboard) -> str:
+    """Say which other version of an empty leaderboard has entries, and how to see them."""
     newest = board.other_versions[0]
-    entries = entries_text(newest.entries_count)
+    entries = count_text(newest.entries_count, "entry", "entries")
     where = f"{board.problem} {board.gpu} --version {newest.problem_version}"
     return (
         f"nothing is ranked under version {board.problem_version} on {board.gpu}; version"

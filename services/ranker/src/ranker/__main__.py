@@ -116,9 +116,9 @@ async def _run(settings: Settings, life: Life) -> None:
         app.state.histories.bodies = shelf
         acts(app, shelf, news)
         audit(app, shelf, public_key(sealing.key) if sealing else None)
-        asked = ReaderAuthentication(app, settings.reader_key)
+        authenticated = ReaderAuthentication(app, settings.reader_key)
         await until_first(
-            serve(Metered(asked, "ranker"), *settings.listen, life.stopping),
+            serve(Metered(authenticated, "ranker"), *settings.listen, life.stopping),
             _rank(settings, life, log, news, blobs),
             _watch(life, news),
             archiving.keep(),

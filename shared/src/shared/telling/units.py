@@ -102,22 +102,13 @@ def when(at: datetime | None, zone: tzinfo | None = None) -> str:
     return NOTHING if at is None else f"{at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
 
 
-def count_text(number: int, noun: str) -> str:
-    """A number with its noun.
+def count_text(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun; the plural if it is not the noun with an s.
 
-    >>> count_text(1, "agent"), count_text(2, "case")
-    ('1 agent', '2 cases')
+    >>> count_text(1, "agent"), count_text(2, "case"), count_text(2, "entry", "entries")
+    ('1 agent', '2 cases', '2 entries')
     """
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def entries_text(number: int) -> str:
-    """Return how many entries of leaderboards there are.
-
-    >>> entries_text(1), entries_text(12)
-    ('1 entry', '12 entries')
-    """
-    return f"{number} {'entry' if number == 1 else 'entries'}"
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
 
 
 def harmless(text: str) -> str:

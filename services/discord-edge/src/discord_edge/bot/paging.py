@@ -70,7 +70,7 @@ async def _show(here: Here, user: User, board: tuple[str, str], number: int) -> 
     page = tables.ranking(title, items, number, note, before)
     if items or not answer.get("other_versions"):
         return page
-    body = tables.elsewhere(answer["problem_version"], answer["other_versions"])
+    body = tables.other_versions_text(answer["problem_version"], answer["other_versions"])
     return replace(page, card=replace(page.card, body=body))
 
 

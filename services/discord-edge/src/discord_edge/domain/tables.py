@@ -73,13 +73,13 @@ def ranking(
         for one in items
     ]
     heads = ("rank", *(["week"] if before else []), "participant", "score", "id")
-    return _table(title, heads, rows, (number, note), _pools(items))
+    return _table(title, heads, rows, (number, note), _pooled_notes(items))
 
 
-def elsewhere(version: int, others: Sequence[dict[str, Any]]) -> str:
-    """Where the entries of an empty leaderboard are.
+def other_versions_text(version: int, others: Sequence[dict[str, Any]]) -> str:
+    """Which other versions of an empty leaderboard have entries.
 
-    >>> elsewhere(2, [{"problem_version": 1, "entries_count": 12}])
+    >>> other_versions_text(2, [{"problem_version": 1, "entries_count": 12}])
     'Nothing is ranked under version 2 yet. Show version 1 (12) with the option `version`.'
     """
     listed = ", ".join(f"{one['problem_version']} ({one['entries_count']})" for one in others[:5])
@@ -87,7 +87,7 @@ def elsewhere(version: int, others: Sequence[dict[str, Any]]) -> str:
     return f"Nothing is ranked under version {version} yet. {there}"
 
 
-def _pools(items: Sequence[dict[str, Any]]) -> list[str]:
+def _pooled_notes(items: Sequence[dict[str, Any]]) -> list[str]:
     """For each row, over which submissions its score is pooled; empty for a single run."""
     return [
         f"#{one['number']}{pooled}" if (pooled := pooled_text(one.get("pooled_over") or ())) else ""
@@ -121,7 +121,11 @@ def personal(
         for one in items
     ]
     return _table(
-        title, ("rank", "id", "score", "file", "verdict", "day"), rows, (number, ""), _pools(items)
+        title,
+        ("rank", "id", "score", "file", "verdict", "day"),
+        rows,
+        (number, ""),
+        _pooled_notes(items),
     )
 
 

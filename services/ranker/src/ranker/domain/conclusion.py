@@ -54,9 +54,11 @@ NOT_RIVAL = "a baseline of the problem: shown beside the rows, and never ranked"
 def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
     """The one decision on a submission: how it ended, its score, and whether it may be ranked."""
     if run.signature == "bad":
-        return _nobodys(run, "bad_signature", "the verdict is not signed with its agent's key")
+        return _platform_failure(
+            run, "bad_signature", "the verdict is not signed with its agent's key"
+        )
     if run.signature != "good" and run.mode == "ranked":
-        return _nobodys(
+        return _platform_failure(
             run, "agent_not_enrolled", "the agent that ran it was not enrolled, or was revoked"
         )
     is_passed = run.verdict == "passed"
@@ -76,8 +78,8 @@ def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
     return end if score is None else _with_score(end, run, score)
 
 
-def _nobodys(run: Verdict, code: str, why: str) -> SubmissionFinished:
-    """A verdict that nobody answers for is none: a failure of the platform, and said to be one."""
+def _platform_failure(run: Verdict, code: str, why: str) -> SubmissionFinished:
+    """Conclude a verdict that no enrolled agent signed: the platform failed, not the submission."""
     return SubmissionFinished(
         outcome="infra_failed",
         is_eligible=False,

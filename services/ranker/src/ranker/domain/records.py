@@ -22,7 +22,7 @@ class Leader:
 
 @dataclass(frozen=True)
 class Past:
-    """A record that was announced; `disqualified_seq` is since when it is known to be dishonest."""
+    """A record that was announced; `disqualified_seq` is the event that disqualified it, if any."""
 
     submission: str
     score_us: float
@@ -84,12 +84,12 @@ def podium(
     before, after = list(known.podium), list(accounts[:PODIUM])
     if after == before:
         return None
-    risen = [
+    better_placed = [
         account
         for place, account in enumerate(after)
         if account not in before or place < before.index(account)
     ]
-    is_by_run = any(account in movers for account in risen)
+    is_by_run = any(account in movers for account in better_placed)
     return PodiumChanged(
         problem_number=problem_number, before=before, after=after, is_by_run=is_by_run
     )
