@@ -131,11 +131,14 @@ class Hooked:
             post = Post(is_local=is_local, within_s=self.within_s)
             sending = Sending(rows, watching.standing, post.send, metrics, WAITS_S, lease_s)
             task = asyncio.create_task(until_first(watching.run(), sending.run()))
-            await eventually(self.has_place)
-            yield metrics
-            assert not task.done(), task.result()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            try:
+                await eventually(self.has_place)
+                yield metrics
+                assert not task.done(), task.result()
+            finally:
+                # Also after a failure: the pool waits for whoever uses it.
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     async def has_place(self) -> bool:
         """Whether somebody looks through the log."""
