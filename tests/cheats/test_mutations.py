@@ -146,7 +146,8 @@ def test_a_late_writer_is_not_named_without_a_look_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wall", "name"), [("seccomp", "odd_sockets"), ("memory", "memory_bomb_files")]
+    ("wall", "name"),
+    [("seccomp", "odd_sockets"), ("seccomp", "pages_listed"), ("memory", "memory_bomb_files")],
 )
 def test_a_cheat_gains_without_the_wall(wall: str, name: str, whole: Trials) -> None:
     require_root()

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpu_agent.service.agent import Agent
+from harness.entry import Harness
 from harness.sandbox.processes import descendants
-from shared.events import RunFailed
+from shared.events import RunCompleted, RunFailed
 from shared.testing import eventually
 from tests.gpu_agent.world import HONEST, REFERENCE, World, serving
 
@@ -93,10 +94,11 @@ async def test_an_agent_with_a_process_that_would_not_die_runs_nothing_beside_it
     async with serving(agent):
         await world.order(STUBBORN, "r1")
         await eventually(ice.take)
-        failed = (await world.until("r1", "RunFailed", 120)).fact
-        await eventually(lambda: reason(agent))
-    assert isinstance(failed, RunFailed)
-    assert failed.code == "sandbox"
+        ended = (await world.until("r1", "RunCompleted", 300)).fact
+        await eventually(lambda: reason(agent), 300)
+    assert isinstance(ended, RunCompleted)
+    assert ended.verdict == "timed_out"
+    assert "could not be killed" in ended.reason
     assert reason(agent) == "something of job j1 could not be killed"
 
 
@@ -114,4 +116,19 @@ async def test_an_author_who_says_that_something_would_not_die_stops_no_agent(
         await world.until("r2", "RunCompleted")
     assert isinstance(failed, RunFailed)
     assert failed.code == "sandbox"
+    assert failed.has_passed_self_test
     assert reason(agent) == ""
+
+
+@pytest.mark.long
+async def test_an_agent_where_a_known_kernel_fails_takes_no_more_jobs(world: World) -> None:
+    world.harness = Harness(launcher="none")
+    agent = world.agent()
+    async with serving(agent):
+        await world.order(HONEST, "r1")
+        failed = (await world.until("r1", "RunFailed", 60)).fact
+        await eventually(lambda: reason(agent), 60)
+    await world.harness.close()
+    assert isinstance(failed, RunFailed)
+    assert not failed.has_passed_self_test
+    assert reason(agent).startswith("a known kernel failed after job j1")

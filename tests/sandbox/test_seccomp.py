@@ -61,6 +61,14 @@ def test_every_name_on_the_list_is_refused(machine: str) -> None:
 
 
 @machines
+def test_a_call_that_no_signal_ends_is_not_there(machine: str) -> None:
+    column = ("x86_64", "aarch64").index(machine)
+    program = seccomp.program(machine=machine)
+    for name, numbers in seccomp.UNAVAILABLE.items():
+        assert answer(program, numbers[column], audit=AUDIT[machine]) == "ENOSYS", name
+
+
+@machines
 def test_an_ordinary_call_is_allowed(machine: str) -> None:
     assert answer(seccomp.program(machine=machine), OPEN[machine], audit=AUDIT[machine]) == ALLOWED
 

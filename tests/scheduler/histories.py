@@ -53,8 +53,13 @@ def started() -> events.RunStarted:
     return events.RunStarted(fingerprint="f", harness="1", level="none", tier="C2", key_commit="k")
 
 
-def failed(code: str = "noisy") -> events.RunFailed:
-    return events.RunFailed(stage="", code=code, reason="it did not work")
+def failed(code: str = "noisy", *, has_passed_self_test: bool = False) -> events.RunFailed:
+    return events.RunFailed(
+        stage="",
+        code=code,
+        reason="it did not work",
+        has_passed_self_test=has_passed_self_test,
+    )
 
 
 class History:

@@ -75,13 +75,16 @@ def test_the_run_of_a_revoked_agent_goes_to_another_even_when_begun() -> None:
     assert said == ["AgentRegistered", "JobExpired", "JobRequeued", "JobLeased", "JobAssigned"]
 
 
-def fail(history: History, times: int, code: str = "noisy") -> list[str]:
+def fail(
+    history: History, times: int, code: str = "noisy", *, has_passed_self_test: bool = False
+) -> list[str]:
     """Let `a1` fail so many different submissions in a row."""
     said: list[str] = []
     for _ in range(times):
         history.say(subjects.submission(f"s{history.seq}"), received(f"p{history.seq}"))
         said += history.settle(world(OFFER))
-        history.say(history.run_agg(), failed(code))
+        fact = failed(code, has_passed_self_test=has_passed_self_test)
+        history.say(history.run_agg(), fact)
         said += history.settle(world())
     return said
 
@@ -111,6 +114,12 @@ def test_a_release_begins_the_count_anew() -> None:
 
 def test_the_authors_mistakes_are_not_counted_against_an_agent() -> None:
     assert "AgentQuarantined" not in fail(given_known(), 5, "problem_fault")
+
+
+def test_failures_after_which_a_known_kernel_passed_are_not_counted() -> None:
+    history = given_known()
+    assert "AgentQuarantined" not in fail(history, 5, has_passed_self_test=True)
+    assert "AgentQuarantined" in fail(history, 3)
 
 
 def test_how_many_failures_are_too_many_is_the_operators_matter() -> None:

@@ -143,4 +143,6 @@ def test_nvrtc_is_asked_for_the_architecture() -> None:
 
 def test_a_source_that_loads_extensions_is_told_from_others() -> None:
     assert compiles_at_import(b"from torch.utils.cpp_extension import load_inline")
+    assert not compiles_at_import(b"# no cpp_extension here\nx = 'cpp_extension'\n")
+    assert not compiles_at_import(b"x = (  # cpp_extension")
     assert not compiles_at_import(b"import torch")

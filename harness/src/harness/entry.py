@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import itertools
 import shutil
+import tempfile
 import time
 from asyncio.subprocess import Process
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from harness import supervised
+from harness import self_test, supervised
 from harness.code import packed
 from harness.devices import cpu
 from harness.devices.device import DeviceFault
@@ -47,6 +48,7 @@ from harness.toolchains.command import BUILD_S_MAX
 
 __all__ = [
     "CLASSES",
+    "DOUBTFUL",
     "FAILURE_CODES",
     "LAUNCHERS",
     "LEVELS",
@@ -85,7 +87,8 @@ _CALLS_AFTER = 30
 # A supervisor that ran so many submissions is replaced, as is one after a failure of its own.
 _RUNS_MAX = 500
 _PLATFORM_SHARE = 3
-_DOUBTFUL = ("supervisor", "sandbox", "device")
+# After these the supervisor is replaced, and a self-test tells whether the machine is at fault.
+DOUBTFUL = ("supervisor", "sandbox", "device")
 
 
 def environment() -> dict[str, str]:
@@ -123,6 +126,7 @@ class Harness:
         self._process: Process | None = None
         self._last_words: asyncio.Task[str] | None = None
         self._runs = 0
+        self._is_used_up = False
         self._turn = asyncio.Lock()
         self._has_left = False
 
@@ -146,6 +150,8 @@ class Harness:
 
     async def _ready(self) -> Process:
         """The supervisor, started if none runs, once it can take a run. Errors: Silent."""
+        if self._is_used_up:
+            await self.close()
         if self._process is not None and self._process.returncode is None:
             return self._process
         self._look(self._process)
@@ -181,6 +187,19 @@ class Harness:
         assert isinstance(report, RunReport)
         return report
 
+    async def self_test(self, device: str = "cpu", gpus: Sequence[int] = ()) -> str:
+        """Run a known kernel as a submission; why it did not pass, "" if it did.
+
+        After a failure of the platform this tells whether the machine or the run was at fault.
+        """
+        with tempfile.TemporaryDirectory(prefix="warpboard-self-test-") as folder:
+            problem, kernel, out = await asyncio.to_thread(self_test.prepare, Path(folder))
+            request = RunRequest(
+                str(problem), str(kernel), "test", str(out), device=device, gpus=list(gpus)
+            )
+            report = await self.evaluate(request, _unheard)
+        return "" if report.verdict == "passed" else report.reason
+
     async def inspect(self, request: InspectRequest) -> InspectReport:
         """Looks at a problem's own code, with no submission.
 
@@ -196,6 +215,7 @@ class Harness:
     async def close(self) -> None:
         """Ends the supervisor and all beneath it."""
         process, self._process = self._process, None
+        self._is_used_up = False
         if process is not None:
             await asyncio.shield(asyncio.create_task(self._end(process)))
         if self._folder is not None:
@@ -235,7 +255,9 @@ class Harness:
             reason = f"the supervisor took more than {limit_s:.0f} s"
         finally:
             self._runs += 1
-            is_doubtful = report is None or report.failure_code in _DOUBTFUL
+            is_doubtful = report is None or report.failure_code in DOUBTFUL
+            # Its end takes long, and somebody waits for the verdict.
+            self._is_used_up = isinstance(report, RunReport) and report.has_left
             if is_doubtful or self._runs >= _RUNS_MAX:
                 await self.close()
         if report is not None:
@@ -255,7 +277,7 @@ class Harness:
 
 
 async def _unheard(_: object) -> None:
-    """An inspection says nothing on the way."""
+    """An inspection says nothing on the way, and nobody waits for news of a self-test."""
 
 
 async def evaluate(request: RunRequest, told: Told, options: Mapping[str, Any] = {}) -> RunReport:

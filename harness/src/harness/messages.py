@@ -169,7 +169,8 @@ class RunReport:
 
     With `failure_code` set (one of FAILURE_CODES) there is no verdict (""). `tie_us` is what a
     cheat could hide of the handshake, and `sigma_run` the machine's own run-to-run deviation as a
-    fraction: times closer than these allow are tied.
+    fraction: times closer than these allow are tied. `has_left` asks for another supervisor, for a
+    process of the submission lives on beneath this one.
     """
 
     verdict: str
@@ -186,6 +187,7 @@ class RunReport:
     artefacts: list[Artefact] = field(default_factory=list)
     sigma_run: float = 0.0
     tie_us: float = 0.0
+    has_left: bool = False
 
 
 Request = RunRequest | InspectRequest

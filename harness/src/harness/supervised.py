@@ -31,8 +31,8 @@ Told = Callable[[Started | Progress | StageFinished], Awaitable[None]]
 
 # What it imports may come from a slow disk, beside others.
 READY_S_MAX = 300.0
-# Twice what the supervisor waits for those that will not die.
-END_S = 60.0
+# More than twice what the supervisor waits for processes that do not die.
+END_S = 120.0
 _MESSAGES_MAX = 10_000
 _LAST_WORDS_BYTES = 2000
 _PREFIX = "warpboard-"

@@ -10,6 +10,10 @@ class SandboxFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, 
     """A box could not be built, stopped or emptied: the machine's fault, never a submission's."""
 
 
+class StopTimeout(SandboxFault):
+    """What runs in a box did not stop in time: its own fault, unless an empty box is as slow."""
+
+
 class Box(Protocol):
     """One box and all that runs in it. `pidfd` is readable when nothing of it is left."""
 
@@ -21,7 +25,7 @@ class Box(Protocol):
         ...
 
     def freeze(self) -> None:
-        """Stops everything in the box where it is. Errors: SandboxFault, if it does not stop."""
+        """Stops everything in the box where it is. Errors: StopTimeout."""
 
     def thaw(self) -> None:
         """Lets everything in the box run on."""

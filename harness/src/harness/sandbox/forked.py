@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from harness.sandbox import channel
+from harness.sandbox import channel, processes
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.kept import KeptBox
 from harness.sandbox.spec import Spec, to_json
@@ -23,9 +23,9 @@ _ENVIRONMENT = {
     # A CUDA build of torch must ask for devices without starting the driver, or no fork has one.
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
 }
-# The first answer waits for the imports.
+# The first answer waits for the imports, and one that clears for all that must be killed.
 _ANSWER_S_MAX = 120.0
-_END_S_MAX = 15.0
+_END_S_MAX = processes.END_S_MAX + 5.0
 
 
 class Forked:

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from harness.sandbox import channel
-from harness.sandbox.box import SandboxFault
+from harness.sandbox.box import SandboxFault, StopTimeout
 from harness.sandbox.freezer import FREEZE_S_MAX, Switch
 from harness.sandbox.processes import END_S_MAX
 
@@ -45,12 +45,12 @@ class KeptBox:
                 raise SandboxFault(reason if self._is_closed else "the box was not built in time")
 
     def freeze(self) -> None:
-        """Stops everything in the box where it is. Errors: SandboxFault, if it does not stop."""
+        """Stops everything in the box where it is. Errors: StopTimeout."""
         if self._ended is not None:
             return
         assert self._switch is not None, "this box has no freezer"
         if not self._switch.freeze():
-            raise SandboxFault(f"the box did not freeze within {FREEZE_S_MAX} s")
+            raise StopTimeout(f"the box did not freeze within {FREEZE_S_MAX} s")
 
     def thaw(self) -> None:
         """Lets everything in the box run on."""

@@ -28,6 +28,8 @@ def limit(spec: Spec, *, has_processes: bool = True) -> None:
     # A GPU's driver reserves far more than it uses, and RLIMIT_DATA may count it.
     if "memory" not in spec.walls and not spec.devices:
         wanted[resource.RLIMIT_DATA] = limits.memory_bytes
+    if not spec.devices:
+        wanted[resource.RLIMIT_AS] = limits.address_space_factor * limits.memory_bytes
     if has_processes and "pids" not in spec.walls:
         is_alone = "uid" in spec.walls or spec.has_namespaces
         wanted[resource.RLIMIT_NPROC] = limits.processes_max if is_alone else _PROCESSES_OF_A_USER

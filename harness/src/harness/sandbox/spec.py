@@ -52,7 +52,11 @@ def walls_at(level: str, walls: Collection[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a box may use of the machine; the processes include its threads, the files are open."""
+    """What a box may use of the machine; the processes include its threads, the files are open.
+
+    Without a GPU, whose driver reserves more than a machine has, the addresses of a process are
+    limited to `address_space_factor` times its memory: page tables take a 512th of what is mapped.
+    """
 
     memory_bytes: int = 1024**3
     processes_max: int = 64
@@ -60,6 +64,7 @@ class Limits:
     file_bytes_max: int = 64 * 1024**2
     scratch_bytes: int = 64 * 1024**2
     cpu_s: int = 60
+    address_space_factor: int = 64
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class Compat:
         self._program: tuple[int, ...] = ()
         self._artefacts: list[Artefact] = []
         self._failed: CaseReport | None = None
+        self._has_left = False
 
     def execute(self) -> RunReport:
         """The stages in order, until one does not pass. Errors: as every run's."""
@@ -73,8 +74,13 @@ class Compat:
                 if self._failed:
                     break
         finally:
-            self.guests.end()
-            self._home.keep("log.txt", self.guests.log.whole().encode())
+            try:
+                self.guests.end()
+            except CaseFailed as failure:
+                self._has_left = True
+                self._failed = verdict.report("", self._stage, failure)
+            finally:
+                self._home.keep("log.txt", self.guests.log.whole().encode())
         return self._report()
 
     def _started(self) -> Started:
@@ -173,6 +179,7 @@ class Compat:
             log_head=head,
             log_tail=tail,
             log_bytes=self.guests.log.bytes,
+            has_left=self._has_left,
             artefacts=self._artefacts,
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.messages import STAGES
 from harness.sandbox.box import Launcher, SandboxFault
+from harness.sandbox.processes import END_S_MAX
 from harness.sandbox.spec import SCRATCH, SUBMISSION, Limits, Spec
 from harness.supervisor import together
 from harness.supervisor.home import Home
@@ -25,6 +26,7 @@ from harness.worker import protocol
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 _LAST_CHANCE_S = 1.0
 _MEMORY_SHARE = 3
+_NOT_KILLED = f"a process of the submission could not be killed within {END_S_MAX:.0f} s"
 _IMPORT_LIMIT = "the import used up its budget"
 _ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 # On every core, for nothing is timed.
@@ -124,13 +126,18 @@ class Guests:
         return fresh
 
     def end(self) -> None:
-        """Nothing of any team is left after this. Errors: SandboxFault."""
-        are_empty = [team.end() for team in self.teams]
+        """Nothing of any team is left after this.
+
+        Errors: CaseFailed, if a process could not be killed; SandboxFault, if none can be here.
+        """
+        left = [team for team in self.teams if not team.end()]
         for descriptor in self.built:
             os.close(descriptor)
         self.built = ()
-        if not all(are_empty):
-            raise SandboxFault("a process of the submission could not be killed")
+        if left and not left[0].can_machine_stop_boxes():
+            raise SandboxFault("processes could not be killed")
+        if left:
+            raise CaseFailed("timed_out", _NOT_KILLED)
 
     def usage(self) -> dict[str, float]:
         """Of all teams: seconds of processor together, memory of the largest."""

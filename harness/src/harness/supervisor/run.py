@@ -128,6 +128,7 @@ class _Run:
             "profile": self._profile,
         }
         self._stage = ""
+        self._has_left = False
         self._first_failed: CaseReport | None = None
         ranks, cores = max((one.ranks for one in self._every_case()), default=1), _share_cores()
         self._warmer = Warmer(cores[0] if cores and _is_timed(request.mode) else None)
@@ -144,10 +145,15 @@ class _Run:
             self._tell(self._started())
             self._run_stages()
         finally:
-            self.guests.end()
-            self._device.close()
-            self._warmer.close()
-            self._home.keep("log.txt", self.guests.log.whole().encode())
+            try:
+                self.guests.end()
+            except CaseFailed as failure:
+                self._has_left = True
+                self._first_failed = verdict.report("", self._stage, failure)
+            finally:
+                self._device.close()
+                self._warmer.close()
+                self._home.keep("log.txt", self.guests.log.whole().encode())
         return self._report()
 
     def _every_case(self) -> Iterator[Case]:
@@ -284,6 +290,7 @@ class _Run:
             artefacts=self._artefacts,
             sigma_run=self._figures[0],
             tie_us=self._figures[1],
+            has_left=self._has_left,
         )
 
 

@@ -1,5 +1,6 @@
 """The workers of one box as their supervisor sees them: sockets, an output, an end."""
 
+import contextlib
 import json
 import os
 import select
@@ -8,7 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import Self
 
-from harness.sandbox.box import Box, Launcher
+from harness.sandbox.box import Box, Launcher, StopTimeout
+from harness.sandbox.freezer import FREEZE_S_MAX
 from harness.sandbox.spec import Spec
 from harness.supervisor.output import Log
 from harness.supervisor.verdict import CaseFailed, of_failure, of_status
@@ -17,6 +19,10 @@ from harness.worker import protocol
 _CHUNK_BYTES = 64 * 1024
 _LAST_WORDS_S = 1.0
 _SPIN_NS = 300_000
+_NOT_STOPPED = (
+    f"the submission was told to stop and did not within {FREEZE_S_MAX:.0f} s: "
+    "it was in a system call that nothing but its end can interrupt"
+)
 
 
 class Team:
@@ -25,6 +31,7 @@ class Team:
     def __init__(self, launcher: Launcher, spec: Spec, log: Log, *, may_spin: bool) -> None:
         self.log = log
         self.ranks = spec.ranks
+        self._launcher, self._spec = launcher, spec
         pairs = [_socket_pair() for _ in range(spec.ranks)]
         self._controls = [ours for ours, _ in pairs]
         theirs = [other for _, other in pairs]
@@ -57,9 +64,37 @@ class Team:
         return self._box.can_freeze
 
     def freeze(self) -> None:
-        """Stops the workers where they are. Errors: SandboxFault."""
-        if self._box.can_freeze:
+        """Stops the workers where they are.
+
+        Errors: CaseFailed, if they do not stop in time; SandboxFault, if nothing stops here.
+        """
+        if not self._box.can_freeze:
+            return
+        try:
             self._box.freeze()
+        except StopTimeout as slow:
+            self.end()
+            if not self.can_machine_stop_boxes():
+                raise
+            raise CaseFailed("timed_out", _NOT_STOPPED) from slow
+
+    def can_machine_stop_boxes(self) -> bool:
+        """Whether a box like this one, in which nothing runs yet, can be frozen and killed."""
+        pairs = [_socket_pair() for _ in range(self.ranks)]
+        read, written = os.pipe()
+        try:
+            box = self._launcher.start(self._spec, [other.fileno() for _, other in pairs], written)
+            with contextlib.suppress(StopTimeout):
+                if box.can_freeze:
+                    box.freeze()
+                return box.end()
+            return False
+        finally:
+            for descriptor in (read, written):
+                os.close(descriptor)
+            for ours, theirs in pairs:
+                ours.close()
+                theirs.close()
 
     def thaw(self) -> None:
         """Lets the workers run on. Errors: SandboxFault."""

@@ -7,7 +7,10 @@ A submission may ask for more in its leading comment lines, from an allow-list a
     //!WARPBOARD launch: grid=(outputs[0].numel() + 255) // 256, block=256
 """
 
+import io
 import re
+import token
+import tokenize
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePath
@@ -23,6 +26,7 @@ BUILD_MEMORY_BYTES = 4 * 1024**3
 BUILD_PROCESSES_MAX = 64
 BUILT_BYTES_MAX = 64 * 1024**2
 
+_CPP_EXTENSION = "cpp_extension"
 _FLAGS_MAX = 16
 _FLAG_CHARS_MAX = 100
 _LEADING_LINES_MAX = 64
@@ -106,7 +110,14 @@ def compiles_at_import(source: bytes) -> bool:
 
     A hint and nothing more: who hides it meets the limits of a worker.
     """
-    return b"cpp_extension" in source
+    if _CPP_EXTENSION.encode() not in source:
+        return False
+    # A comment or a text with the word is not worth a builder's memory.
+    try:
+        tokens = tokenize.tokenize(io.BytesIO(source).readline)
+        return any(one.type == token.NAME and one.string == _CPP_EXTENSION for one in tokens)
+    except (SyntaxError, tokenize.TokenError):
+        return False
 
 
 def directives(source: bytes, language: str) -> Directives:

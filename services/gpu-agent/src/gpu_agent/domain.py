@@ -148,7 +148,10 @@ News = Began | StageOver | Step
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a run as the harness tells it; `failure_code` is set when it has no verdict."""
+    """The end of a run as the harness tells it; `failure_code` is set when it has no verdict.
+
+    `has_passed_self_test`: after the failure a known kernel passed on this machine.
+    """
 
     verdict: str
     stage: str
@@ -159,6 +162,7 @@ class Outcome:
     log_head: str
     log_tail: str
     failure_code: str = ""
+    has_passed_self_test: bool = False
     usage: dict[str, float] = field(default_factory=dict)
     sigma_run: float = 0.0
     tie_us: float = 0.0
@@ -214,6 +218,7 @@ def ended(outcome: Outcome, environment: dict[str, str], kept: Kept) -> Fact:
             stage=outcome.stage,
             code=outcome.failure_code,
             reason=_bounded(outcome.reason, MESSAGE_LENGTH_MAX),
+            has_passed_self_test=outcome.has_passed_self_test,
         )
     for part in PARTS:
         fact = _completed(outcome, environment, kept, part)

@@ -6,7 +6,7 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu_agent.domain import (
@@ -87,6 +87,7 @@ class HarnessRuns:
     gpu_index: int = 0
     harness: Harness | None = None
     ailment: str = ""
+    last_job: str = ""
     code: str = ""
 
     async def keep_code(self, named: str) -> None:
@@ -124,7 +125,12 @@ class HarnessRuns:
         ailment = self.ailment or await asyncio.to_thread(self.canary)
         if self.harness is not None and not ailment:
             await self.warm()
-        return ailment
+            self._look_for_leftovers(self.harness)
+        return ailment or self.ailment
+
+    def _look_for_leftovers(self, harness: Harness) -> None:
+        if harness.has_left and not self.ailment:
+            self.ailment = f"something of job {self.last_job} could not be killed"
 
     async def run(self, order: JobAssigned, told: Told) -> tuple[Outcome, Files]:
         """Run one job to its end. Errors: Missing, Failed; cancellation kills it."""
@@ -160,12 +166,23 @@ class HarnessRuns:
             await told(_news(message))
 
         harness = await self._own()
+        self.last_job = order.job
         try:
             report = await harness.evaluate(request, hear)
         finally:
-            if harness.has_left and not self.ailment:
-                self.ailment = f"something of job {order.job} could not be killed"
-        return _outcome(report), await asyncio.to_thread(_files_of, report, out)
+            self._look_for_leftovers(harness)
+        outcome = _outcome(report)
+        if report.failure_code in entry.DOUBTFUL and not self.ailment:
+            outcome = replace(outcome, has_passed_self_test=await self._test_itself(order))
+        return outcome, await asyncio.to_thread(_files_of, report, out)
+
+    async def _test_itself(self, order: JobAssigned) -> bool:
+        """Whether a known kernel passes here; if not, the agent takes no more jobs."""
+        harness = await self._own()
+        fault = await harness.self_test(self.device, gpus_of(order, self.gpu_index)[:1])
+        if fault:
+            self.ailment = f"a known kernel failed after job {order.job}: {fault}"
+        return not fault
 
     def _check_code(self, digest: str) -> None:
         """Whether a run is by the code that everybody can fetch. Errors: Failed."""

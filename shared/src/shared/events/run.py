@@ -89,7 +89,11 @@ class RunCompleted(Fact, frozen=True, kw_only=True):
 
 
 class RunFailed(Fact, frozen=True, kw_only=True):
-    """The platform or the problem failed, never the submission: there is no verdict."""
+    """The platform or the problem failed, never the submission: there is no verdict.
+
+    `has_passed_self_test`: a known kernel passed on the agent after the failure, so the failure
+    does not count towards its quarantine.
+    """
 
     aggregate: ClassVar[str] = "run"
     publisher: ClassVar[str] = "gpu-agent"
@@ -98,6 +102,7 @@ class RunFailed(Fact, frozen=True, kw_only=True):
     stage: str
     code: str
     reason: str
+    has_passed_self_test: bool = False
 
 
 class JobExpired(Fact, frozen=True, kw_only=True):

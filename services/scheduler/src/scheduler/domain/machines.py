@@ -127,7 +127,7 @@ def _run_over(board: Board, event: Recorded, run: Run, fact: events.Fact) -> Non
     agent, job = board.agent(run.agent), board.jobs.get(run.job)
     if agent.run == run.id:
         agent.run = ""
-    _judge_agent(agent, run)
+    _judge_agent(agent, run, fact)
     if run.is_member or job is None:
         del board.runs[run.id]
     if job is None:
@@ -149,9 +149,11 @@ def _run_over(board: Board, event: Recorded, run: Run, fact: events.Fact) -> Non
         board.runs.pop(run.id, None)
 
 
-def _judge_agent(agent: Agent, run: Run) -> None:
+def _judge_agent(agent: Agent, run: Run, fact: events.Fact) -> None:
     if run.end == "RunCompleted":
         agent.failures = 0
+    elif isinstance(fact, events.RunFailed) and fact.has_passed_self_test:
+        return
     elif run.end in ("RunFailed", "JobExpired") and run.code not in BLAMELESS:
         agent.failures += 1
 
