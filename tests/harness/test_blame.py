@@ -87,6 +87,19 @@ def test_an_authors_code_that_never_ends_is_named(host: Host, function: str, sai
     assert host.run(HONEST).verdict == "passed"
 
 
+@pytest.mark.long
+def test_an_author_who_waits_for_the_processor_is_not_blamed(host: Host) -> None:
+    """The budget is processor time: whoever keeps the core busy cannot use it up."""
+    host.budgets_s = {"author": 0.6}
+    waits = "import time\n_check = check_implementation\n"
+    waits += "def check_implementation(data, output):\n    time.sleep(1.4)\n"
+    host.files["reference.py"] = f"{GOOD}\n{waits}    return _check(data, output)\n"
+    assert host.run(HONEST).verdict == "passed"
+    host.files["reference.py"] = host.files["reference.py"].replace("1.4", "600")
+    report = host.run(HONEST)
+    assert report.reason == "check_implementation on size=4 seed=7 did not end within 0.6 s"
+
+
 KEEPS = """
 import os, time
 os._exit = lambda code: time.sleep(600)

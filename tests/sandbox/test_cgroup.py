@@ -13,11 +13,16 @@ import pytest
 from harness.sandbox import cgroup, cgroup_places, processes
 from harness.sandbox.cgroup import Group
 from harness.sandbox.cgroup_places import Places
-from harness.sandbox.spec import Limits
+from harness.sandbox.spec import Limits, Spec
 from tests.support.waits import comes_true
 
 MIB = 1024**2
 V1_FREEZER = Path("/sys/fs/cgroup/freezer")
+
+
+def spec(walls: tuple[str, ...], limits: Limits | None = None, *cores: int) -> Spec:
+    """A box with these walls, limits and cores."""
+    return Spec(walls, limits or Limits(), submission="/", main="", cores=cores)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +36,7 @@ def places() -> Places:
 
 def frozen_by(places: Places) -> Iterator[tuple[Group, int]]:
     """A group with a child in it that counts."""
-    group = Group(places, ("freezer",), Limits())
+    group = Group(places, spec(("freezer",)))
     pid = os.fork()
     if pid == 0:
         group.join()
@@ -86,7 +91,7 @@ def test_the_old_freezer_does_as_well() -> None:
 
 def test_a_group_limits_what_it_is_asked_to(places: Places) -> None:
     walls = places.walls()
-    group = Group(places, walls, Limits(memory_bytes=64 * MIB, processes_max=7))
+    group = Group(places, spec(walls, Limits(memory_bytes=64 * MIB, processes_max=7)))
     found = {
         file.name: file.read_text().strip()
         for folder in group._folder.values()
@@ -98,10 +103,42 @@ def test_a_group_limits_what_it_is_asked_to(places: Places) -> None:
     assert ("memory" in walls) == (str(64 * MIB) in found.values())
 
 
+def test_a_group_holds_its_processes_to_their_cores_and_their_share(places: Places) -> None:
+    if not {"cpu", "cpuset"} <= {*places.controllers, *places.separate}:
+        pytest.skip("no control group holds processes to cores here")
+    here = sorted(os.sched_getaffinity(0))
+    group = Group(places, spec(places.walls(), Limits(cpu_weight=50), here[-1]))
+    pid = os.fork()
+    if pid == 0:
+        group.join()
+        os.sched_setaffinity(0, here)
+        os._exit(0 if os.sched_getaffinity(0) == {here[-1]} else 1)
+    _, status = os.waitpid(pid, 0)
+    weights = {
+        file.name: file.read_text().strip()
+        for folder in group._folder.values()
+        for file in folder.glob("cpu.*")
+        if file.name in ("cpu.weight", "cpu.shares")
+    }
+    assert group.remove()
+    assert status == 0
+    assert set(weights.items()) <= {("cpu.weight", "50"), ("cpu.shares", "500")}
+    assert weights
+
+
+def test_a_group_of_v2_takes_cores_and_share_too(tmp_path: Path) -> None:
+    both = Places(unified=str(tmp_path), controllers=("memory", "pids", "cpu", "cpuset"))
+    group = Group(both, spec(("memory", "pids", "freezer"), Limits(cpu_weight=50), 1, 2))
+    (folder,) = tmp_path.iterdir()
+    found = {one.name: one.read_text() for one in folder.iterdir()}
+    assert (found["cpu.weight"], found["cpuset.cpus"]) == ("50", "1,2")
+    assert group is not None
+
+
 def test_a_pure_v2_group_is_limited_in_one_folder(tmp_path: Path) -> None:
     """Asked of plain files, for a machine has its controllers either in v1 or in v2."""
     both = Places(unified=str(tmp_path), controllers=("memory", "pids"))
-    group = Group(both, ("memory", "pids", "freezer"), Limits(64 * MIB, 7))
+    group = Group(both, spec(("memory", "pids", "freezer"), Limits(64 * MIB, 7)))
     (folder,) = tmp_path.iterdir()
     assert {one.name: one.read_text() for one in folder.iterdir()} == {
         "memory.max": str(64 * MIB),
@@ -127,14 +164,14 @@ def test_what_was_used_is_counted(places: Places) -> None:
 def test_a_wall_without_a_controller_is_an_error(places: Places) -> None:
     bare = replace(places, controllers=(), separate={})
     with pytest.raises(OSError, match="no control group can limit"):
-        Group(bare, ("pids",), Limits())
+        Group(bare, spec(("pids",)))
 
 
 def test_what_dead_owners_left_is_swept(places: Places) -> None:
     read, write = os.pipe()
     owner = os.fork()
     if owner == 0:
-        group = Group(places, ("freezer",), Limits())
+        group = Group(places, spec(("freezer",)))
         hiding = os.fork()
         if hiding == 0:
             group.join()
@@ -161,7 +198,7 @@ def is_zombie(pid: int) -> bool:
 
 
 def test_what_living_owners_have_is_left(places: Places) -> None:
-    group = Group(places, ("freezer",), Limits())
+    group = Group(places, spec(("freezer",)))
     cgroup.sweep(places)
     assert all(folder.exists() for folder in group._folder.values())
     assert group.remove()

@@ -69,6 +69,14 @@ def test_a_call_that_no_signal_ends_is_not_there(machine: str) -> None:
 
 
 @machines
+def test_a_box_without_a_gpu_keeps_its_cores(machine: str) -> None:
+    number = {"x86_64": 203, "aarch64": 122}[machine]
+    kept = seccomp.program(machine=machine, keeps_cores=True)
+    assert answer(kept, number, audit=AUDIT[machine]) == "EPERM"
+    assert answer(seccomp.program(machine=machine), number, audit=AUDIT[machine]) == ALLOWED
+
+
+@machines
 def test_an_ordinary_call_is_allowed(machine: str) -> None:
     assert answer(seccomp.program(machine=machine), OPEN[machine], audit=AUDIT[machine]) == ALLOWED
 

@@ -121,9 +121,9 @@ def _guest() -> Iterator[str]:
 def _filter(spec: Spec) -> Iterator[str]:
     if "seccomp" not in spec.walls:
         return
-    families = seccomp.FAMILIES_OF_RANKS if spec.ranks > 1 else seccomp.FAMILIES_ALONE
     descriptor = os.memfd_create("filter", 0)
-    os.write(descriptor, seccomp.program(families))
+    families = seccomp.families_for(spec.ranks)
+    os.write(descriptor, seccomp.program(families, keeps_cores=not spec.devices))
     os.lseek(descriptor, 0, os.SEEK_SET)
     yield from ("--seccomp", str(descriptor))
 

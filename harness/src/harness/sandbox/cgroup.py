@@ -8,32 +8,41 @@ from pathlib import Path
 from harness.sandbox import processes
 from harness.sandbox.cgroup_places import PREFIX, Places
 from harness.sandbox.freezer import Switch
-from harness.sandbox.spec import Limits
+from harness.sandbox.spec import Limits, Spec
 
 _REMOVE_S_MAX = 5.0
 _PAUSE_S = 0.001
 _MIB = 1024**2
+# v1 counts in shares, of which others have 1024.
+_SHARES_OF_WEIGHT = 10
 
 
 class Group:
     """A box's groups, one folder for each hierarchy; the process that makes it is its owner."""
 
-    def __init__(self, places: Places, walls: tuple[str, ...], limits: Limits) -> None:
+    def __init__(self, places: Places, spec: Spec) -> None:
         """Errors: OSError, if one cannot be made or limited."""
-        self._walls = walls
+        self._walls = spec.walls
         self._unified = places.unified
         name = _name(os.getpid())
         self._folder = {"": Path(places.unified) / name} if places.unified else {}
         for controller, parent in places.separate.items():
-            if controller in walls:
+            if controller in spec.walls or (controller in ("cpu", "cpuset") and self._has_limits):
                 self._folder[controller] = Path(parent) / name
         try:
             for folder in self._folder.values():
                 folder.mkdir()
-            self._limit(places, limits)
+            self._limit(places, spec.limits)
+            if self._has_limits:
+                self._share_processor(places, spec)
         except OSError:
             self.remove()
             raise
+
+    @property
+    def _has_limits(self) -> bool:
+        """Whether this box is limited by control groups at all."""
+        return "memory" in self._walls or "pids" in self._walls
 
     def switch(self) -> Switch | None:
         """The freezer's files, newly opened, for a process that may not open them itself."""
@@ -100,7 +109,22 @@ class Group:
             where = "" if "pids" in places.controllers else "pids"
             self._write(where, "pids.max", limits.processes_max)
 
-    def _write(self, where: str, file: str, value: int, *, is_optional: bool = False) -> None:
+    def _share_processor(self, places: Places, spec: Spec) -> None:
+        """Keeps the box to its cores, and to its share of those that it has not to itself."""
+        weight, cores = spec.limits.cpu_weight, ",".join(map(str, spec.cores))
+        if "cpu" in places.controllers:
+            self._write("", "cpu.weight", weight)
+        elif "cpu" in self._folder:
+            self._write("cpu", "cpu.shares", weight * _SHARES_OF_WEIGHT)
+        if "cpuset" in places.controllers and cores:
+            self._write("", "cpuset.cpus", cores)
+        elif "cpuset" in self._folder:
+            # In v1 both are empty in a new group, and nothing may join it then.
+            above = self._folder["cpuset"].parent
+            for file, value in (("cpuset.cpus", cores), ("cpuset.mems", "")):
+                self._write("cpuset", file, value or (above / file).read_text().strip())
+
+    def _write(self, where: str, file: str, value: int | str, *, is_optional: bool = False) -> None:
         if where not in self._folder:
             raise OSError(f"no control group can limit {file}")
         path = self._folder[where] / file

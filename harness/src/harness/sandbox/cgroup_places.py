@@ -14,10 +14,20 @@ PREFIX = "warpboard-"
 _HOME = f"{PREFIX}home"
 _PROCESSES_MAX = 10_000
 _CONTROLLERS = ("memory", "pids")
+# Used where they are there; no wall depends on them.
+_OF_THE_PROCESSOR = ("cpu", "cpuset")
 _LIMIT_FILES = {
     "memory": "memory.limit_in_bytes",
     "pids": "pids.max",
     "freezer": "freezer.state",
+    "cpu": "cpu.shares",
+    "cpuset": "cpuset.cpus",
+}
+_UNIFIED_FILES = {
+    "memory": "memory.max",
+    "pids": "pids.max",
+    "cpu": "cpu.weight",
+    "cpuset": "cpuset.cpus",
 }
 
 
@@ -56,7 +66,7 @@ def find() -> Places:
         if found is not None and (not unified or len(found) > len(controllers)):
             unified, controllers = str(parent), found
     separate = {}
-    wanted = [one for one in _CONTROLLERS if one not in controllers]
+    wanted = [one for one in (*_CONTROLLERS, *_OF_THE_PROCESSOR) if one not in controllers]
     for controller in (*wanted, *(() if unified else ("freezer",))):
         for parent in _candidates(mounts, own, controller):
             if _try_separate(parent, _LIMIT_FILES[controller]):
@@ -108,7 +118,7 @@ def _try_unified(parent: Path) -> tuple[str, ...] | None:
     with _trial(parent) as group:
         if group is None or not os.access(group / "cgroup.freeze", os.W_OK):
             return None
-        return tuple(one for one in _CONTROLLERS if (group / f"{one}.max").exists())
+        return tuple(name for name, file in _UNIFIED_FILES.items() if (group / file).exists())
 
 
 def _try_separate(parent: Path, file: str) -> bool:
@@ -138,7 +148,7 @@ def _enable(parent: Path) -> None:
         given = (parent / "cgroup.subtree_control").read_text().split()
     except OSError:
         return
-    for controller in _CONTROLLERS:
+    for controller in (*_CONTROLLERS, *_OF_THE_PROCESSOR):
         if controller in has and controller not in given:
             _enable_one(parent, controller)
 

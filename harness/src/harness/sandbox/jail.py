@@ -179,8 +179,7 @@ def _shut(spec: Spec, imported: Sequence[str]) -> None:
     if has_landlock:
         landlock.restrict(reach)
     if "seccomp" in spec.walls:
-        many = spec.ranks > 1
-        seccomp.install(seccomp.FAMILIES_OF_RANKS if many else seccomp.FAMILIES_ALONE)
+        seccomp.install(seccomp.families_for(spec.ranks), keeps_cores=not spec.devices)
 
 
 def _reach(spec: Spec, imported: Sequence[str]) -> landlock.Paths:

@@ -67,7 +67,7 @@ class _Keeper:
     def build(self, places: Places) -> None:
         """Makes the groups and starts the first process inside them. Errors: OSError."""
         linux.become_reaper()
-        self._group = Group(places, self._spec.walls, self._spec.limits)
+        self._group = Group(places, self._spec)
         self._show_switch(self._group)
         self._lend_scratch()
         self._way.prepare()

@@ -14,10 +14,12 @@ _KILLED_FIRST = "1000"
 
 
 def limit(spec: Spec, *, has_processes: bool = True) -> None:
-    """Sets the limits that need no control group, and those in place of a missing one.
+    """Sets the limits and cores that need no control group, and those in place of a missing one.
 
     Without `has_processes` the number of processes is left to be limited later.
     """
+    if spec.cores:
+        os.sched_setaffinity(0, spec.cores)
     limits = spec.limits
     wanted = {
         resource.RLIMIT_NOFILE: limits.files_max,

@@ -71,6 +71,15 @@ def parent_of(pid: int) -> int:
         return 0
 
 
+def cpu_s(pid: int) -> float:
+    """The processor time of a process and its threads; 0 if there is none."""
+    try:
+        fields = _fields(Path(f"/proc/{pid}/stat"))
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def started_at(pid: int) -> str:
     """When a process started, in the kernel's ticks; "" if there is none. With its pid unique."""
     try:

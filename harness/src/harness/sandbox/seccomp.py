@@ -86,6 +86,7 @@ REFUSED = {
 # Answered ENOSYS, at which libraries that test addresses take msync instead. One call over all
 # addresses takes 10 s, and no signal ends it.
 UNAVAILABLE = {"mincore": (27, 232)}
+_PINNING = {"sched_setaffinity": (203, 122)}
 _X86_64 = 0xC000_003E
 _AARCH64 = 0xC000_00B7
 _MACHINES = {"x86_64": (0, _X86_64), "aarch64": (1, _AARCH64)}
@@ -118,8 +119,18 @@ _AT_SECOND = 24
 Instruction = tuple[int, int, int, int]
 
 
-def program(families: Sequence[int] = FAMILIES_ALONE, machine: str = "") -> bytes:
+def families_for(ranks: int) -> tuple[int, ...]:
+    """The socket families that a box of so many workers needs."""
+    return FAMILIES_OF_RANKS if ranks > 1 else FAMILIES_ALONE
+
+
+def program(
+    families: Sequence[int] = FAMILIES_ALONE, machine: str = "", *, keeps_cores: bool = False
+) -> bytes:
     """The filter for a machine (this one by default), which lets sockets of these families be.
+
+    With `keeps_cores` a process cannot choose other cores than those it was given: a GPU's driver
+    chooses them for its threads, a submission on a processor must not.
 
     Errors: OSError on a machine whose numbers are not known here.
     """
@@ -127,7 +138,8 @@ def program(families: Sequence[int] = FAMILIES_ALONE, machine: str = "") -> byte
     if name not in _MACHINES:
         raise OSError(f"no seccomp filter for {name}: only {', '.join(_MACHINES)}")
     column, audit = _MACHINES[name]
-    numbers = [both[column] for both in REFUSED.values()]
+    refused = REFUSED | (_PINNING if keeps_cores else {})
+    numbers = [both[column] for both in refused.values()]
     code = [
         *_foreign(audit),
         *_answer(_CLONE3, _ENOSYS),  # libc falls back to clone, whose flags can be seen
@@ -141,10 +153,10 @@ def program(families: Sequence[int] = FAMILIES_ALONE, machine: str = "") -> byte
     return assembled(code)
 
 
-def install(families: Sequence[int] = FAMILIES_ALONE) -> None:
+def install(families: Sequence[int] = FAMILIES_ALONE, *, keeps_cores: bool = False) -> None:
     """Confines this thread and all it starts; needs no privilege and cannot be undone."""
     linux.forbid_new_privileges()
-    linux.install_filter(program(families))
+    linux.install_filter(program(families, keeps_cores=keeps_cores))
 
 
 def refusing(names: Sequence[str], machine: str = "") -> bytes:

@@ -56,6 +56,7 @@ class Limits:
 
     Without a GPU, whose driver reserves more than a machine has, the addresses of a process are
     limited to `address_space_factor` times its memory: page tables take a 512th of what is mapped.
+    `cpu_weight` is the box's share of a busy core, where others have 100.
     """
 
     memory_bytes: int = 1024**3
@@ -65,6 +66,7 @@ class Limits:
     scratch_bytes: int = 64 * 1024**2
     cpu_s: int = 60
     address_space_factor: int = 64
+    cpu_weight: int = 100
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class Spec:
     `submission` is a folder of this machine, shown read-only, and `main` the file in it that is
     run, in a process for each of `ranks`. `devices` are shown as devices and `read_only` as they
     are, at their own paths. `scratch` is a folder of this machine to live in where there are no
-    namespaces; it is given to the worker and emptied at the end.
+    namespaces; it is given to the worker and emptied at the end. `cores` are the only ones that the
+    box may use, or none if it may use all.
     """
 
     walls: tuple[str, ...]
@@ -86,6 +89,7 @@ class Spec:
     read_only: tuple[str, ...] = ()
     ranks: int = 1
     scratch: str = ""
+    cores: tuple[int, ...] = ()
 
     @property
     def has_namespaces(self) -> bool:
@@ -113,6 +117,6 @@ def from_json(text: str) -> Spec:
     """The spec in a line that to_json made."""
     body: dict[str, Any] = json.loads(text)
     body["limits"] = Limits(**body["limits"])
-    for name in ("walls", "devices", "read_only"):
+    for name in ("walls", "devices", "read_only", "cores"):
         body[name] = tuple(body[name])
     return Spec(**body)

@@ -29,8 +29,8 @@ _MEMORY_SHARE = 3
 _NOT_KILLED = f"a process of the submission could not be killed within {END_S_MAX:.0f} s"
 _IMPORT_LIMIT = "the import used up its budget"
 _ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
-# On every core, for nothing is timed.
-_ANYWHERE: dict[str, Any] = {"cores": []}
+# Of a box that may use the supervisor's core, which needs it to stay in control.
+_WEIGHT_BESIDE_SUPERVISOR = 50
 
 
 @dataclass(frozen=True)
@@ -84,17 +84,18 @@ class Guests:
         self, wish: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
     ) -> Team:
         """One worker with a compiler's limits and no GPU; these folders are `shown` to it, too."""
-        return self._team(wish | _ANYWHERE, descriptors, self.builder(shown), self.log)
+        return self._team(wish, descriptors, self.builder(shown), self.log)
 
     def start_popcorn(self, wish: dict[str, Any], descriptors: Sequence[int]) -> Team:
         """One process for the problem's own program, with what a worker and a compiler may use."""
-        return self._team(wish, descriptors, self.profiler(), self.log)
+        spec = replace(self.profiler(), cores=self._cores(1))
+        return self._team(wish, descriptors, spec, self.log)
 
     def start_profiler(
         self, wish: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
     ) -> Team:
         """One worker with the larger limits of both, a compiler and the device."""
-        return self._team(wish | _ANYWHERE, descriptors, self.profiler(shown), self.log)
+        return self._team(wish, descriptors, self.profiler(shown), self.log)
 
     def welcome(self, team: Team, deadline: float, limit: str = _IMPORT_LIMIT) -> None:
         """Waits until every worker is ready. Errors: CaseFailed, with how the import ended."""
@@ -149,7 +150,7 @@ class Guests:
 
     def worker(self, ranks: int) -> Spec:
         """The box of a team that computes, a worker for each rank."""
-        return self._spec(self._limits(), ranks)
+        return self._spec(self._limits(), ranks, self._cores(ranks))
 
     def builder(self, shown: tuple[str, ...] = ()) -> Spec:
         """The box of a compiler: no GPU, and these folders too."""
@@ -178,9 +179,7 @@ class Guests:
     def _team(self, wish: dict[str, Any], descriptors: Sequence[int], spec: Spec, log: Log) -> Team:
         team = Team(self.place.launcher, spec, log, may_spin=bool(self.place.cores))
         self.teams.append(team)
-        # What a GPU is given is given by any number of threads; a processor is timed core by core.
-        cores = self.place.cores if spec.devices else self.place.cores[: spec.ranks]
-        shared = {"cache": cache_folder(spec.home), "cores": cores}
+        shared = {"cache": cache_folder(spec.home)}
         for rank in range(spec.ranks):
             said = shared | wish | {"environment": self._group(rank, spec.ranks)}
             team.send(rank, protocol.SETUP + json.dumps(said).encode(), descriptors)
@@ -194,7 +193,18 @@ class Guests:
         memory = max(limits.memory_bytes, asked)
         return replace(limits, cpu_s=int(sum(budgets)) + 1, memory_bytes=memory)
 
-    def _spec(self, limits: Limits, ranks: int) -> Spec:
+    def _cores(self, ranks: int) -> tuple[int, ...]:
+        """The cores of a team that computes, none where it shares the supervisor's.
+
+        A GPU is driven by any number of threads; a processor is timed core by core.
+        """
+        cores = self.place.cores
+        return tuple(cores if self.place.outfit.devices else cores[:ranks])
+
+    def _spec(self, limits: Limits, ranks: int, cores: tuple[int, ...] = ()) -> Spec:
+        """A box; one that may use every core leaves the supervisor what it needs of its own."""
+        if not cores:
+            limits = replace(limits, cpu_weight=_WEIGHT_BESIDE_SUPERVISOR)
         scratch, outfit = self.scratch(), self.place.outfit
         if not self.place.has_namespaces:
             Path(scratch).mkdir()
@@ -209,6 +219,7 @@ class Guests:
             read_only=tuple(sorted({*outfit.read_only, *outfit.tools})),
             ranks=ranks,
             scratch="" if self.place.has_namespaces else scratch,
+            cores=cores,
         )
 
     def _joined(self, ranks: int) -> dict[str, str]:

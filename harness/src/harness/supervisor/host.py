@@ -49,6 +49,7 @@ from harness.toolchains.plan import survey
 
 _LOOK_MS = 1000
 _END_S = 5.0
+_AUTHOR_WALL_SHARE = 3
 # An author's code may put another in its place.
 _EXIT = os._exit
 
@@ -135,7 +136,9 @@ class Host:
     def _endless(self, request: Request, home: Home, heard: int) -> str:
         """Waits for the run's end; why it had to be ended, if the author's code never ends.
 
-        What has reported, or is asked for no more since another is, has little time to end.
+        The author's budget is processor time, for others may keep the core busy; and so much more
+        of the wall. What has reported, or is asked for no more since another is, has little time
+        to end.
         """
         limit_s, reason = home.problem.budgets_s["author"], ""
         if not isinstance(request, RunRequest):
@@ -145,7 +148,8 @@ class Host:
         poll.register(pidfd, select.POLLIN)
         ends_at = inf
         while not poll.poll(_LOOK_MS):
-            if home.mark.runs_s() > limit_s:
+            used_s, wall_s = home.mark.runs_s(processes.cpu_s(self.child))
+            if used_s > limit_s or wall_s > _AUTHOR_WALL_SHARE * limit_s:
                 reason = f"{home.mark.what} did not end within {limit_s:g} s"
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             if ends_at == inf and select.select((heard, sys.stdin), (), (), 0)[0]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_SINCE = struct.Struct("=d")
+_SINCE = struct.Struct("=dd")
 _NOTHING = 0.0
 _TEXT_BYTES_MAX = 1024
 
@@ -22,11 +22,11 @@ class Mark:
         """Within it a part of the author's code runs, should that be the run's end."""
         text = what.encode(errors="replace")[:_TEXT_BYTES_MAX].ljust(_TEXT_BYTES_MAX, b"\0")
         self._page[_SINCE.size : _SINCE.size + _TEXT_BYTES_MAX] = text
-        _SINCE.pack_into(self._page, 0, time.monotonic())
+        _SINCE.pack_into(self._page, 0, time.monotonic(), time.process_time())
         try:
             yield
         finally:
-            _SINCE.pack_into(self._page, 0, _NOTHING)
+            _SINCE.pack_into(self._page, 0, _NOTHING, 0.0)
 
     @property
     def what(self) -> str:
@@ -36,11 +36,17 @@ class Mark:
         text = self._page[_SINCE.size : _SINCE.size + _TEXT_BYTES_MAX]
         return text.rstrip(b"\0").decode(errors="replace")
 
-    def runs_s(self) -> float:
-        """For how many seconds it has been running; 0 if nothing does."""
-        since = self._since()
-        return 0.0 if since == _NOTHING else time.monotonic() - since
+    def runs_s(self, cpu_s: float) -> tuple[float, float]:
+        """For how many seconds it has been running: of the processor, and of the wall.
+
+        `cpu_s` is what the run's process has used by now. Both are 0 if no author's code runs.
+        """
+        since, cpu_before_s = _SINCE.unpack_from(self._page, 0)
+        if since == _NOTHING:
+            return 0.0, 0.0
+        return cpu_s - cpu_before_s, time.monotonic() - since
 
     def _since(self) -> float:
-        since: float = _SINCE.unpack_from(self._page, 0)[0]
+        since: float
+        since, _ = _SINCE.unpack_from(self._page, 0)
         return since

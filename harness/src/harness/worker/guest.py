@@ -9,7 +9,6 @@ import contextlib
 import gc
 import importlib
 import json
-import os
 import socket
 import sys
 from collections.abc import Callable
@@ -112,8 +111,6 @@ class Guest:
         Errors: Unusable.
         """
         settings.add(wish.get("environment", {}))
-        if cores := wish.get("cores"):
-            os.sched_setaffinity(0, cores)
         self._cache = wish.get("cache", "")
         if order := wish.get("order"):
             builder.build(order, descriptors[0])
