@@ -144,11 +144,13 @@ def test_a_pure_v2_group_is_limited_in_one_folder(tmp_path: Path) -> None:
         "memory.max": str(64 * MIB),
         "pids.max": "7",
     }
-    assert not group.out_of_memory()
+    assert group.memory_kill() == ""
     (folder / "memory.events").write_text("low 0\noom 1\noom_kill 1\noom_group_kill 1\n")
     (folder / "memory.peak").write_text(f"{3 * MIB}\n")
     (folder / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
-    assert group.out_of_memory()
+    assert group.memory_kill() == "box"
+    (folder / "memory.events").write_text("low 0\noom 0\noom_kill 1\noom_group_kill 1\n")
+    assert group.memory_kill() == "machine"
     assert group.usage() == {"cpu_s": 2.5, "peak_memory_mib": 3.0}
 
 
@@ -158,7 +160,38 @@ def test_what_was_used_is_counted(places: Places) -> None:
     for group, pid in frozen_by(places):
         assert comes_true(partial(has_run, pid))
         assert group.usage()["cpu_s"] > 0.03
-        assert not group.out_of_memory()
+        assert group.memory_kill() == ""
+
+
+def test_a_kill_for_the_machines_want_of_memory_is_told_from_the_boxs(places: Places) -> None:
+    """A group above the box's stands for the machine, with less memory than the box may use."""
+    parent = places.separate.get("memory")
+    if parent is None:
+        pytest.skip("no control group v1 for memory, which is the one that counts failures")
+    machine = Path(parent) / f"warpboard-test-{os.getpid()}"
+    machine.mkdir()
+    try:
+        (machine / "memory.limit_in_bytes").write_text(str(64 * MIB))
+        within = replace(places, separate={**places.separate, "memory": str(machine)})
+        assert killed_in(within, 512) == "machine"
+    finally:
+        machine.rmdir()
+    assert killed_in(places, 64) == "box"
+
+
+def killed_in(places: Places, limit_mib: int) -> str:
+    """Whose limit a child met that takes 256 MiB in a box with this limit."""
+    group = Group(places, spec(("memory",), Limits(memory_bytes=limit_mib * MIB)))
+    pid = os.fork()
+    if pid == 0:
+        group.join()
+        kept = bytearray(256 * MIB)
+        os._exit(len(kept) == 0)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+    found = group.memory_kill()
+    assert group.remove()
+    return found
 
 
 def test_a_wall_without_a_controller_is_an_error(places: Places) -> None:

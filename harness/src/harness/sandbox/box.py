@@ -39,7 +39,10 @@ class Box(Protocol):
         """
 
     def is_out_of_memory(self) -> bool:
-        """Whether the kernel killed something in the box for want of memory."""
+        """Whether the kernel killed something in the box because its memory limit was reached.
+
+        Errors: SandboxFault, if the memory of the machine was used up and not that of the box.
+        """
 
     def usage(self) -> dict[str, float]:
         """What the box used so far: cpu_s and peak_memory_mib, as far as they are known."""

@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 from pathlib import Path
+from typing import Literal
 
 from harness.sandbox import processes
 from harness.sandbox.cgroup_places import PREFIX, Places
@@ -13,6 +14,9 @@ from harness.sandbox.spec import Limits, Spec
 _REMOVE_S_MAX = 5.0
 _PAUSE_S = 0.001
 _MIB = 1024**2
+# Memory is charged to a group some pages at a time.
+_CHARGE_BYTES = _MIB
+MemoryKill = Literal["", "box", "machine"]
 # v1 counts in shares, of which others have 1024.
 _SHARES_OF_WEIGHT = 10
 
@@ -69,13 +73,20 @@ class Group:
         for folder in self._folder.values():
             kill_members(folder)
 
-    def out_of_memory(self) -> bool:
-        """Whether the kernel killed a process inside for want of memory."""
-        for file in ("memory.events", "memory.oom_control"):
-            folder = self._folder.get("memory") or self._folder.get("")
-            if folder is not None and _number(folder / file, "oom_kill") > 0:
-                return True
-        return False
+    def memory_kill(self) -> MemoryKill:
+        """Whether the kernel killed a process inside for want of memory, and whose limit it met."""
+        folder = self._folder.get("memory") or self._folder.get("")
+        if folder is None:
+            return ""
+        files = ("memory.events", "memory.oom_control")
+        if not any(_number(folder / file, "oom_kill") for file in files):
+            return ""
+        if (folder / files[0]).exists():
+            return "box" if _number(folder / files[0], "oom") else "machine"
+        # v1 does not count every time that a group met its limit.
+        peak, limit = ("memory.max_usage_in_bytes", "memory.limit_in_bytes")
+        is_full = _number(folder / peak, "") + _CHARGE_BYTES >= _number(folder / limit, "")
+        return "box" if is_full else "machine"
 
     def usage(self) -> dict[str, float]:
         """Seconds of processor and the peak of memory, where the kernel counts them."""

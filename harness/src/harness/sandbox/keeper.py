@@ -162,11 +162,11 @@ class _Keeper:
     def _facts(self) -> dict[str, Any]:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         usage = {"cpu_s": used.ru_utime + used.ru_stime, "peak_memory_mib": used.ru_maxrss / 1024}
-        is_out_of_memory = False
+        memory_kill = ""
         if self._group is not None:
             usage |= self._group.usage()
-            is_out_of_memory = self._group.out_of_memory()
-        return {"usage": usage, "is_out_of_memory": is_out_of_memory}
+            memory_kill = self._group.memory_kill()
+        return {"usage": usage, "memory_kill": memory_kill}
 
     def _lend_scratch(self) -> None:
         """Errors: OSError, unless it is an empty folder: nothing else is ours to give or clear."""

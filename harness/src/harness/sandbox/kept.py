@@ -80,9 +80,17 @@ class KeptBox:
         return None
 
     def is_out_of_memory(self) -> bool:
-        """Whether the kernel killed something in the box for want of memory."""
+        """Whether the kernel killed something in the box because its memory limit was reached.
+
+        Errors: SandboxFault, if the memory of the machine was used up and not that of the box.
+        """
         self._refresh()
-        return bool(self._heard.get("is_out_of_memory"))
+        kill = self._heard.get("memory_kill", "")
+        if kill == "machine":
+            raise SandboxFault(
+                "the machine ran out of memory while the submission was below its limit"
+            )
+        return bool(kill == "box")
 
     def usage(self) -> dict[str, float]:
         """What the box used so far: cpu_s and peak_memory_mib, as far as they are known."""
