@@ -38,6 +38,7 @@ from harness.messages import (
     unanswered,
 )
 from harness.problem import Problem, ProblemFault, load
+from harness.sandbox import host_memory
 from harness.sandbox.probe import Isolation, probe
 from harness.supervised import Silent, Told
 from harness.supervisor.look import Seen, look
@@ -75,6 +76,8 @@ __all__ = [
     "evaluate",
     "isolation",
     "look",
+    "memory_bytes",
+    "sandbox_bytes_max",
     "toolchains",
 ]
 
@@ -106,6 +109,16 @@ def isolation() -> Isolation:
 def toolchains() -> dict[str, str]:
     """What can compile and profile here, by name, each with its version; asks each program."""
     return installed.probe()
+
+
+def memory_bytes() -> int:
+    """The memory of this machine, or of the control group that we are in if that is less."""
+    return host_memory.total_bytes()
+
+
+def sandbox_bytes_max() -> int:
+    """The most memory that an author can have submissions use here."""
+    return host_memory.sandbox_bytes_max()
 
 
 class Harness:

@@ -6,7 +6,8 @@ out), submission (the name under which the participant's file appears), tests an
 templates; where they say more than usual: form (how the author's functions are called), calls (of
 each checked case), native (defines and flags of a problem in C++, whose lang is cu), main (the
 problem's own program, which then runs the cases instead of our harness), memory_mib (what a
-submission may use), answers ("checked": the problem's check judges a narrower dtype, too).
+submission may use), requires (memory_mib: what a machine must have), answers ("checked": the
+problem's check judges a narrower dtype, too).
 """
 
 import hashlib
@@ -47,6 +48,10 @@ FORMS = {"": "custom_kernel", "outputs": "custom_kernel", "kernelbench": "ModelN
 
 class ProblemFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
     """The problem itself does not work: no submission can be judged by it."""
+
+
+class MemoryShortage(Exception):  # noqa: N818
+    """A run needs more memory than this machine has for it."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +108,11 @@ class Native:
 class Problem:
     """A problem version that can be run.
 
-    `memory_bytes` is what a submission may use at least, should the machine have it. `is_checked`
-    leaves answers that look a little otherwise than the reference's to the problem's own check.
+    `memory_bytes` is what a submission may use at least, should the machine have it;
+    `memory_bytes_declared` is what its author said of that, 0 for nothing: a machine that has less
+    cannot run it. `required_bytes` is the memory that the author requires of the whole machine.
+    `is_checked` leaves answers that look a little otherwise than the reference's to the problem's
+    own check.
     """
 
     slug: str
@@ -121,6 +129,8 @@ class Problem:
     native: Native = field(default_factory=Native)
     main: str = ""
     memory_bytes: int = 0
+    memory_bytes_declared: int = 0
+    required_bytes: int = 0
     is_checked: bool = False
 
     @property
@@ -185,6 +195,8 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
         native=Native(**manifest.get("native", {})),
         main=str(manifest.get("main", "")),
         memory_bytes=_MIB * int(manifest.get("memory_mib", _memory_mib(manifest))),
+        memory_bytes_declared=_MIB * int(manifest.get("memory_mib", 0)),
+        required_bytes=_MIB * int(manifest.get("requires", {}).get("memory_mib", 0)),
         is_checked=_one_of(_ANSWERS, manifest.get("answers", "")) == "checked",
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from harness.problem import Case, ProblemFault
+from harness.problem import Case
 from harness.supervisor.author import Author
 from harness.supervisor.inputs import KEY_BYTES, Shape, seed_of
 from harness.supervisor.inspect_data import (
@@ -30,7 +30,6 @@ _DRAWS = 6
 _DRAW_S_MAX = 0.05
 _TINY = 16
 _NATURAL = ("answer_constant", "answer_fixed", "entropy_low")
-_ALLOCATION = ("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory")
 
 # An author's code may put another in its place.
 _EXIT = os._exit
@@ -42,16 +41,12 @@ class Forked(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an
     """The author's code left a process behind."""
 
 
-class Greedy(Exception):  # noqa: N818
-    """The author's code asked for more memory than there is."""
-
-
 class _Refused(Exception):  # noqa: N818
     """The check of one rank says no, which is an end for all of them."""
 
 
 class Watched:
-    """An author whose calls may leave no process, and who is told apart when memory was short.
+    """An author whose calls may leave no process.
 
     Of a case of several ranks data and answers are lists, one for each rank.
     """
@@ -60,7 +55,7 @@ class Watched:
         self._author = author
 
     def data(self, case: Case, seed: int, rank: int = 0) -> Any:
-        """The data of a case. Errors: ProblemFault; Forked; Greedy."""
+        """The data of a case. Errors: ProblemFault; MemoryShortage; Forked."""
         author = self._author
         if case.ranks == 1:
             return watched(lambda: author.data(case, seed, rank))
@@ -94,14 +89,10 @@ class Watched:
 
 
 def watched(call: Callable[[], T]) -> T:
-    """What a call answers. Errors: its own; Forked; Greedy."""
+    """What a call answers. Errors: its own; Forked."""
     here = os.getpid()
     try:
         found = call()
-    except ProblemFault as fault:
-        if here == os.getpid() and _is_short(fault.__cause__):
-            raise Greedy(str(fault)) from fault
-        raise
     finally:
         if os.getpid() != here:
             # The other half of a fork: what it would say has been said already.
@@ -117,10 +108,6 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
-
-
-def _is_short(cause: BaseException | None) -> bool:
-    return isinstance(cause, MemoryError) or any(one in str(cause) for one in _ALLOCATION)
 
 
 @dataclass(frozen=True)
