@@ -40,8 +40,10 @@ from harness.messages import (
 from harness.problem import Problem, ProblemFault, load
 from harness.sandbox import host_memory
 from harness.sandbox.probe import Isolation, probe
+from harness.sandbox.spec import Limits
 from harness.supervised import Silent, Told
 from harness.supervisor.look import Seen, look
+from harness.supervisor.outfit import GPU_LIMITS
 from harness.timing.policy import PROCESSES
 from harness.toolchains import probe as installed
 from harness.toolchains.command import BUILD_S_MAX
@@ -116,9 +118,10 @@ def memory_bytes() -> int:
     return host_memory.total_bytes()
 
 
-def sandbox_bytes_max() -> int:
-    """The most memory that an author can have submissions use here."""
-    return host_memory.sandbox_bytes_max()
+def sandbox_bytes_max(device: str) -> int:
+    """The most memory of this machine that an author can have submissions use, one rank each."""
+    usual = Limits() if device == "cpu" else GPU_LIMITS
+    return max(usual.memory_bytes, host_memory.sandbox_bytes_max())
 
 
 class Harness:

@@ -147,7 +147,7 @@ class _Inspection:
         if found is None:
             return
         answers = inspect_answer.answers(subject, found)
-        look_at_entropy(subject, found, answers.outputs)
+        look_at_entropy(subject, found, answers.outputs, is_same_answer=answers.is_same_again)
         check_s = inspect_answer.check(subject, found, answers)
         # The reference stands for a plain submission.
         cost_s = found.generate_s + 2 * answers.reference_s + check_s
