@@ -8,7 +8,7 @@ from harness.entry import Progress
 from harness.problem import Case, MemoryShortage
 from harness.sandbox.host_memory import total_bytes
 from harness.supervisor.inputs import Shape
-from harness.supervisor.memory import MemoryOffer, needed_bytes
+from harness.supervisor.memory import MemoryOffer, needed_bytes, sizes_of
 from harness.supervisor.structure import Leaf
 from tests.support.harness import HONEST, REFERENCE, Host
 
@@ -35,14 +35,14 @@ def answering(size: int) -> str:
 def test_a_case_needs_every_copy_of_its_tensors(
     is_timed: bool, is_buffer: bool, tensors: int
 ) -> None:
-    case = [shape(GIB, GIB, is_buffer=is_buffer)]
+    case = [sizes_of(shape(GIB, GIB, is_buffer=is_buffer))]
     needed = needed_bytes(case, is_timed=bool(is_timed))
     assert needed >= tensors * GIB
     assert needed_bytes(case * 2, is_timed=bool(is_timed)) == 2 * needed
 
 
 def test_what_does_not_fit_is_said_with_both_figures() -> None:
-    case, small = Case("size=7", {}), [shape(GIB, GIB, is_buffer=False)]
+    case, small = Case("size=7", {}), [sizes_of(shape(GIB, GIB, is_buffer=False))]
     MemoryOffer(machine=64 * GIB, sandbox=GIB).require(case, small, is_timed=True)
     with pytest.raises(MemoryShortage, match=r"size=7 needs \d+ GiB .* machine offers 4 GiB"):
         MemoryOffer(machine=4 * GIB, sandbox=GIB).require(case, small, is_timed=False)
@@ -78,6 +78,16 @@ def test_an_allocation_of_the_author_that_fails_is_a_want_of_memory(host: Host, 
     assert report.failure_code == "memory"
     name = "generate_input" if "randn" in where else "ref_kernel"
     assert re.match(rf"{name} on size=\d+.* needs \d+ GiB of memory more", report.reason)
+
+
+def test_a_case_that_cannot_even_be_generated_is_said_with_both_figures(host: Host) -> None:
+    host.files = {"reference.py": REFERENCE.replace("(size, size", "(size << 42, size")}
+    report = host.run(HONEST)
+    assert report.failure_code == "memory"
+    needs = NEEDS.search(report.reason)
+    assert needs, report.reason
+    # Some tensors of 4 rows or more, each of 64 TiB.
+    assert float(needs[1]) > 4 * 65536 > float(needs[2])
 
 
 @pytest.mark.parametrize(

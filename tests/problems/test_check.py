@@ -199,6 +199,17 @@ def test_nothing_is_left_of_what_the_author_started(inspector: Inspector, tmp_pa
     assert comes_true(lambda: set(descendants(os.getpid())) <= before)
 
 
+def test_what_a_case_too_large_to_generate_needs_is_known(
+    inspector: Inspector, tmp_path: Path
+) -> None:
+    large = REFERENCE.replace("torch.randn(size,", "torch.randn(1 << 44,")
+    report = inspector.look(lay_out(tmp_path, large))
+    (found,) = report.findings
+    assert (found.code, found.level) == ("author_memory", "error")
+    assert "GiB of memory, this machine offers" in found.text
+    assert report.needed_bytes > 1 << 48
+
+
 def test_an_author_has_no_hand_on_what_others_runs_load(
     inspector: Inspector, tmp_path: Path
 ) -> None:

@@ -34,6 +34,8 @@ BUDGETS_S = {
     "author": 120.0,
 }
 _RANKS_MAX = 64
+# The GPU type of the cpu device.
+_PROCESSOR = "CPU"
 _MIB = 1024**2
 # A model has its weights beside its inputs, and all that it makes of them.
 _MODEL_MIB = 16 * 1024
@@ -196,13 +198,19 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
         main=str(manifest.get("main", "")),
         memory_bytes=_MIB * int(manifest.get("memory_mib", _memory_mib(manifest))),
         memory_bytes_declared=_MIB * int(manifest.get("memory_mib", 0)),
-        required_bytes=_MIB * int(manifest.get("requires", {}).get("memory_mib", 0)),
+        required_bytes=_MIB * _required_mib(manifest),
         is_checked=_one_of(_ANSWERS, manifest.get("answers", "")) == "checked",
     )
 
 
 def _memory_mib(manifest: dict[str, Any]) -> int:
     return _MODEL_MIB if manifest.get("form") == "kernelbench" else 0
+
+
+def _required_mib(manifest: dict[str, Any]) -> int:
+    """The memory of a whole machine; of a problem for GPUs alone it is each GPU's that is meant."""
+    required = int(manifest.get("requires", {}).get("memory_mib", 0))
+    return required if _PROCESSOR in manifest.get("gpus", [_PROCESSOR]) else 0
 
 
 def _cases(items: list[dict[str, Any]]) -> tuple[Case, ...]:

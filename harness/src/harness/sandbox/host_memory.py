@@ -51,13 +51,12 @@ def gib_text(size: int, *, is_need: bool) -> str:
 
 
 def limit_private_bytes(size: int) -> None:
-    """Let this process allocate so much more private memory; beyond it an allocation fails.
+    """Let this process have so much private memory; beyond it an allocation fails.
 
     A GPU's driver reserves far more than it uses: this is for processes without one.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = private_bytes() + size
-    limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    limit = size if hard == resource.RLIM_INFINITY else min(size, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 

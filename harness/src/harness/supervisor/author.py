@@ -94,7 +94,9 @@ class Author:
 
 def is_shortage(error: BaseException) -> bool:
     """Whether an error says that there was no memory left."""
-    return isinstance(error, MemoryError) or any(one in _told(error) for one in _SHORTAGE)
+    return isinstance(error, MemoryError | MemoryShortage) or any(
+        one in _told(error) for one in _SHORTAGE
+    )
 
 
 def _shortage(error: BaseException) -> str:

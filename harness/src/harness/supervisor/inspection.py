@@ -13,7 +13,12 @@ from dataclasses import dataclass, field, replace
 from harness.devices.device import DeviceFault
 from harness.inspection import InspectReport, InspectRequest
 from harness.problem import Case, MemoryShortage, Problem, ProblemFault
-from harness.sandbox.host_memory import available_bytes, gib_text, limit_private_bytes
+from harness.sandbox.host_memory import (
+    available_bytes,
+    gib_text,
+    limit_private_bytes,
+    private_bytes,
+)
 from harness.supervisor import driven, inspect_answer, memory
 from harness.supervisor.author import Author
 from harness.supervisor.home import Home
@@ -90,7 +95,7 @@ class _Inspection:
         self._begun_bytes = _peak_bytes()
         if request.device == "cpu":
             asked = max(request.memory_bytes, self._problem.required_bytes)
-            limit_private_bytes(min(asked, self._offered))
+            limit_private_bytes(private_bytes() + min(asked, self._offered))
 
     def run(self, until: float) -> None:
         """Every case, as far as there is time; no more of them after a fork."""
@@ -131,7 +136,11 @@ class _Inspection:
         try:
             self._look(author, key, case, until)
         except MemoryShortage as shortage:
-            self.notes.add("author_memory", ERROR, place, str(shortage))
+            sizes = watched(lambda: memory.estimate(author, case))
+            text = str(shortage)
+            if sizes is not None:
+                text = self._need(sizes, is_timed=key == "benchmarks") or text
+            self.notes.add("author_memory", ERROR, place, text)
         except ProblemFault as fault:
             self.notes.add("author_fails", ERROR, place, str(fault))
 
@@ -155,11 +164,7 @@ class _Inspection:
 
     def _look_at_memory(self, subject: Subject) -> None:
         shape = subject.shape
-        needed = memory.needed_bytes([shape], is_timed=subject.is_timed)
-        self.needed_bytes = max(self.needed_bytes, needed)
-        if needed > self._offered:
-            needs, offered = gib_text(needed, is_need=True), gib_text(self._offered, is_need=False)
-            text = f"a run of it needs {needs} of memory, this machine offers {offered}"
+        if text := self._need(memory.sizes_of(shape), is_timed=subject.is_timed):
             subject.add("author_memory", ERROR, text)
         size = size_of(shape.inputs) + size_of(shape.outputs)
         box = max(self._given.limits.memory_bytes, self._problem.memory_bytes)
@@ -167,6 +172,15 @@ class _Inspection:
             mib, limit = size // _MIB, box // _MIB
             text = f"inputs and outputs take {mib} MiB, a submission has {limit} for all it does"
             subject.add("author_memory", ERROR, text)
+
+    def _need(self, sizes: memory.Sizes, *, is_timed: bool) -> str:
+        """Note what a case needs; a sentence if this machine has less."""
+        needed = memory.needed_bytes([sizes], is_timed=is_timed)
+        self.needed_bytes = max(self.needed_bytes, needed)
+        if needed <= self._offered:
+            return ""
+        needs, offered = gib_text(needed, is_need=True), gib_text(self._offered, is_need=False)
+        return f"a run of it needs {needs} of memory, this machine offers {offered}"
 
     def _look_at_budgets(self) -> None:
         """The stages of a ranked run, by what each case has taken."""

@@ -213,9 +213,22 @@ class _Run:
         self._court = Court(author, self._device, self._warmer, self._machine.defences)
         is_checked = self._problem.is_checked
         cases = self._every_case()
-        self._shapes = shapes.of_cases(self._court, cases, self._key, is_checked=is_checked)
+        try:
+            self._shapes = shapes.of_cases(self._court, cases, self._key, is_checked=is_checked)
+        except (MemoryError, MemoryShortage, RuntimeError) as error:
+            if self._offer is not None and is_shortage(error):
+                self._require_estimates(self._offer)
+            raise
         if self._offer is not None:
             self._require_memory(self._offer)
+
+    def _require_estimates(self, offer: memory.MemoryOffer) -> None:
+        """Raise MemoryShortage with figures for a case whose shapes there was no memory for."""
+        author, mode = self._court.author, self._request.mode
+        for stage in STAGES[mode]:
+            for case in self._problem.cases(stage, mode):
+                if sizes := memory.estimate(author, case):
+                    offer.require(case, [sizes], is_timed=stage == "time")
 
     def _require_memory(self, offer: memory.MemoryOffer) -> None:
         """Raise MemoryShortage before the submission sees a case that this machine cannot run."""
@@ -223,7 +236,8 @@ class _Run:
         mode = self._request.mode
         for stage in STAGES[mode]:
             for case in self._problem.cases(stage, mode):
-                found, is_timed = self._shapes[case.name], stage == "time"
+                found = [memory.sizes_of(shape) for shape in self._shapes[case.name]]
+                is_timed = stage == "time"
                 offer.require(case, found, is_timed=is_timed)
                 shared = max(shared, memory.shared_bytes(found, is_timed=is_timed))
         offer.limit(shared)

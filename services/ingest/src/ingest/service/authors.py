@@ -23,6 +23,7 @@ from shared.problems.settings import UNSAID, Settings, with_settings
 
 SLUG_LENGTH_MAX = 64
 JSON = "application/json"
+PROCESSOR = "CPU"
 # An agent with less could not even hold a harness and a submission that imports torch.
 USUAL_MEMORY_MIB = 2048
 
@@ -196,6 +197,8 @@ def _compiled(wanted: Publication) -> ProblemVersion:
 def _named(version: ProblemVersion, check: Check) -> ProblemPublished:
     """The event of a version, its blobs named as they will be."""
     needs = version.requires
+    # How many copies a GPU holds was never measured: there, what is declared counts alone.
+    measured_mib = check.memory_mib if PROCESSOR in version.gpus else 0
     return ProblemPublished(
         number=0,
         digest=version.digest,
@@ -211,7 +214,7 @@ def _named(version: ProblemVersion, check: Check) -> ProblemPublished:
         consent=version.consent,
         requires=Requires(
             count=needs.count,
-            memory_mib=max(needs.memory_mib, check.memory_mib),
+            memory_mib=max(needs.memory_mib, measured_mib),
             toolchains=list(needs.toolchains),
             sandbox_memory_mib=needs.sandbox_memory_mib,
         ),
