@@ -8,11 +8,15 @@ import os
 import re
 import resource
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from warpboard.domain.answers import Progress
+import msgspec
+
+from shared.errors import Refused
+from shared.problems import compile_problem
+from warpboard.domain.answers import Answer, Progress
 from warpboard.local_run import LocalDisk, LocalHarness
 from warpboard.service.ports import ProblemFiles, Terms, Wish
 
@@ -22,9 +26,9 @@ CUT = "one call of the first case"
 # Of a model, where even that takes longer; the sizes are those that its file names.
 SIZES = {"batch_size": 2, "M": 128, "N": 128, "K": 128}
 SMALL = "one call, sizes cut ({})"
-Run = tuple[str, str, str]
 ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
-LATE = "no verdict: took more than"
+NO_VERDICT = "no verdict"
+LATE = f"{NO_VERDICT}: took more than"
 NOTHING = b"""\
 import torch
 def custom_kernel(data):
@@ -38,6 +42,64 @@ class ModelNew(torch.nn.Module):
 ITSELF = b"\nModelNew = Model\n"
 REFERENCE = b"\ncustom_kernel = ref_kernel\n"
 
+# The problem that the exploits of pygpubench are written for, as one of ours.
+EXPLOITS = "exploits"
+CONTROL, WRONG_CONTROL = "submission_correct.py", "submission_wrong.py"
+CONTROL_RUNS = 3
+GAIN_MAX = 0.5
+CONTROLLED = f"mode benchmark, beside {CONTROL}"
+GRAYSCALE = {
+    "task.yml": b"""\
+files:
+  - {name: "submission.py", source: "@SUBMISSION@"}
+  - {name: "reference.py", source: "reference.py"}
+lang: "py"
+description: "The luma of an image of red, green and blue."
+config: {main: "eval.py"}
+templates: {}
+tests:
+  - {size: 127, seed: 1}
+benchmarks:
+  - {size: 512, seed: 2}
+gpus: ["CPU"]
+""",
+    "reference.py": b"""\
+import torch
+
+WEIGHTS = torch.tensor([0.2989, 0.5870, 0.1140])
+
+
+def generate_input(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(size, size, 3, generator=generator), torch.empty(size, size)
+
+
+def ref_kernel(data):
+    image, output = data
+    return torch.sum(image * WEIGHTS, dim=-1, out=output)
+
+
+def check_implementation(data, output):
+    wanted = torch.sum(data[0] * WEIGHTS, dim=-1)
+    return bool(((output - wanted).abs() <= 1e-6 + 1e-6 * wanted).all()), "values differ"
+""",
+}
+KERNEL = b"""
+def custom_kernel(data):
+    image, output = data
+    kernel(output, image)
+    return output
+"""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a submission that is `right` or `wrong` ended; `said` is "" if it was as it must."""
+
+    kind: str
+    name: str
+    said: str = ""
+    verdict: str = ""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -48,12 +110,13 @@ class Sample:
     source: bytes
 
 
-@dataclass
+@dataclass(frozen=True)
 class Tried:
-    """What came of each submission: kind, name, and "" if it ended as it must; `how` much ran."""
+    """What came of the submissions to a problem, how much of it was run, and what was not."""
 
-    how: str = ""
-    runs: list[Run] = field(default_factory=list)
+    how: str
+    runs: list[Outcome]
+    left_out: str = ""
 
 
 def bound_memory() -> None:
@@ -63,21 +126,25 @@ def bound_memory() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
-def samples(path: Path, problem: ProblemFiles) -> Iterator[Sample]:
-    """A set's own solutions, what the problem itself makes a right one, and one doing nothing."""
+def load(path: Path) -> ProblemFiles | str:
+    """The problem of a set, or why it does not load."""
+    try:
+        return LocalDisk().problem(path, None, ("CPU",))
+    except Refused as refused:
+        return refused.reason
+
+
+def own_solutions(path: Path, problem: ProblemFiles) -> list[Sample]:
+    """A set's own solutions to a problem."""
     found = LocalDisk().samples(path, problem.slug)
-    yield from (Sample("right", one.name, one.source) for one in found.correct)
-    if path.is_file():
-        yield Sample("right", "itself", path.read_bytes() + ITSELF)
-    elif b"ref_kernel" in (source := problem.version_files.get("reference.py", b"")):
-        # A submission is not told that `cuda` means the processor, so its text is.
-        yield Sample("right", "ref_kernel", source.replace(b"cuda", b"cpu") + REFERENCE)
-    yield from (Sample("wrong", one.name, one.source) for one in found.wrong)
-    yield Sample("wrong", "nothing", NOTHING)
+    return [
+        *(Sample("right", one.name, one.source) for one in found.correct),
+        *(Sample("wrong", one.name, one.source) for one in found.wrong),
+    ]
 
 
-async def tried(
-    harness: LocalHarness, problem: ProblemFiles, given: Sequence[Sample], limit_s: float
+async def run_problem(
+    harness: LocalHarness, path: Path, problem: ProblemFiles, limit_s: float
 ) -> Tried:
     """What becomes of submissions, each within so many seconds, up to the first that takes longer.
 
@@ -85,15 +152,78 @@ async def tried(
     single file, whose one case is called five times, no more than that is, and where it is too
     large for this machine, one of smaller sizes.
     """
+    given = list(_samples(path, problem))
     if "form" not in json.loads(problem.manifest):
-        found = await _runs(harness, problem, given, limit_s)
-        if not is_late(found):
-            return Tried("", found)
-    found = await _runs(harness, _cut(problem), given, limit_s)
-    return Tried(CUT, found)
+        tried = await _runs(harness, problem, given, ("", limit_s))
+        if not is_late(tried.runs):
+            return tried
+    tried = await _runs(harness, _cut(problem), given, (CUT, limit_s))
+    if is_too_large(tried.runs) and _has_sizes(problem):
+        return await _run_small(harness, problem, given, limit_s)
+    return tried
 
 
-async def tried_small(
+async def run_exploits(harness: LocalHarness, checkout: Path, limit_s: float) -> list[Outcome]:
+    """How each exploit of a checkout of pygpubench ended, the controls first."""
+    version = compile_problem("grayscale", GRAYSCALE)
+    problem = ProblemFiles(
+        slug=version.slug,
+        files=GRAYSCALE,
+        manifest=version.manifest,
+        version_files=version.files,
+        ranking_by=version.ranking_by,
+        warnings=(),
+    )
+    sources = {
+        path.name: path.read_bytes().replace(b"cuda", b"cpu") + KERNEL
+        for path in sorted((checkout / "exploits").glob("submission_*.py"))
+    }
+
+    async def run(kind: str, name: str) -> Answer | None:
+        return await _answer(
+            harness, problem, Sample(kind, name, sources[name]), ("benchmark", limit_s)
+        )
+
+    found, times_us = [], []
+    for number in range(CONTROL_RUNS):
+        answer = await run("right", CONTROL)
+        times_us.append(_time_us(answer))
+        control = Sample("right", f"{CONTROL}, {number + 1}", b"")
+        found.append(_outcome(control, answer, limit_s))
+    least_us = GAIN_MAX * min(times_us)
+    for name in sources:
+        if name != CONTROL:
+            answer = await run("wrong", name)
+            outcome = _outcome(Sample("wrong", name, b""), answer, limit_s)
+            is_honest = name != WRONG_CONTROL and _time_us(answer) >= least_us > 0
+            found.append(msgspec.structs.replace(outcome, said="") if is_honest else outcome)
+    return found
+
+
+def is_late(found: Sequence[Outcome]) -> bool:
+    """Whether a bound of time was met."""
+    return any(run.said.startswith(LATE) for run in found)
+
+
+def is_too_large(found: Sequence[Outcome]) -> bool:
+    """Whether a bound of time or of memory was met."""
+    return is_late(found) or any("memory" in run.said for run in found)
+
+
+def _samples(path: Path, problem: ProblemFiles) -> Iterator[Sample]:
+    """A set's own solutions, what the problem itself makes a right one, and one doing nothing."""
+    own = own_solutions(path, problem)
+    yield from (one for one in own if one.kind == "right")
+    if path.is_file():
+        yield Sample("right", "itself", path.read_bytes() + ITSELF)
+    elif b"ref_kernel" in (source := problem.version_files.get("reference.py", b"")):
+        # A submission is not told that `cuda` means the processor, so its text is.
+        yield Sample("right", "ref_kernel", source.replace(b"cuda", b"cpu") + REFERENCE)
+    yield from (one for one in own if one.kind == "wrong")
+    yield Sample("wrong", "nothing", NOTHING)
+
+
+async def _run_small(
     harness: LocalHarness, problem: ProblemFiles, given: Sequence[Sample], limit_s: float
 ) -> Tried:
     """The same of a model whose file names its sizes, with such as any machine can bear."""
@@ -104,10 +234,10 @@ async def tried_small(
     files = {**problem.version_files, "reference.py": small}
     cut = replace(cut, manifest=json.dumps(manifest).encode(), version_files=files)
     samples = [replace(one, source=_small(one.source)[1]) for one in given]
-    return Tried(SMALL.format(names), await _runs(harness, cut, samples, limit_s))
+    return await _runs(harness, cut, samples, (SMALL.format(names), limit_s))
 
 
-def has_sizes(problem: ProblemFiles) -> bool:
+def _has_sizes(problem: ProblemFiles) -> bool:
     """Whether it is a model whose file names sizes."""
     is_model = json.loads(problem.manifest).get("form") == "kernelbench"
     return is_model and bool(_small(problem.version_files["reference.py"])[0])
@@ -131,16 +261,6 @@ def _small(source: bytes) -> tuple[str, bytes]:
     return ", ".join(found), b"".join(lines)
 
 
-def is_late(found: Sequence[Run]) -> bool:
-    """Whether a bound of time was met."""
-    return any(said.startswith(LATE) for _, _, said in found)
-
-
-def is_too_large(found: Sequence[Run]) -> bool:
-    """Whether a bound of time or of memory was met."""
-    return is_late(found) or any("memory" in said for _, _, said in found)
-
-
 def _cut(problem: ProblemFiles) -> ProblemFiles:
     manifest: dict[str, Any] = json.loads(problem.manifest)
     manifest |= {"tests": manifest["tests"][:1], "benchmarks": manifest["benchmarks"][:1]}
@@ -148,35 +268,63 @@ def _cut(problem: ProblemFiles) -> ProblemFiles:
 
 
 async def _runs(
-    harness: LocalHarness, problem: ProblemFiles, given: Sequence[Sample], limit_s: float
-) -> list[Run]:
-    found: list[Run] = []
-    for sample in given:
-        said = await _ended(harness, problem, sample, ("test", limit_s))
-        if sample.kind == "wrong" and said.startswith("passed"):
-            # It may be wrong in timed cases alone.
-            said = await _ended(harness, problem, sample, ("benchmark", limit_s))
-        found.append((sample.kind, sample.name, said))
-        if said.startswith(LATE):
-            break
-    return found
+    harness: LocalHarness, problem: ProblemFiles, given: Sequence[Sample], how: tuple[str, float]
+) -> Tried:
+    """Each submission in turn; after one that is late the others are left out."""
+    amount, limit_s = how
+    found: list[Outcome] = []
+    for number, sample in enumerate(given, 1):
+        found.append(await run_sample(harness, problem, sample, limit_s))
+        if is_late(found):
+            names = ", ".join(one.name for one in given[number:])
+            left_out = f"submissions after one that was late ({names})" if names else ""
+            return Tried(amount, found, left_out)
+    return Tried(amount, found)
 
 
-async def _ended(
+async def run_sample(
+    harness: LocalHarness, problem: ProblemFiles, sample: Sample, limit_s: float
+) -> Outcome:
+    """How a submission ended in mode test; one that is wrong in timed cases alone, in benchmark."""
+    outcome = _outcome(sample, await _answer(harness, problem, sample, ("test", limit_s)), limit_s)
+    if (sample.kind, outcome.verdict) == ("wrong", "passed"):
+        answer = await _answer(harness, problem, sample, ("benchmark", limit_s))
+        return _outcome(sample, answer, limit_s)
+    return outcome
+
+
+async def _answer(
     harness: LocalHarness, problem: ProblemFiles, sample: Sample, how: tuple[str, float]
-) -> str:
+) -> Answer | None:
+    """How a submission ended; None if it did not end in time."""
     mode, limit_s = how
-    wish = Wish(f"{sample.name}.py", sample.source, problem.slug, mode)
+    name = sample.name if sample.name.endswith(".py") else f"{sample.name}.py"
+    wish = Wish(name, sample.source, problem.slug, mode)
     try:
         async with asyncio.timeout(limit_s):
-            run = await harness.run(problem, wish, _unheard, Terms())
+            return await harness.run(problem, wish, _unheard, Terms())
     except TimeoutError:
-        return f"{LATE} {limit_s:.0f} s on this machine"
-    return said_of(sample.kind, run["verdict"] or "", run["reason"])
+        return None
 
 
 async def _unheard(_: Progress) -> None:
     pass
+
+
+def _time_us(answer: Answer | None) -> float:
+    """The time of a benchmark that passed, else 0."""
+    if answer is None or answer["verdict"] != "passed":
+        return 0.0
+    return max((case["time_us"] or 0.0 for case in answer["cases"]), default=0.0)
+
+
+def _outcome(sample: Sample, answer: Answer | None, limit_s: float) -> Outcome:
+    if answer is None:
+        said = f"{LATE} {limit_s:.0f} s on this machine"
+        return Outcome(sample.kind, sample.name, said)
+    verdict = answer["verdict"] or ""
+    said = said_of(sample.kind, verdict, answer["reason"])
+    return Outcome(sample.kind, sample.name, said, verdict)
 
 
 def said_of(kind: str, verdict: str, reason: str) -> str:
@@ -192,4 +340,4 @@ def said_of(kind: str, verdict: str, reason: str) -> str:
     errors = [line for line in lines if ERROR.match(line)]
     said = " ".join((errors or lines)[-1].split())[:REASON_CHARS]
     is_right = verdict == "passed" if kind == "right" else verdict not in ("", "passed")
-    return "" if is_right else f"{verdict or 'no verdict'}: {said}"
+    return "" if is_right else f"{verdict or NO_VERDICT}: {said}"

@@ -228,6 +228,30 @@ async def test_a_new_version_comes_with_a_clean_report(door: Door) -> None:
 
 
 @pytest.mark.server
+@pytest.mark.parametrize(
+    ("declared", "measured", "gpus", "required"),
+    [
+        (0, 6000, "CPU, H100", 6000),
+        (9000, 6000, "CPU", 9000),
+        (0, 600, "CPU", 0),
+        (0, 6000, "H100", 0),
+        (9000, 6000, "H100", 9000),
+    ],
+)
+async def test_a_machine_must_have_the_memory_that_was_declared_or_measured(
+    door: Door, declared: int, measured: int, gpus: str, required: int
+) -> None:
+    text = f"requires: {{memory_mib: {declared}}}\nlimits: {{memory_mib: 2000}}\n"
+    text += f"gpus: [{gpus}]\n"
+    files = FILES | {"warpboard.yml": text.encode()}
+    report = json.loads(report_of(files)) | {"memory_mib": measured}
+    await door.publish(files, report=json.dumps(report))
+    fact = door.log.since(0)[-1].fact
+    assert isinstance(fact, ProblemPublished)
+    assert (fact.requires.memory_mib, fact.requires.sandbox_memory_mib) == (required, 2000)
+
+
+@pytest.mark.server
 async def test_a_dropped_gpu_type_takes_nothing_in(door: Door) -> None:
     number = await door.number(mode="ranked", gpu="H100")
     assert number

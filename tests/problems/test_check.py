@@ -135,6 +135,44 @@ def test_a_mistake_is_found_by_its_code(name: str, inspector: Inspector, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("spare", "answer", "expected"),
+    [
+        ("torch.empty_like(x)", "wanted(x)", set()),
+        ("torch.Tensor(size, size)", "wanted(x)", set()),
+        ("torch.empty(size, size, dtype=torch.bool)", "wanted(x)", set()),
+        ("torch.empty_like(x)", "spare.copy_(wanted(x))", set()),
+        ("torch.empty_like(x)", "wanted(x) + spare", {"generator_random"}),
+        ("torch.empty_like(x)", "wanted(x) + 1e-9 * spare.sum()", {"generator_random"}),
+        (
+            "torch.full_like(x, time.time_ns() % 997)",
+            "wanted(x) + 1e-9 * spare",
+            {"generator_random"},
+        ),
+        ("torch.ones_like(x)", "wanted(x)", {"input_constant"}),
+    ],
+)
+def test_an_uninitialised_tensor_is_chance_only_where_the_answer_depends_on_it(
+    spare: str, answer: str, expected: set[str], inspector: Inspector, tmp_path: Path
+) -> None:
+    made, taken = "return x, torch.zeros_like(x)", "    x, output = data\n"
+    written = f"{ANSWER}    return output\n"
+    assert all(one in REFERENCE for one in (made, taken, written))
+    reference = REFERENCE.replace(made, f"return x, 1.0, {spare}")
+    reference = reference.replace(taken, "    x, _, spare = data\n")
+    reference = reference.replace(written, f"    return {answer}\n")
+    assert codes(inspector.look(lay_out(tmp_path, reference))) == expected
+
+
+def test_a_fixed_input_is_found_beside_an_uninitialised_one(
+    inspector: Inspector, tmp_path: Path
+) -> None:
+    reference = REFERENCE.replace(SEEDED, "torch.Generator().manual_seed(7)")
+    reference = reference.replace("torch.zeros_like(x)\n", "torch.empty_like(x), torch.empty(3)\n")
+    reference = reference.replace("x, output = data", "x, output, _ = data")
+    assert codes(inspector.look(lay_out(tmp_path, reference))) == {"generator_fixed"}
+
+
+@pytest.mark.parametrize(
     ("bound", "answers", "expected"),
     [
         ("1e-5", "checked", ()),
@@ -159,6 +197,17 @@ def test_nothing_is_left_of_what_the_author_started(inspector: Inspector, tmp_pa
     forking = REFERENCE.replace(ANSWER, "    os.fork() or time.sleep(600)\n" + ANSWER)
     assert codes(inspector.look(lay_out(tmp_path, forking))) == {"author_forks"}
     assert comes_true(lambda: set(descendants(os.getpid())) <= before)
+
+
+def test_what_a_case_too_large_to_generate_needs_is_known(
+    inspector: Inspector, tmp_path: Path
+) -> None:
+    large = REFERENCE.replace("torch.randn(size,", "torch.randn(1 << 44,")
+    report = inspector.look(lay_out(tmp_path, large))
+    (found,) = report.findings
+    assert (found.code, found.level) == ("author_memory", "error")
+    assert "GiB of memory, this machine offers" in found.text
+    assert report.needed_bytes > 1 << 48
 
 
 def test_an_author_has_no_hand_on_what_others_runs_load(

@@ -1,18 +1,26 @@
-"""Every problem of a public set loads, or is refused with its reason; it lies outside of here."""
+"""What the public sets bring loads and ends as it must; they lie outside of here.
 
-import json
+Each test names the variable that it asks for a checkout, and is skipped without one.
+"""
+
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from docs import set_runs, sets
+from docs.set_runs import Outcome
 
 from shared.errors import Refused
 from shared.folders import contest_files, task_folders
-from warpboard.local_run import LocalDisk
+from tests.support.harness import Warm
+from warpboard.local_run import LocalDisk, LocalHarness
 
-PAGES = Path(__file__).parents[2] / "docs"
 KERNELS, BENCH = "WARPBOARD_REFERENCE_KERNELS", "WARPBOARD_KERNELBENCH"
+EXPLOITS = "WARPBOARD_PYGPUBENCH"
+LIMIT_S = 120.0
+# These need what a machine without a GPU has not, and say so.
+ELSEWHERE = ("CUDA_HOME", "No module named 'triton'")
 
 
 def checkout(variable: str) -> Path:
@@ -50,9 +58,12 @@ def test_a_public_set_is_on_the_page_as_it_loads(
     root = checkout(variable)
     found = looked(root, paths(root))
     assert not any("\n" in reason for reason in found.values())
-    listed = json.loads((PAGES / "public-sets.json").read_text())[title]
-    mend = "python -m docs.sets writes the page anew"
-    assert {name: row["loads"] for name, row in listed.items()} == found, mend
+    run = sets.read(sets.HERE / sets.DATA)
+    commit = run.sets[title].commit if run else ""
+    if not run or commit != sets.commit_of(root):
+        pytest.skip(f"the published run is of commit {commit or 'none'} of {variable}")
+    listed = {name: problem.loads for name, problem in run.sets[title].problems.items()}
+    assert listed == found, "python -m docs.sets --run publishes another run"
 
 
 def test_every_contest_of_the_set_names_problems_that_load() -> None:
@@ -62,3 +73,38 @@ def test_every_contest_of_the_set_names_problems_that_load() -> None:
     for file in files:
         for one in LocalDisk().contest(file):
             assert LocalDisk().problem(Path(one.directory), None).slug
+
+
+@pytest.mark.box
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_own_solutions_of_a_set_end_as_they_must(warm: Warm) -> None:
+    root = checkout(KERNELS)
+    harness = LocalHarness(warm.harness)
+
+    async def run(path: Path) -> list[Outcome]:
+        problem = set_runs.load(path)
+        assert not isinstance(problem, str)
+        own = set_runs.own_solutions(path, problem)
+        return [await set_runs.run_sample(harness, problem, one, LIMIT_S) for one in own]
+
+    ended = {path: warm.runner.run(run(path)) for path in task_folders(root)}
+    wrong = [
+        f"{path.name}: {one.kind} {one.name}: {one.said}"
+        for path, outcomes in ended.items()
+        for one in outcomes
+        if one.said and not any(word in one.said for word in ELSEWHERE)
+    ]
+    assert sum(map(len, ended.values())) > 0
+    assert not wrong
+
+
+@pytest.mark.box
+@pytest.mark.alone
+@pytest.mark.timeout(600)
+def test_the_known_exploits_gain_nothing(warm: Warm) -> None:
+    root = checkout(EXPLOITS)
+    runs = set_runs.run_exploits(LocalHarness(warm.harness), root, LIMIT_S)
+    outcomes = warm.runner.run(runs)
+    assert len(outcomes) > set_runs.CONTROL_RUNS
+    assert not [f"{one.name}: {one.verdict}: {one.said}" for one in outcomes if one.said]

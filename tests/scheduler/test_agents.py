@@ -112,8 +112,9 @@ def test_a_release_begins_the_count_anew() -> None:
     assert "AgentQuarantined" not in fail(history, 2)
 
 
-def test_the_authors_mistakes_are_not_counted_against_an_agent() -> None:
-    assert "AgentQuarantined" not in fail(given_known(), 5, "problem_fault")
+@pytest.mark.parametrize("code", ["problem_fault", "memory"])
+def test_what_a_problem_is_or_needs_is_not_counted_against_an_agent(code: str) -> None:
+    assert "AgentQuarantined" not in fail(given_known(), 5, code)
 
 
 def test_failures_after_which_a_known_kernel_passed_are_not_counted() -> None:

@@ -84,7 +84,12 @@ def test_a_run_under_way_is_waited_for_as_long_as_it_has_left() -> None:
         (
             {"requires": Requires(memory_mib=9000)},
             offering(memory_mib=8000),
-            "no agent of CPU has 9000 MiB of memory",
+            "needs 8.8 GiB of memory, the agents of CPU offer 7.8 GiB at most",
+        ),
+        (
+            {"requires": Requires(sandbox_memory_mib=6144)},
+            offering(sandbox_memory_mib=4096),
+            "needs 6 GiB of memory for the submission, the agents of CPU offer 4 GiB at most",
         ),
         (
             {"requires": Requires(level="strong")},

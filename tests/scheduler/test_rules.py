@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from scheduler.domain.moves import Offer
 from scheduler.domain.rules import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX, due
 from shared import events, subjects
@@ -159,11 +161,12 @@ def test_a_submission_that_took_two_agents_down_is_given_up() -> None:
     assert end.reason.startswith("2 agents failed under it")
 
 
-def test_an_agent_that_failed_a_job_is_avoided_while_another_could_take_it() -> None:
+@pytest.mark.parametrize("code", ["noisy", "memory"])
+def test_an_agent_that_failed_a_job_is_avoided_while_another_could_take_it(code: str) -> None:
     history = given_received()
     other = replace(OFFER, agent="a2", session="session-2", is_free=False)
     history.settle(world(OFFER, other))
-    failed = events.RunFailed(stage="", code="noisy", reason="it was too loud")
+    failed = events.RunFailed(stage="", code=code, reason="it was too loud")
     history.say(history.run_agg(), failed)
     assert history.settle(world(OFFER, other)) == ["JobRequeued"]
     history.settle(world(OFFER, replace(other, is_free=True)))

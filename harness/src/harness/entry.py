@@ -39,9 +39,12 @@ from harness.messages import (
     unanswered,
 )
 from harness.problem import Problem, ProblemFault, load
+from harness.sandbox import host_memory
 from harness.sandbox.probe import Isolation, probe
+from harness.sandbox.spec import Limits
 from harness.supervised import Silent, Told
 from harness.supervisor.look import Seen, look
+from harness.supervisor.outfit import GPU_LIMITS
 from harness.timing.policy import PROCESSES
 from harness.toolchains import probe as installed
 from harness.toolchains.command import BUILD_S_MAX
@@ -77,6 +80,8 @@ __all__ = [
     "evaluate",
     "isolation",
     "look",
+    "memory_bytes",
+    "sandbox_bytes_max",
     "toolchains",
 ]
 
@@ -109,6 +114,17 @@ def isolation() -> Isolation:
 def toolchains() -> dict[str, str]:
     """What can compile and profile here, by name, each with its version; asks each program."""
     return installed.probe()
+
+
+def memory_bytes() -> int:
+    """The memory of this machine, or of the control group that we are in if that is less."""
+    return host_memory.total_bytes()
+
+
+def sandbox_bytes_max(device: str) -> int:
+    """The most memory of this machine that an author can have submissions use, one rank each."""
+    usual = Limits() if device == "cpu" else GPU_LIMITS
+    return max(usual.memory_bytes, host_memory.sandbox_bytes_max())
 
 
 class Harness:

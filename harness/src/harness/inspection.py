@@ -8,7 +8,8 @@ class InspectRequest:
     """One problem, whose own code is looked at without any submission.
 
     No case is begun after `limit_s`; one call of the author's code may take `call_s`, and its
-    process `memory_bytes` beyond what it begins with.
+    process `memory_bytes` beyond what it begins with, or as much as the problem requires of a
+    machine if that is more.
     """
 
     problem: str
@@ -33,9 +34,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class InspectReport:
-    """What an inspection found, or why there was none (`failure_code`, of FAILURE_CODES)."""
+    """What an inspection found, or why there was none (`failure_code`, of FAILURE_CODES).
+
+    `needed_bytes` is what the tensors of the largest case take of a machine that runs it, and
+    `peak_bytes` how much memory the inspection took; 0 where that is not known.
+    """
 
     findings: list[Finding]
     took_s: float = 0.0
     failure_code: str = ""
     reason: str = ""
+    needed_bytes: int = 0
+    peak_bytes: int = 0

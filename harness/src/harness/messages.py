@@ -23,7 +23,7 @@ STAGES = {
     # What no participant asks for: every case, judged and not timed, for who wrote the problem.
     "verify": ("build", "check", "timed_check"),
 }
-FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy")
+FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy", "memory")
 # What the supervisor's process ends with when something beneath it would not die. No line of it
 # says so, for an author's code could say that, too.
 LEFT_BEHIND = 70

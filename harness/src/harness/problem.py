@@ -6,7 +6,8 @@ out), submission (the name under which the participant's file appears), tests an
 templates; where they say more than usual: form (how the author's functions are called), calls (of
 each checked case), native (defines and flags of a problem in C++, whose lang is cu), main (the
 problem's own program, which then runs the cases instead of our harness), memory_mib (what a
-submission may use), answers ("checked": the problem's check judges a narrower dtype, too).
+submission may use), requires (memory_mib: what a machine must have), answers ("checked": the
+problem's check judges a narrower dtype, too).
 """
 
 import hashlib
@@ -33,6 +34,8 @@ BUDGETS_S = {
     "author": 120.0,
 }
 _RANKS_MAX = 64
+# The GPU type of the cpu device.
+_PROCESSOR = "CPU"
 _MIB = 1024**2
 # A model has its weights beside its inputs, and all that it makes of them.
 _MODEL_MIB = 16 * 1024
@@ -47,6 +50,10 @@ FORMS = {"": "custom_kernel", "outputs": "custom_kernel", "kernelbench": "ModelN
 
 class ProblemFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
     """The problem itself does not work: no submission can be judged by it."""
+
+
+class MemoryShortage(Exception):  # noqa: N818
+    """A run needs more memory than this machine has for it."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +110,11 @@ class Native:
 class Problem:
     """A problem version that can be run.
 
-    `memory_bytes` is what a submission may use at least, should the machine have it. `is_checked`
-    leaves answers that look a little otherwise than the reference's to the problem's own check.
+    `memory_bytes` is what a submission may use at least, should the machine have it;
+    `memory_bytes_declared` is what its author said of that, 0 for nothing: a machine that has less
+    cannot run it. `required_bytes` is the memory that the author requires of the whole machine.
+    `is_checked` leaves answers that look a little otherwise than the reference's to the problem's
+    own check.
     """
 
     slug: str
@@ -121,6 +131,8 @@ class Problem:
     native: Native = field(default_factory=Native)
     main: str = ""
     memory_bytes: int = 0
+    memory_bytes_declared: int = 0
+    required_bytes: int = 0
     is_checked: bool = False
 
     @property
@@ -185,12 +197,20 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
         native=Native(**manifest.get("native", {})),
         main=str(manifest.get("main", "")),
         memory_bytes=_MIB * int(manifest.get("memory_mib", _memory_mib(manifest))),
+        memory_bytes_declared=_MIB * int(manifest.get("memory_mib", 0)),
+        required_bytes=_MIB * _required_mib(manifest),
         is_checked=_one_of(_ANSWERS, manifest.get("answers", "")) == "checked",
     )
 
 
 def _memory_mib(manifest: dict[str, Any]) -> int:
     return _MODEL_MIB if manifest.get("form") == "kernelbench" else 0
+
+
+def _required_mib(manifest: dict[str, Any]) -> int:
+    """The memory of a whole machine; of a problem for GPUs alone it is each GPU's that is meant."""
+    required = int(manifest.get("requires", {}).get("memory_mib", 0))
+    return required if _PROCESSOR in manifest.get("gpus", [_PROCESSOR]) else 0
 
 
 def _cases(items: list[dict[str, Any]]) -> tuple[Case, ...]:

@@ -14,6 +14,7 @@ from shared.problems.report import (
     Finding,
     SolutionFound,
 )
+from shared.problems.warpboard_yml import MEMORY_MIB_MAX
 from warpboard.domain.answers import Answer
 from warpboard.domain.demo import HERE, PASSED
 from warpboard.domain.tables import Table
@@ -23,13 +24,17 @@ from warpboard.domain.units import count_text, one_line, seconds_text
 SKIPPED = "skipped"
 DEVICE = "cpu"
 OWN_CODE = "the problem's own code"
-# As the supervisor says it of a call.
-ENDLESS = "did not end within"
 # Of a problem for other GPU types than this machine is, these say little.
 _OF_THIS_MACHINE = ("author_memory", "budget", "not_inspected")
 # How a start may end that solves nothing: it was loaded, ran, and gave no right answer in time.
 _CLEAN_ENDS = ("wrong_answer", "late_write", "crashed", "protocol")
+# Of a problem for other GPU types, code that needs one of them fails so.
+_OF_A_GPU = ("author_fails", "template_fails")
+_FAULTS = {"problem_fault": "author_fails", "memory": "author_memory"}
 _BROKEN = ("author_fails", "author_forks")
+# Whatever the machine, these are mistakes in the text of a program.
+_MISTAKES = ("SyntaxError(", "IndentationError(", "NameError(")
+MIB = 1024**2
 _WHERE_CHARS_MAX = 200
 
 Level = Literal["error", "warning"]
@@ -77,6 +82,8 @@ class Checked:
             parts += [f"{self.share('baseline')} baselines passed"]
         if not_shown := sum(not one.is_shown for one in self.trials):
             parts += [f"{not_shown} {NOT_SHOWN}"]
+        if self.report.memory_mib:
+            parts += [f"needs {self.report.memory_mib:,} MiB of memory"]
         warnings = len(self.findings) - self.errors
         parts += [count_text(self.errors, "error")] if self.errors else []
         parts += [count_text(warnings, "warning")] if warnings else []
@@ -102,20 +109,38 @@ def of_refusal(refused: Refused) -> Finding:
     return finding("schema", "error", refused.field or "its files", refused.reason)
 
 
-def of_inspection(answer: Answer, gpus: Sequence[str]) -> list[Finding]:
-    """What the harness found in the problem's own code, on a machine that has no GPU."""
+def of_inspection(answer: Answer) -> list[Finding]:
+    """What the harness found in the problem's own code, on the processor."""
     if code := answer["failure_code"]:
         is_theirs, reason = code == "problem_fault", answer["reason"]
-        if is_theirs and HERE not in gpus and ENDLESS in reason:
-            text = f"{reason} on this machine, which the problem is not for: look at it on one"
-            return [finding("not_inspected", "warning", OWN_CODE, text)]
-        return [finding("author_fails" if is_theirs else "machine", "error", OWN_CODE, reason)]
-    found = [Finding(**one) for one in answer["findings"]]
-    return [_softened(one) for one in found] if HERE not in gpus else found
+        kind = "author_fails" if is_theirs else "machine"
+        return [finding(kind, "error", OWN_CODE, reason)]
+    return [Finding(**one) for one in answer["findings"]]
+
+
+def memory_mib(answer: Answer, gpus: Sequence[str]) -> int:
+    """The memory that a run of the problem needs, as far as the inspection could measure it.
+
+    What the author's code took here at its peak says nothing of a GPU.
+    """
+    needed: int = answer["needed_bytes"]
+    if needed and HERE in gpus:
+        needed = max(needed, answer["peak_bytes"])
+    return min(-(-needed // MIB), MEMORY_MIB_MAX)
+
+
+def softened(found: Iterable[Finding], gpus: Sequence[str]) -> list[Finding]:
+    """The same; of a problem for GPUs alone, what the lack of one may be the reason for is no error.
+
+    Time and memory are this machine's, and code that fails may want a GPU.
+    """
+    return list(found) if HERE in gpus else [_softened(one) for one in found]
 
 
 def _softened(one: Finding) -> Finding:
-    """What was measured here says little of a machine that the problem is for."""
+    if one.code in _OF_A_GPU and not any(name in one.text for name in _MISTAKES):
+        text = f"{one.text}, on this machine, which has none of the problem's GPUs"
+        return finding("not_inspected", "warning", one.where, text)
     if one.code not in _OF_THIS_MACHINE:
         return one
     return one.model_copy(update={"level": "warning"})
@@ -123,11 +148,7 @@ def _softened(one: Finding) -> Finding:
 
 def is_broken(findings: Iterable[Finding]) -> bool:
     """Whether the problem's own code fails or never ends here, so that no solution need be run."""
-    return any(
-        (one.code, one.where) == ("not_inspected", OWN_CODE)
-        or (one.level == "error" and one.code in _BROKEN)
-        for one in findings
-    )
+    return any(one.level == "error" and one.code in _BROKEN for one in findings)
 
 
 def of_trials(trials: Sequence[Trial]) -> list[Finding]:
@@ -153,8 +174,7 @@ def _of_trial(trial: Trial) -> Finding | None:
     if trial.is_expected or not trial.is_shown:
         return None
     if not trial.verdict:
-        code = "author_fails" if trial.is_fault else "machine"
-        return finding(code, "error", where, trial.reason)
+        return finding(_FAULTS.get(trial.failure, "machine"), "error", where, trial.reason)
     if trial.is_baseline:
         mend = "mend it, or begin it with #!POPCORN gpus H100 if it runs there alone"
         return finding("baseline_fails", "error", where, f"{mend}: {trial.reason}")
@@ -180,7 +200,11 @@ def of_template(name: str, verdict: str, reason: str) -> list[Finding]:
 
 
 def report(
-    about: Mapping[str, str], findings: Sequence[Finding], trials: Sequence[Trial], at: datetime
+    about: Mapping[str, str],
+    findings: Sequence[Finding],
+    trials: Sequence[Trial],
+    at: datetime,
+    needed_mib: int = 0,
 ) -> CheckReport:
     """The whole of it; `about` has the digest of the version and the harness.
 
@@ -205,6 +229,7 @@ def report(
         solutions=solutions,
         device=DEVICE,
         made_at=at,
+        memory_mib=needed_mib,
     )
 
 

@@ -1,7 +1,7 @@
 """How a problem's own solutions ended, beside how they must."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from warpboard.domain.demo import NOT_PASSED, PASSED
@@ -11,6 +11,9 @@ from warpboard.domain.units import one_line
 NOT_SHOWN = "not shown here"
 # A solution that never ran shows nothing of what the check finds.
 NEVER_RAN = ("compile_error", "import_error")
+# How a run may end on the processor of a submission that is written for a GPU.
+_OF_A_GPU = (*NEVER_RAN, "crashed", "timed_out", "out_of_memory")
+_FAILURES_OF_A_GPU = ("problem_fault", "memory")
 
 Kind = Literal["correct", "wrong", "baseline"]
 
@@ -19,8 +22,9 @@ Kind = Literal["correct", "wrong", "baseline"]
 class Trial:
     """One solution, run here; without a verdict it was our machine that failed.
 
-    One that is not shown did not run, for this machine lacks what `reason` says. `is_fault` says
-    that it is the problem's own code that failed. A baseline must pass as a correct one must.
+    One that is not shown says nothing, for this machine lacks what `reason` says. `failure` is the
+    harness's code for what failed, where there is no verdict. A baseline must pass as a correct one
+    must.
     """
 
     problem: str
@@ -29,7 +33,7 @@ class Trial:
     verdict: str
     reason: str = ""
     is_shown: bool = True
-    is_fault: bool = False
+    failure: str = ""
     is_baseline: bool = False
 
     @property
@@ -45,6 +49,18 @@ class Trial:
         if self.must_pass:
             return self.verdict == PASSED
         return self.verdict not in ("", PASSED, *NEVER_RAN)
+
+
+def of_a_gpu(trial: Trial, gpus: Sequence[str]) -> Trial:
+    """A trial on the processor of a problem for these GPU types alone.
+
+    It is not shown here if the lack of a GPU may be why it ended as it did.
+    """
+    doubtful = trial.verdict in _OF_A_GPU if trial.verdict else trial.failure in _FAILURES_OF_A_GPU
+    if not trial.is_shown or not doubtful:
+        return trial
+    reason = f"the problem is for {', '.join(gpus)}, and here it ended so: {trial.reason}"
+    return replace(trial, reason=one_line(reason), is_shown=False)
 
 
 def table(found: Sequence[Trial]) -> Table:

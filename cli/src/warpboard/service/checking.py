@@ -14,7 +14,7 @@ from shared.problems.report import CheckReport, Finding, read_report
 from warpboard.domain import checks, trials
 from warpboard.domain.answers import Progress, Run, read
 from warpboard.domain.checks import Checked
-from warpboard.domain.demo import Sample, Solutions, code_of, needed_gpus
+from warpboard.domain.demo import HERE, Sample, Solutions, code_of, needed_gpus
 from warpboard.domain.outcome import FAILED, OK
 from warpboard.domain.progress import News
 from warpboard.domain.trials import Trial
@@ -33,7 +33,7 @@ from warpboard.service.ports import (
 # Every case, checked; what is timed is no matter of right and wrong.
 MODE = "verify"
 # With another way to check, what an earlier one has found counts for nothing.
-EDITION = 2
+EDITION = 3
 _NATIVE_START = ".cu"
 _MODELS = "kernelbench"
 _AS_ANSWER = b"\n\nModelNew = Model\n"
@@ -80,7 +80,7 @@ async def examined(tools: Tools, folder: Path, problem: ProblemFiles) -> Checked
         findings, ended = await examination.run(solutions)
     code = tools.harness.code()
     about = {"digest": digest_of(problem), "harness": _harness(code)}
-    made = checks.report(about, findings, ended, now())
+    made = checks.report(about, findings, ended, now(), examination.memory_mib)
     if all(one.code != "machine" for one in findings):
         tools.reports.keep(_key(problem, solutions, code), made.model_dump_json())
     found = _checked(folder, problem, made)
@@ -173,6 +173,7 @@ class _Examination:
         self._live = live
         self._problem = problem
         self._manifest = manifest_of(problem)
+        self.memory_mib = 0
 
     async def run(self, solutions: Solutions) -> tuple[list[Finding], list[Trial]]:
         """What is wrong, and how the solutions ended. Errors: Failed."""
@@ -180,8 +181,10 @@ class _Examination:
         found = [checks.finding("schema_warning", "warning", "its files", x) for x in warnings]
         self._show("its own code", 0, 1)
         answer = await self._harness.inspect(self._problem)
-        found += checks.of_inspection(answer, self._manifest["gpus"])
-        if checks.is_broken(found):
+        inspected, gpus = checks.of_inspection(answer), self._manifest["gpus"]
+        self.memory_mib = checks.memory_mib(answer, gpus)
+        found += checks.softened(inspected, gpus)
+        if checks.is_broken(inspected):
             # Each of them would end, or hang, as the problem's own code does.
             return found, []
         ended = await self._trials(solutions)
@@ -205,9 +208,11 @@ class _Examination:
         if gpus := needed_gpus(sample):
             reason = f"needs a GPU: {', '.join(gpus)}"
             return Trial(slug, sample.name, must_pass, "", reason, is_shown=False)
-        run, is_fault = await self._ran(sample, MODE)
+        run, failure = await self._ran(sample, MODE)
         verdict, reason = run.verdict or "", run.reason or ""
-        return Trial(slug, sample.name, must_pass, verdict, reason, is_fault=is_fault)
+        trial = Trial(slug, sample.name, must_pass, verdict, reason, failure=failure)
+        gpus = self._manifest["gpus"]
+        return trial if HERE in gpus else trials.of_a_gpu(trial, gpus)
 
     def _baselines(self) -> list[Sample]:
         """What the platform is going to run itself, by the paths that the problem gives them."""
@@ -231,12 +236,14 @@ class _Examination:
             return []
         self._show(name, 0, 1)
         run, _ = await self._ran(sample, "test")
-        return checks.of_template(name, run.verdict or "", run.reason or "")
+        found = checks.of_template(name, run.verdict or "", run.reason or "")
+        return checks.softened(found, self._manifest["gpus"])
 
-    async def _ran(self, sample: Sample, mode: str) -> tuple[Run, bool]:
+    async def _ran(self, sample: Sample, mode: str) -> tuple[Run, str]:
+        """How it ended, and the harness's code for what failed, if there is no verdict."""
         wish = Wish(sample.name, sample.source, self._problem.slug, mode)
         answer = await self._harness.run(self._problem, wish, _unheard, Terms())
-        return read(answer, Run), answer.get("failure_code") == "problem_fault"
+        return read(answer, Run), answer.get("failure_code", "")
 
     def _show(self, what: str, done: int, total: int) -> None:
         news = News("checking", done, total, estimate=f": {what}")

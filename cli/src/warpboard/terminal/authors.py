@@ -62,8 +62,11 @@ def check(desk: Desk, /, folders: tuple[Path, ...], **asked: Any) -> int:
     A PATH is a directory with a task.yml, a problem that is one file of Python, or a contest
     file, which stands for all its problems. Inputs must follow from the seed and be hard to
     guess, the check must take no answer that nobody computed. Each file of solutions/correct
-    must pass, each of solutions/wrong must run and not. Exit code 1 if there is an error. What
-    names GPU types, CPU not among them, is not shown here, and is no reason for 1.
+    must pass, each of solutions/wrong must run and not. Exit code 1 if there is an error.
+
+    All of it runs on the processor, of a problem for GPUs, too. A file that names GPU types, CPU
+    not among them, does not run. Where a problem names none but GPUs, what fails here and may need
+    one of them is said not to be shown, or is a warning. Neither is a reason for 1.
 
     \b
     Example:

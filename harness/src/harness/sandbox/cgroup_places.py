@@ -75,6 +75,18 @@ def find() -> Places:
     return Places(unified, controllers, separate)
 
 
+def own_folders() -> Iterator[Path]:
+    """The groups that limit the memory of this process: its own, and each above it."""
+    own = dict(_own_groups())
+    for mount in _mounts():
+        controller = "" if mount.kind == "cgroup2" else "memory"
+        if controller in ("", *mount.options) and controller in own:
+            top = Path(mount.point)
+            below = own[controller].removeprefix(mount.root.rstrip("/")).lstrip("/")
+            folder = top / below
+            yield from (one for one in (folder, *folder.parents) if one.is_relative_to(top))
+
+
 def _mounts() -> Iterator[_Mount]:
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():

@@ -2,22 +2,30 @@
 
 import contextlib
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, TypeVar
 
-from harness.problem import Case, Problem, ProblemFault
+from harness.problem import Case, MemoryShortage, Problem, ProblemFault
+from harness.sandbox import host_memory
 from harness.supervisor import compare, forms, shim, together
 from harness.supervisor.mark import Mark
 
 T = TypeVar("T")
 
 _REFERENCE = "reference"
+# What torch and the C++ library say of an allocation that failed.
+_SHORTAGE = ("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory")
+_ASKED = re.compile(r"tried to allocate (\d+) bytes")
 
 
 class Author:
-    """A problem's generate_input, ref_kernel and check_implementation."""
+    """A problem's generate_input, ref_kernel and check_implementation.
+
+    Errors of each: ProblemFault; MemoryShortage, where an allocation fails.
+    """
 
     def __init__(
         self, problem: Problem, mark: Mark, device: str, native: Callable[[], forms.Functions]
@@ -79,7 +87,28 @@ class Author:
             with self._mark.over(f"{name} on {case.name}"), self._within():
                 return call()
         except BaseException as error:
+            if is_shortage(error):
+                raise MemoryShortage(f"{name} on {case.name} {_shortage(error)}") from error
             raise ProblemFault(f"{name} failed on {case.name}: {_told(error)}") from error
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether an error says that there was no memory left."""
+    return isinstance(error, MemoryError | MemoryShortage) or any(
+        one in _told(error) for one in _SHORTAGE
+    )
+
+
+def _shortage(error: BaseException) -> str:
+    """What was asked for by the allocation that failed, where torch says it, and what there is."""
+    asked = _ASKED.search(_told(error))
+    size = host_memory.gib_text(int(asked[1]), is_need=True) if asked else "some"
+    limit = host_memory.private_bytes_max()
+    if limit is None:
+        return f"needs {size} of memory more than this machine offers"
+    used = host_memory.gib_text(host_memory.private_bytes(), is_need=False)
+    offered = host_memory.gib_text(limit, is_need=False)
+    return f"needs {size} of memory more, beside {used} of the {offered} that its process may use"
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from harness.messages import STAGES
 from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.processes import END_S_MAX
 from harness.sandbox.spec import SCRATCH, SUBMISSION, Limits, Spec
-from harness.supervisor import together
+from harness.supervisor import memory, together
 from harness.supervisor.home import Home
 from harness.supervisor.outfit import NO_GPU, Outfit
 from harness.supervisor.output import Log
@@ -25,7 +25,6 @@ from harness.worker import protocol
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 _LAST_CHANCE_S = 1.0
-_MEMORY_SHARE = 3
 _NOT_KILLED = f"a process of the submission could not be killed within {END_S_MAX:.0f} s"
 _IMPORT_LIMIT = "the import used up its budget"
 _ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
@@ -188,10 +187,8 @@ class Guests:
     def _limits(self) -> Limits:
         problem, limits = self.home.problem, self.place.outfit.limits
         budgets = [problem.budget_s(stage, self.mode) for stage in STAGES[self.mode]]
-        # The reference needs as much again, and so may whoever else is on the machine.
-        asked = min(problem.memory_bytes, _machine_bytes() // _MEMORY_SHARE)
-        memory = max(limits.memory_bytes, asked)
-        return replace(limits, cpu_s=int(sum(budgets)) + 1, memory_bytes=memory)
+        sandbox = memory.sandbox_bytes(problem, limits)
+        return replace(limits, cpu_s=int(sum(budgets)) + 1, memory_bytes=sandbox)
 
     def _cores(self, ranks: int) -> tuple[int, ...]:
         """The cores of a team that computes, none where it shares the supervisor's.
@@ -239,11 +236,6 @@ class Guests:
         who = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)}
         each = self.place.outfit.each
         return where | who | (dict(each[rank]) if each else {})
-
-
-def _machine_bytes() -> int:
-    """The memory of this machine."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _environment(workshop: Workshop, scratch: str) -> dict[str, str]:

@@ -21,13 +21,15 @@ _LAZY_CALLS = 16
 class Answers:
     """The right answers to the data of two seeds, and what one took. Units: seconds.
 
-    `outputs` are the tensors of the data that the answer lies in.
+    `outputs` are the tensors of the data that the answer lies in; `is_same_again` says that the
+    first seed has the right answer again, whatever was in uninitialised memory.
     """
 
     right: Flat
     other: Flat
     reference_s: float
     outputs: tuple[int, ...]
+    is_same_again: bool
 
 
 def answers(subject: Subject, looked: Looked) -> Answers:
@@ -46,7 +48,10 @@ def answers(subject: Subject, looked: Looked) -> Answers:
         text = "the same data has two answers"
         subject.add("reference_random", WARNING if is_taken else ERROR, text)
     _look_at_values(subject, looked, right, other)
-    return Answers(right, other, reference_s, outputs)
+    is_same_again = not looked.unsteady or is_same(
+        right, _answered(subject, twin(looked.again.whole))
+    )
+    return Answers(right, other, reference_s, outputs, is_same_again)
 
 
 def check(subject: Subject, looked: Looked, found: Answers) -> float:

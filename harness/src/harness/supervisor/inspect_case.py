@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from harness.problem import Case, ProblemFault
+from harness.problem import Case
 from harness.supervisor.author import Author
+from harness.supervisor.fresh_memory import ONES, ZEROS, filled
 from harness.supervisor.inputs import KEY_BYTES, Shape, seed_of
 from harness.supervisor.inspect_data import (
     ENTROPY_BITS_MIN,
@@ -30,7 +31,6 @@ _DRAWS = 6
 _DRAW_S_MAX = 0.05
 _TINY = 16
 _NATURAL = ("answer_constant", "answer_fixed", "entropy_low")
-_ALLOCATION = ("can't allocate memory", "Cannot allocate memory", "bad_alloc", "out of memory")
 
 # An author's code may put another in its place.
 _EXIT = os._exit
@@ -42,16 +42,12 @@ class Forked(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an
     """The author's code left a process behind."""
 
 
-class Greedy(Exception):  # noqa: N818
-    """The author's code asked for more memory than there is."""
-
-
 class _Refused(Exception):  # noqa: N818
     """The check of one rank says no, which is an end for all of them."""
 
 
 class Watched:
-    """An author whose calls may leave no process, and who is told apart when memory was short.
+    """An author whose calls may leave no process.
 
     Of a case of several ranks data and answers are lists, one for each rank.
     """
@@ -60,7 +56,7 @@ class Watched:
         self._author = author
 
     def data(self, case: Case, seed: int, rank: int = 0) -> Any:
-        """The data of a case. Errors: ProblemFault; Forked; Greedy."""
+        """The data of a case. Errors: ProblemFault; MemoryShortage; Forked."""
         author = self._author
         if case.ranks == 1:
             return watched(lambda: author.data(case, seed, rank))
@@ -94,14 +90,10 @@ class Watched:
 
 
 def watched(call: Callable[[], T]) -> T:
-    """What a call answers. Errors: its own; Forked; Greedy."""
+    """What a call answers. Errors: its own; Forked."""
     here = os.getpid()
     try:
         found = call()
-    except ProblemFault as fault:
-        if here == os.getpid() and _is_short(fault.__cause__):
-            raise Greedy(str(fault)) from fault
-        raise
     finally:
         if os.getpid() != here:
             # The other half of a fork: what it would say has been said already.
@@ -119,10 +111,6 @@ def _has_children() -> bool:
     return True
 
 
-def _is_short(cause: BaseException | None) -> bool:
-    return isinstance(cause, MemoryError) or any(one in str(cause) for one in _ALLOCATION)
-
-
 @dataclass(frozen=True)
 class Drawn:
     """What a generator made of a seed: all of it, the part that it drew, the inputs in that."""
@@ -136,11 +124,13 @@ class Drawn:
 class Looked:
     """The data of two seeds; `is_fixed` if they are one. Units: seconds of one generation.
 
-    `unsteady` are the tensors that were others when the first seed was asked again.
+    `again` is made by the first seed once more, with another content of uninitialised memory;
+    `unsteady` are the tensors that it has otherwise.
     """
 
     first: Drawn
     second: Drawn
+    again: Drawn
     generate_s: float
     is_fixed: bool
     unsteady: tuple[int, ...]
@@ -203,7 +193,7 @@ def looked(subject: Subject) -> Looked | None:
     began = subject.clock()
     one = _drawn(subject, 0)
     generate_s = subject.clock() - began
-    other, again = _drawn(subject, 1), _drawn(subject, 0)
+    other, again = _drawn(subject, 1), _drawn(subject, 0, ONES)
     if not all(same_forms(one.whole, drawn.whole) for drawn in (other, again)):
         subject.add("generator_shapes", ERROR, "two seeds give data of two forms")
         return None
@@ -212,7 +202,7 @@ def looked(subject: Subject) -> Looked | None:
         takes = "seed" in subject.case.args
         text = "two seeds give one input, bit for bit" if takes else "it takes no seed"
         subject.soft("generator_fixed", text)
-    return Looked(one, other, generate_s, is_fixed, _unsteady(one, again))
+    return Looked(one, other, again, generate_s, is_fixed, _unsteady(one, again))
 
 
 def _is_one(some: Drawn, other: Drawn) -> bool:
@@ -229,9 +219,11 @@ def _unsteady(one: Drawn, again: Drawn) -> tuple[int, ...]:
     return tuple(index for index, pair in tensors if not same_bits(*pair))
 
 
-def _drawn(subject: Subject, call: int) -> Drawn:
+def _drawn(subject: Subject, call: int, byte: int = ZEROS) -> Drawn:
+    """The data of a seed; `byte` is what uninitialised memory holds."""
     seed = seed_of(bytes(KEY_BYTES), "inspect", subject.case.name, call, subject.shape.seed_bits)
-    data = subject.author.data(subject.case, seed)
+    with filled(byte):
+        data = subject.author.data(subject.case, seed)
     whole = taken(data)
     drawn = inputs_of(subject.form, data)
     if drawn is data:
@@ -240,15 +232,21 @@ def _drawn(subject: Subject, call: int) -> Drawn:
     return Drawn(whole, part, tuple(range(len(part.tensors))))
 
 
-def look_at_entropy(subject: Subject, looked: Looked, outputs: Collection[int]) -> None:
+def look_at_entropy(
+    subject: Subject, looked: Looked, outputs: Collection[int], *, is_same_answer: bool
+) -> None:
     """Whether a seed gives data once for all, and how hard it is to guess.
 
-    `outputs` are the tensors that the answer lies in: what they hold before may be anything.
+    `outputs` are the tensors that the answer lies in: what they hold before may be anything. So
+    may any other tensor, if the answer is the same (`is_same_answer`) for `looked.again`.
 
     Errors: ProblemFault.
     """
-    steady = {*outputs, *set(range(len(looked.one.tensors))).difference(subject.shape.shown)}
-    if not steady.issuperset(looked.unsteady):
+    free = {*outputs, *set(range(len(looked.one.tensors))).difference(subject.shape.shown)}
+    if is_same_answer:
+        free.update(index for index in looked.unsteady if index >= 0)
+        outputs = {*outputs, *looked.unsteady}
+    if not free.issuperset(looked.unsteady):
         text = "one seed, asked again after another, gives others"
         subject.add("generator_random", ERROR, text)
     elif not looked.is_fixed:

@@ -15,7 +15,7 @@ _WHERE_CHARS_MAX = 200
 MENDS: Mapping[str, str] = {
     "author_fails": "mend it: no submission can be judged",
     "author_forks": "start no process there",
-    "author_memory": "make the case smaller",
+    "author_memory": "make the case smaller, or say requires: {memory_mib: N} in warpboard.yml",
     "not_inspected": "look at it yourself, or make the case smaller",
     "generator_random": "draw with a generator that the seed sets, from nothing else",
     "generator_fixed": "draw the data by the seed, or an answer that was kept passes",

@@ -9,19 +9,23 @@ import resource
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from harness.devices.device import DeviceFault
 from harness.inspection import InspectReport, InspectRequest
-from harness.problem import Case, Problem, ProblemFault
-from harness.supervisor import driven, inspect_answer
+from harness.problem import Case, MemoryShortage, Problem, ProblemFault
+from harness.sandbox.host_memory import (
+    available_bytes,
+    gib_text,
+    limit_private_bytes,
+    private_bytes,
+)
+from harness.supervisor import driven, inspect_answer, memory
 from harness.supervisor.author import Author
 from harness.supervisor.home import Home
 from harness.supervisor.inputs import KEY_BYTES, probe
 from harness.supervisor.inspect_case import (
     NATIVE,
     Forked,
-    Greedy,
     Subject,
     Watched,
     look_at_entropy,
@@ -38,8 +42,6 @@ from harness.timing.policy import BLOCK_CALLS_MIN, policy_for
 _BUDGET_SHARE = 0.5
 # Beside inputs and outputs a submission has its own intermediate results.
 _MEMORY_SHARE = 0.5
-_STATM = Path("/proc/self/statm")
-_DATA = 5
 _MIB = 1024**2
 
 
@@ -54,7 +56,12 @@ def execute(request: InspectRequest, home: Home, machine: Machine) -> InspectRep
         inspection.run(began + request.limit_s)
     except DeviceFault as fault:
         return InspectReport([], time.monotonic() - began, "device", str(fault))
-    return InspectReport(inspection.notes.findings(), time.monotonic() - began)
+    return InspectReport(
+        inspection.notes.findings(),
+        time.monotonic() - began,
+        needed_bytes=inspection.needed_bytes,
+        peak_bytes=inspection.peak_bytes(),
+    )
 
 
 @dataclass
@@ -73,6 +80,7 @@ class _Inspection:
 
     def __init__(self, request: InspectRequest, home: Home, machine: Machine) -> None:
         self.notes = Notes()
+        self.needed_bytes = 0
         self._home = home
         self._problem = home.problem
         self._costs = _Costs()
@@ -83,25 +91,35 @@ class _Inspection:
         if home.problem.lang == "py":
             # The author's code comes next, and others' runs believe what they find in there.
             machine.cache.close()
+        self._offered = available_bytes()
+        self._begun_bytes = _peak_bytes()
         if request.device == "cpu":
-            _bound(request.memory_bytes)
+            asked = max(request.memory_bytes, self._problem.required_bytes)
+            limit_private_bytes(private_bytes() + min(asked, self._offered))
 
     def run(self, until: float) -> None:
         """Every case, as far as there is time; no more of them after a fork."""
         reference = "reference.py" if self._problem.lang == "py" else "reference.cuh"
         try:
             author = self._author()
+            memory.require_sandbox(
+                self._problem, memory.sandbox_bytes(self._problem, self._given.limits)
+            )
             for key, case in _cases(self._problem):
                 self._guarded(author, key, case, until)
         except Forked:
             text = "a process that it started is still there afterwards"
             self.notes.add("author_forks", ERROR, reference, text)
-        except Greedy as greedy:
-            self.notes.add("author_memory", ERROR, reference, str(greedy))
+        except MemoryShortage as shortage:
+            self.notes.add("author_memory", ERROR, reference, str(shortage))
         except ProblemFault as fault:
             self.notes.add("author_fails", ERROR, reference, str(fault))
         self._look_at_budgets()
         self._device.close()
+
+    def peak_bytes(self) -> int:
+        """How much more memory this process had at its peak than before the author's code came."""
+        return _peak_bytes() - self._begun_bytes
 
     def _author(self) -> Watched:
         native = functools.partial(driven.functions, self._home, self._workshop, self._cache)
@@ -117,8 +135,12 @@ class _Inspection:
             return
         try:
             self._look(author, key, case, until)
-        except Greedy as greedy:
-            self.notes.add("author_memory", ERROR, place, str(greedy))
+        except MemoryShortage as shortage:
+            sizes = watched(lambda: memory.estimate(author, case))
+            text = str(shortage)
+            if sizes is not None:
+                text = self._need(sizes, is_timed=key == "benchmarks") or text
+            self.notes.add("author_memory", ERROR, place, text)
         except ProblemFault as fault:
             self.notes.add("author_fails", ERROR, place, str(fault))
 
@@ -129,23 +151,36 @@ class _Inspection:
         form = NATIVE if self._problem.lang == "cu" else self._problem.form
         clock = time.process_time if self._device.name == "cpu" else time.monotonic
         subject = Subject(author, case, form, shape, self.notes, place, is_timed, until, clock)
-        self._look_at_memory(subject, size_of(shape.inputs) + size_of(shape.outputs))
+        self._look_at_memory(subject)
         found = looked(subject)
         if found is None:
             return
         answers = inspect_answer.answers(subject, found)
-        look_at_entropy(subject, found, answers.outputs)
+        look_at_entropy(subject, found, answers.outputs, is_same_answer=answers.is_same_again)
         check_s = inspect_answer.check(subject, found, answers)
         # The reference stands for a plain submission.
         cost_s = found.generate_s + 2 * answers.reference_s + check_s
         self._costs.of_case[key, case.name] = cost_s
 
-    def _look_at_memory(self, subject: Subject, size: int) -> None:
+    def _look_at_memory(self, subject: Subject) -> None:
+        shape = subject.shape
+        if text := self._need(memory.sizes_of(shape), is_timed=subject.is_timed):
+            subject.add("author_memory", ERROR, text)
+        size = size_of(shape.inputs) + size_of(shape.outputs)
         box = max(self._given.limits.memory_bytes, self._problem.memory_bytes)
         if size > _MEMORY_SHARE * box:
             mib, limit = size // _MIB, box // _MIB
             text = f"inputs and outputs take {mib} MiB, a submission has {limit} for all it does"
             subject.add("author_memory", ERROR, text)
+
+    def _need(self, sizes: memory.Sizes, *, is_timed: bool) -> str:
+        """Note what a case needs; a sentence if this machine has less."""
+        needed = memory.needed_bytes([sizes], is_timed=is_timed)
+        self.needed_bytes = max(self.needed_bytes, needed)
+        if needed <= self._offered:
+            return ""
+        needs, offered = gib_text(needed, is_need=True), gib_text(self._offered, is_need=False)
+        return f"a run of it needs {needs} of memory, this machine offers {offered}"
 
     def _look_at_budgets(self) -> None:
         """The stages of a ranked run, by what each case has taken."""
@@ -170,8 +205,6 @@ def _cases(problem: Problem) -> Iterator[tuple[str, Case]]:
             yield key, case
 
 
-def _bound(size: int) -> None:
-    """So much private memory beyond what is there now; a GPU's driver would reserve far more."""
-    pages = int(_STATM.read_text(encoding="ascii").split()[_DATA])
-    limit = pages * resource.getpagesize() + size
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+def _peak_bytes() -> int:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -23,11 +23,11 @@ from harness.messages import (
     Started,
     failed,
 )
-from harness.problem import Case, ProblemFault
+from harness.problem import Case, MemoryShortage, ProblemFault
 from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.spec import WALLS, level_of
-from harness.supervisor import building, driven, shapes, verdict
-from harness.supervisor.author import Author
+from harness.supervisor import building, driven, memory, shapes, verdict
+from harness.supervisor.author import Author, is_shortage
 from harness.supervisor.calls import Gate
 from harness.supervisor.compat import Compat
 from harness.supervisor.defences import ALL, Defences
@@ -90,6 +90,12 @@ def execute(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> Ru
         report = failed("device", str(fault))
     except Noisy as noisy:
         report = failed("noisy", str(noisy))
+    except MemoryShortage as shortage:
+        report = failed("memory", verdict.printable(str(shortage)))
+    except (MemoryError, RuntimeError) as error:
+        if not is_shortage(error):
+            raise
+        report = failed("memory", "this machine has too little memory left for the run")
     took_s = time.monotonic() - began
     return replace(report, took_s=took_s, usage=usage | {"wall_s": took_s})
 
@@ -99,6 +105,8 @@ def _run(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> "_Run
     if not home.problem.main:
         return _Run(request, home, machine, tell)
     given = outfit(request.device, home.problem.ranks, request.gpus)
+    if request.device == "cpu":
+        memory.offer(home.problem, given.limits)
     # Nobody has asked the GPU what it is: what is built for the oldest is fitted when it is loaded.
     workshop = fitted(machine.workshop, _OLDEST if request.device == "cuda" else "")
     place = Place(machine.launcher, machine.walls, workshop, _share_cores(), given)
@@ -133,6 +141,9 @@ class _Run:
         ranks, cores = max((one.ranks for one in self._every_case()), default=1), _share_cores()
         self._warmer = Warmer(cores[0] if cores and _is_timed(request.mode) else None)
         given = outfit(request.device, ranks, request.gpus)
+        # A GPU's memory is not the machine's: an allocation there fails by itself.
+        is_cpu = request.device == "cpu"
+        self._offer = memory.offer(self._problem, given.limits) if is_cpu else None
         # After the fork of the warmer, which must not inherit a GPU's context.
         self._device = opened(request.device, given, machine.walls, machine.defences)
         workshop = fitted(machine.workshop, self._device.architecture)
@@ -199,13 +210,43 @@ class _Run:
         return []
 
     def _look_around(self) -> None:
+        """Call the author's code for the first time, as far as the memory of the machine goes."""
+        if self._offer is not None:
+            self._offer.limit()
         workshop, cache = self.guests.place.workshop, self._machine.cache
         native = functools.partial(driven.functions, self._home, workshop, cache)
         author = Author(self._problem, self._home.mark, self._device.name, native)
         self._court = Court(author, self._device, self._warmer, self._machine.defences)
         is_checked = self._problem.is_checked
         cases = self._every_case()
-        self._shapes = shapes.of_cases(self._court, cases, self._key, is_checked=is_checked)
+        try:
+            self._shapes = shapes.of_cases(self._court, cases, self._key, is_checked=is_checked)
+        except (MemoryError, MemoryShortage, RuntimeError) as error:
+            if self._offer is not None and is_shortage(error):
+                self._require_estimates(self._offer)
+            raise
+        if self._offer is not None:
+            self._require_memory(self._offer)
+
+    def _require_estimates(self, offer: memory.MemoryOffer) -> None:
+        """Raise MemoryShortage with figures for a case whose shapes there was no memory for."""
+        author, mode = self._court.author, self._request.mode
+        for stage in STAGES[mode]:
+            for case in self._problem.cases(stage, mode):
+                if sizes := memory.estimate(author, case):
+                    offer.require(case, [sizes], is_timed=stage == "time")
+
+    def _require_memory(self, offer: memory.MemoryOffer) -> None:
+        """Raise MemoryShortage before the submission sees a case that this machine cannot run."""
+        shared = 0
+        mode = self._request.mode
+        for stage in STAGES[mode]:
+            for case in self._problem.cases(stage, mode):
+                found = [memory.sizes_of(shape) for shape in self._shapes[case.name]]
+                is_timed = stage == "time"
+                offer.require(case, found, is_timed=is_timed)
+                shared = max(shared, memory.shared_bytes(found, is_timed=is_timed))
+        offer.limit(shared)
 
     def _judge_all(self, stage: str, purse: Purse) -> list[CaseReport]:
         """Every case of a stage; those after the worker's end are skipped."""

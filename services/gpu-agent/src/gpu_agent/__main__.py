@@ -84,7 +84,8 @@ def _key(settings: Settings) -> SigningKey:
 
 def _look(settings: Settings) -> Machine:
     found = machine(settings.device, settings.gpu_index)
-    return replace(found, memory_mib=gpu.memory_mib(found.environment), host=gpu.host())
+    memory_mib = gpu.memory_mib(found.environment, found.memory_mib)
+    return replace(found, memory_mib=memory_mib, host=gpu.host())
 
 
 def _settings(arguments: Sequence[str]) -> Settings:

@@ -47,6 +47,7 @@ class Machine:
     environment: dict[str, str]
     memory_mib: int = 0
     host: str = ""
+    sandbox_memory_mib: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ def registration(
         modes=[mode for mode in MODES if mode != "ranked" or not against],
         memory_mib=machine.memory_mib,
         host=machine.host,
+        sandbox_memory_mib=machine.sandbox_memory_mib,
     )
 
 

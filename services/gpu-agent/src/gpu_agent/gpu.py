@@ -27,7 +27,6 @@ CANARY_S_MAX = 5.0
 CANARY_TRIES = 2
 # Machines made of one image share the first; the second changes whenever a machine starts.
 IDENTITIES = (Path("/etc/machine-id"), Path("/proc/sys/kernel/random/boot_id"))
-MEMORY = Path("/proc/meminfo")
 # Where the driver says what went wrong, a record a read.
 KERNEL_LOG, XID = "/dev/kmsg", b"NVRM: Xid"
 KERNEL_RECORD_BYTES = 8192
@@ -63,18 +62,13 @@ def host() -> str:
     return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16] if any(said) else ""
 
 
-def memory_mib(environment: Mapping[str, str]) -> int:
+def memory_mib(environment: Mapping[str, str], machine_mib: int) -> int:
     """The memory that a job may use: the GPU's, or where the processor is timed the machine's.
 
-    >>> memory_mib({"gpu_memory_mib": "81559"})
-    81559
+    >>> memory_mib({"gpu_memory_mib": "81559"}, 4096), memory_mib({}, 4096)
+    (81559, 4096)
     """
-    if "gpu_memory_mib" in environment:
-        return int(environment["gpu_memory_mib"])
-    if not MEMORY.is_file():
-        return 0
-    found = re.search(r"^MemTotal: +(\d+) kB$", MEMORY.read_text(), re.MULTILINE)
-    return int(found[1]) // 1024 if found else 0
+    return int(environment.get("gpu_memory_mib", machine_mib))
 
 
 def canary() -> str:

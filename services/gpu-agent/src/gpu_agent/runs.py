@@ -36,6 +36,7 @@ from shared.problems.languages import suffix
 logger = logging.getLogger(__name__)
 
 ARTEFACTS_MAX = 16
+MIB = 1024**2
 Told = Callable[[News], Awaitable[None]]
 
 
@@ -56,6 +57,8 @@ def machine(device: str, gpu_index: int = 0) -> Machine:
         missing=[Missing(wall=one.wall, reason=one.reason, mend=one.mend) for one in found.missing],
         toolchains=entry.toolchains(),
         environment=entry.environment() | seen.environment,
+        memory_mib=entry.memory_bytes() // MIB,
+        sandbox_memory_mib=entry.sandbox_bytes_max(device) // MIB,
     )
 
 

@@ -34,7 +34,8 @@ def _readable(agent: str, value: bytes) -> Heartbeat:
     said = msgspec.json.decode(value, type=Heartbeat)
     subjects.agent(agent)
     subjects.pool(said.registration.gpu)
-    for number in (said.registration.count, said.registration.memory_mib):
+    own = said.registration
+    for number in (own.count, own.memory_mib, own.sandbox_memory_mib):
         if not 0 <= number <= NUMBER_MAX:
             raise ValueError(f"{number} is no count of GPUs and no memory of one in MiB")
     return said

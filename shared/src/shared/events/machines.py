@@ -12,6 +12,8 @@ class AgentRegistered(Fact, frozen=True, kw_only=True):
     """What an agent offers, written when it differs from what it said before.
 
     With a `quarantine` it takes no orders, for this reason, until it is started again.
+    `memory_mib` is that of its GPU or, for the processor, of its machine; `sandbox_memory_mib` the
+    most of its machine's that a submission may have.
     """
 
     aggregate: ClassVar[str] = "agent"
@@ -30,6 +32,7 @@ class AgentRegistered(Fact, frozen=True, kw_only=True):
     quarantine: str = ""
     memory_mib: int = 0
     host: str = ""
+    sandbox_memory_mib: int = 0
 
 
 class AgentEnrolled(Fact, frozen=True, kw_only=True):

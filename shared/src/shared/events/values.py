@@ -83,12 +83,16 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Requires(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine must have for a job: GPUs and the memory of each, toolchains, a level."""
+    """What a machine must have for a job: GPUs and the memory of each, toolchains, a level.
+
+    `sandbox_memory_mib` is what it must be able to give the submission of its own memory.
+    """
 
     count: int = 1
     memory_mib: int = 0
     toolchains: list[str] = []
     level: str = ""
+    sandbox_memory_mib: int = 0
 
 
 class RejudgeItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -211,7 +211,7 @@ def _version(
         cases_count={key: len(content[key]) for key in ("tests", "benchmarks")},
         source_bytes_max=content["source_bytes_max"],
         languages=tuple(content["languages"]),
-        requires=_needs(content.get("requires", {})),
+        requires=_needs(content),
         consent=content.get("consent", ""),
         source_visible=content.get("source_visible", AFTER_CLOSE),
         publish=content.get("publish", AFTER_CLOSE),
@@ -222,5 +222,7 @@ def _version(
     )
 
 
-def _needs(asked: Mapping[str, Any]) -> Needs:
-    return Needs(**{**asked, "toolchains": tuple(asked["toolchains"])}) if asked else Needs()
+def _needs(content: Mapping[str, Any]) -> Needs:
+    asked: Mapping[str, Any] = content.get("requires", {"toolchains": ()})
+    sandbox = {"sandbox_memory_mib": content.get("memory_mib", 0)}
+    return Needs(**{**asked, **sandbox, "toolchains": tuple(asked["toolchains"])})

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 from shared.errors import Refused
 from shared.instants import Instant
 from shared.problems.schema import Strict
+from shared.problems.warpboard_yml import MEMORY_MIB_MAX
 
 REPORT_BYTES_MAX = 256 * 1024
 FINDINGS_MAX = 200
@@ -81,7 +82,10 @@ class SolutionFound(Strict):
 
 
 class CheckReport(Strict):
-    """A check of one problem version, by its digest; clean if nothing in it is an error."""
+    """A check of one problem version, by its digest; clean if nothing in it is an error.
+
+    `memory_mib` is the memory that a run needs, as measured; 0 where that is not known.
+    """
 
     digest: Digest
     harness: Name
@@ -90,6 +94,7 @@ class CheckReport(Strict):
     solutions: Annotated[list[SolutionFound], Field(max_length=SOLUTIONS_MAX)]
     device: Name
     made_at: Instant
+    memory_mib: Annotated[int, Field(ge=0, le=MEMORY_MIB_MAX)] = 0
 
     @property
     def errors(self) -> list[Finding]:

@@ -10,11 +10,15 @@ from shared.problems.roofline import Work
 
 @dataclass(frozen=True)
 class Needs:
-    """What a machine must have for a problem: so many GPUs, memory on each, toolchains by name."""
+    """What a machine must have for a problem: so many GPUs, memory on each, toolchains by name.
+
+    `sandbox_memory_mib` is what its author wants submissions to have of the machine's own.
+    """
 
     count: int = 1
     memory_mib: int = 0
     toolchains: tuple[str, ...] = ()
+    sandbox_memory_mib: int = 0
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,9 @@ from shared.problems.settings import UNSAID, Settings, with_settings
 
 SLUG_LENGTH_MAX = 64
 JSON = "application/json"
+PROCESSOR = "CPU"
+# An agent with less could not even hold a harness and a submission that imports torch.
+USUAL_MEMORY_MIB = 2048
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,18 @@ class Check:
 
     report: bytes | None = None
     unchecked: str = ""
+
+    @property
+    def memory_mib(self) -> int:
+        """The memory that a machine must have for a run, as measured; 0 for what any has."""
+        if self.report is None or self.unchecked:
+            return 0
+        try:
+            measured = read_report(self.report).memory_mib
+        except Refused:
+            # The objection to it is raised where all others are.
+            return 0
+        return measured if measured > USUAL_MEMORY_MIB else 0
 
     def objection(self, digest: str) -> Refused | None:
         """What keeps a version from being published, None for nothing."""
@@ -182,6 +197,8 @@ def _compiled(wanted: Publication) -> ProblemVersion:
 def _named(version: ProblemVersion, check: Check) -> ProblemPublished:
     """The event of a version, its blobs named as they will be."""
     needs = version.requires
+    # How many copies a GPU holds was never measured: there, what is declared counts alone.
+    measured_mib = check.memory_mib if PROCESSOR in version.gpus else 0
     return ProblemPublished(
         number=0,
         digest=version.digest,
@@ -196,7 +213,10 @@ def _named(version: ProblemVersion, check: Check) -> ProblemPublished:
         languages=list(version.languages),
         consent=version.consent,
         requires=Requires(
-            count=needs.count, memory_mib=needs.memory_mib, toolchains=list(needs.toolchains)
+            count=needs.count,
+            memory_mib=max(needs.memory_mib, measured_mib),
+            toolchains=list(needs.toolchains),
+            sandbox_memory_mib=needs.sandbox_memory_mib,
         ),
         source_visible=version.source_visible,
         publish=version.publish,

@@ -21,7 +21,7 @@ GANG_BROKEN = "gang_broken"
 # An operator took the agent away; what it ran is not to blame.
 REPEATED = ("agent_revoked",)
 # Ends that say nothing against the agent.
-BLAMELESS = ("problem_fault", "drained", "overdue_running", GANG_BROKEN, *REPEATED)
+BLAMELESS = ("problem_fault", "memory", "drained", "overdue_running", GANG_BROKEN, *REPEATED)
 
 
 def canary_queued(board: Board, job: Job) -> None:

@@ -25,6 +25,7 @@ class Need(NamedTuple):
     memory_mib: int
     toolchains: tuple[str, ...]
     level: str
+    sandbox_memory_mib: int
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ def need_of(job: Job) -> Need:
         asked.memory_mib,
         tuple(asked.toolchains),
         asked.level,
+        asked.sandbox_memory_mib,
     )
 
 
@@ -114,12 +116,39 @@ def _has_memory(need: Need, one: Candidate) -> bool:
     return one.said.memory_mib >= need.memory_mib
 
 
+def _has_sandbox_memory(need: Need, one: Candidate) -> bool:
+    return one.said.sandbox_memory_mib >= need.sandbox_memory_mib
+
+
 def _has_toolchains(need: Need, one: Candidate) -> bool:
     return all(name in one.said.toolchains for name in need.toolchains)
 
 
 def _isolates(need: Need, one: Candidate) -> bool:
     return not need.level or is_at_least(one.said.level, need.level)
+
+
+def _short_of_memory(need: Need, left: Sequence[Candidate]) -> str:
+    offered = _gib(max(one.said.memory_mib for one in left), is_need=False)
+    needed = _gib(need.memory_mib, is_need=True)
+    return f"needs {needed} of memory, the agents of {need.gpu} offer {offered} at most"
+
+
+def _short_of_sandbox_memory(need: Need, left: Sequence[Candidate]) -> str:
+    offered = _gib(max(one.said.sandbox_memory_mib for one in left), is_need=False)
+    needed = _gib(need.sandbox_memory_mib, is_need=True)
+    sandbox = f"the agents of {need.gpu} offer {offered} at most"
+    return f"needs {needed} of memory for the submission, {sandbox}"
+
+
+def _gib(size_mib: int, *, is_need: bool) -> str:
+    """A size; a need is rounded up and an offer down, so that they never look the same.
+
+    >>> _gib(6145, is_need=True), _gib(6143, is_need=False)
+    ('6.1 GiB', '5.9 GiB')
+    """
+    tenths = -(-10 * size_mib // 1024) if is_need else 10 * size_mib // 1024
+    return f"{tenths / 10:.1f}".removesuffix(".0") + " GiB"
 
 
 def _lost_toolchain(need: Need, left: Sequence[Candidate]) -> str:
@@ -148,7 +177,8 @@ _CHECKS: tuple[tuple[Check, Sentence], ...] = (
     ),
     (_is_in_service, _why_out),
     (_takes_mode, lambda need, _: f"no agent of {need.gpu} takes mode {need.mode}"),
-    (_has_memory, lambda need, _: f"no agent of {need.gpu} has {need.memory_mib} MiB of memory"),
+    (_has_memory, _short_of_memory),
+    (_has_sandbox_memory, _short_of_sandbox_memory),
     (_has_toolchains, _lost_toolchain),
     (_isolates, lambda need, _: f"no agent of {need.gpu} isolates at level {need.level}"),
     (

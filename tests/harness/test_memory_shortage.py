@@ -1,0 +1,106 @@
+"""A run that needs more memory than there is ends with both figures, before a case is run."""
+
+import re
+
+import pytest
+
+from harness.entry import Progress
+from harness.problem import Case, MemoryShortage
+from harness.sandbox.host_memory import total_bytes
+from harness.supervisor.inputs import Shape
+from harness.supervisor.memory import MemoryOffer, needed_bytes, sizes_of
+from harness.supervisor.structure import Leaf
+from tests.support.harness import HONEST, REFERENCE, Host
+
+GIB = 1024**3
+NEEDS = re.compile(r"needs ([0-9.]+) GiB of memory.* (?:offers|has) ([0-9.]+) GiB$")
+# Its pages are there once somebody writes to them, which nobody does.
+ANSWER = "    torch = importlib.import_module('torch')\n    return torch.empty({size})\n"
+BUFFERLESS = REFERENCE.replace(", torch.empty(size, size)", ", 1.0")
+
+
+def shape(inputs: int, outputs: int, *, is_buffer: bool) -> Shape:
+    leaf = [Leaf(0, size, "uint8", (size,), (1,)) for size in (inputs, outputs)]
+    answer = ["buffer" if is_buffer else "tensor", 0]
+    return Shape(tuple(leaf[:1]), tuple(leaf[1:]), ["tensor", 0], answer, [], (0,), 63, 0.0)
+
+
+def answering(size: int) -> str:
+    """A problem whose reference answers with so many numbers of four bytes."""
+    head, _, tail = BUFFERLESS.partition("    matrix, out = data\n")
+    return head + ANSWER.format(size=size) + "\n\n" + tail.partition("\n\n\n")[2]
+
+
+@pytest.mark.parametrize(("is_timed", "is_buffer", "tensors"), [(0, 1, 8), (0, 0, 8), (1, 1, 14)])
+def test_a_case_needs_every_copy_of_its_tensors(
+    is_timed: bool, is_buffer: bool, tensors: int
+) -> None:
+    case = [sizes_of(shape(GIB, GIB, is_buffer=is_buffer))]
+    needed = needed_bytes(case, is_timed=bool(is_timed))
+    assert needed >= tensors * GIB
+    assert needed_bytes(case * 2, is_timed=bool(is_timed)) == 2 * needed
+
+
+def test_what_does_not_fit_is_said_with_both_figures() -> None:
+    case, small = Case("size=7", {}), [sizes_of(shape(GIB, GIB, is_buffer=False))]
+    MemoryOffer(machine=64 * GIB, sandbox=GIB).require(case, small, is_timed=True)
+    with pytest.raises(MemoryShortage, match=r"size=7 needs \d+ GiB .* machine offers 4 GiB"):
+        MemoryOffer(machine=4 * GIB, sandbox=GIB).require(case, small, is_timed=False)
+    with pytest.raises(MemoryShortage, match=r"to size=7 needs 1 GiB .* offers 0.9 GiB"):
+        MemoryOffer(machine=64 * GIB, sandbox=GIB - 1).require(case, small, is_timed=False)
+
+
+def test_a_case_that_the_machine_cannot_hold_is_not_begun(host: Host) -> None:
+    host.files = {"reference.py": answering(total_bytes() // 16)}
+    report = host.run(HONEST)
+    assert (report.verdict, report.failure_code) == ("", "memory")
+    needs = NEEDS.search(report.reason)
+    assert needs, report.reason
+    assert float(needs[1]) > float(needs[2]) > 0
+    assert not any(isinstance(one, Progress) for one in host.messages)
+    host.files = {"reference.py": REFERENCE}
+    assert host.run(HONEST).verdict == "passed"
+
+
+def test_an_answer_that_no_sandbox_holds_is_not_asked_for(host: Host) -> None:
+    host.files = {"reference.py": answering(270 * 1024**2)}
+    report = host.run(HONEST)
+    assert report.failure_code == "memory"
+    assert re.search(r"needs [0-9.]+ GiB of memory", report.reason), report.reason
+
+
+@pytest.mark.parametrize("where", ["return torch.randn", "out.copy_"])
+def test_an_allocation_of_the_author_that_fails_is_a_want_of_memory(host: Host, where: str) -> None:
+    assert where in REFERENCE
+    greedy = f"importlib.import_module('torch').empty(1 << 46)\n    {where}"
+    host.files = {"reference.py": REFERENCE.replace(where, greedy)}
+    report = host.run(HONEST)
+    assert report.failure_code == "memory"
+    name = "generate_input" if "randn" in where else "ref_kernel"
+    assert re.match(rf"{name} on size=\d+.* needs \d+ GiB of memory more", report.reason)
+
+
+def test_a_case_that_cannot_even_be_generated_is_said_with_both_figures(host: Host) -> None:
+    host.files = {"reference.py": REFERENCE.replace("(size, size", "(size << 42, size")}
+    report = host.run(HONEST)
+    assert report.failure_code == "memory"
+    needs = NEEDS.search(report.reason)
+    assert needs, report.reason
+    # Some tensors of 4 rows or more, each of 64 TiB.
+    assert float(needs[1]) > 4 * 65536 > float(needs[2])
+
+
+@pytest.mark.parametrize(
+    ("declared", "who"),
+    [
+        ({"memory_mib": 2**30}, "a submission needs 1048576 GiB"),
+        ({"requires": {"memory_mib": 2**30}}, "the problem needs 1048576 GiB"),
+    ],
+)
+def test_what_a_problem_declares_is_more_than_is_here(
+    host: Host, declared: dict[str, int], who: str
+) -> None:
+    host.told_besides = declared
+    report = host.run(HONEST)
+    assert report.failure_code == "memory"
+    assert report.reason.startswith(f"{who} of memory, ")

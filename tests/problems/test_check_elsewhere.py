@@ -1,0 +1,120 @@
+"""What `problem check` says of a problem for GPUs alone, on a machine that has none."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from shared.problems.report import CheckReport
+from tests.cli.asked import warpboard
+from tests.problems.checked import FILES, REFERENCE, RIGHT, TASK, TEMPLATE, write
+
+pytestmark = [pytest.mark.box, pytest.mark.long]
+
+ELSEWHERE = {**FILES, "task.yml": TASK.replace('["CPU"]', '["H100"]')}
+ON_CUDA = RIGHT.replace("x, output = data", "x, output = (one.to('cuda') for one in data)")
+NO_MODULE = "import nothing_of_this_name\n"
+PROBLEMS: Mapping[str, Mapping[str, str]] = {
+    "shown": ELSEWHERE,
+    "unshown": {
+        **ELSEWHERE,
+        "solutions/correct/cuda.py": ON_CUDA,
+        "solutions/wrong/never.py": NO_MODULE,
+        "template.py": NO_MODULE + TEMPLATE,
+    },
+    "uninspected": {**ELSEWHERE, "reference.py": NO_MODULE + REFERENCE},
+    "mistaken": {**ELSEWHERE, "reference.py": REFERENCE.replace("data[0])", "date[0])")},
+    "loose": {**ELSEWHERE, "solutions/wrong/right.py": RIGHT},
+    "large": {
+        **ELSEWHERE,
+        "reference.py": REFERENCE.replace("    x, o", "    torch.empty(1 << 46)\n    x, o"),
+    },
+    "here": {
+        **FILES,
+        "reference.py": REFERENCE.replace("    x, o", "    torch.empty(1 << 46)\n    x, o"),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One command that checked all of them, and what it said of each."""
+
+    result: Result
+    said: dict[str, Any]
+
+    def levels(self, slug: str) -> dict[str, str]:
+        """The findings of a problem, each with how bad it is."""
+        return {one["code"]: one["level"] for one in self.said[slug]["findings"]}
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
+    folder = tmp_path_factory.mktemp("problems")
+    paths = [write(folder / slug, files) for slug, files in PROBLEMS.items()]
+    result = warpboard("problem", "check", *paths, "--json", XDG_CACHE_HOME=str(folder / "cache"))
+    found = {Path(one["path"]).name: one for one in json.loads(result.stdout)["problems"]}
+    return Checked(result, found)
+
+
+def test_what_runs_on_the_processor_is_checked_there(checked: Checked) -> None:
+    assert checked.said["shown"]["is_good"]
+    assert checked.levels("shown") == {}
+    verdicts = [one["verdict"] for one in checked.said["shown"]["solutions"]]
+    assert verdicts == ["passed", "wrong_answer"]
+
+
+def test_what_may_want_a_gpu_is_not_shown_and_no_error(checked: Checked) -> None:
+    found = checked.said["unshown"]
+    assert found["is_good"], found
+    assert [(one["name"], one["verdict"]) for one in found["solutions"]] == [
+        ("cuda.py", "skipped"),
+        ("right.py", "passed"),
+        ("half.py", "wrong_answer"),
+        ("never.py", "skipped"),
+    ]
+    assert checked.levels("unshown") == {"not_inspected": "warning"}
+
+
+def test_own_code_that_may_want_a_gpu_is_a_warning(checked: Checked) -> None:
+    assert checked.said["uninspected"]["is_good"]
+    assert checked.levels("uninspected") == {"not_inspected": "warning"}
+    (found,) = checked.said["uninspected"]["findings"]
+    assert "nothing_of_this_name" in found["text"]
+
+
+@pytest.mark.parametrize(
+    ("slug", "code"), [("mistaken", "author_fails"), ("loose", "wrong_passes")]
+)
+def test_what_no_gpu_would_mend_is_an_error(checked: Checked, slug: str, code: str) -> None:
+    assert checked.levels(slug) == {code: "error"}
+    assert not checked.said[slug]["is_good"]
+    assert checked.result.exit_code == 1
+
+
+def test_the_memory_of_this_machine_is_an_error_where_the_problem_is_for_it(
+    checked: Checked,
+) -> None:
+    assert checked.levels("large")["author_memory"] == "warning"
+    assert checked.said["large"]["is_good"]
+    assert checked.levels("here")["author_memory"] == "error"
+    texts = [one["text"] for one in checked.said["here"]["findings"]]
+    assert "ref_kernel on size=4 seed=7 needs 262144 GiB of memory more" in texts[0]
+
+
+def test_the_report_says_how_much_memory_a_run_needs(checked: Checked) -> None:
+    names = set(CheckReport.model_fields)
+    report = {name: value for name, value in checked.said["shown"].items() if name in names}
+    assert CheckReport.model_validate_json(json.dumps(report)).memory_mib == 1
+
+
+def test_a_problem_that_could_be_checked_here_as_far_as_it_goes_exits_0(tmp_path: Path) -> None:
+    folder = write(tmp_path / "unshown", PROBLEMS["unshown"])
+    result = warpboard("problem", "check", folder, XDG_CACHE_HOME=str(tmp_path))
+    assert result.exit_code == 0, result.output
+    assert "2 not shown here" in result.output
+    assert "the problem is for H100" in " ".join(result.output.split())
