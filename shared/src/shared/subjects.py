@@ -35,8 +35,13 @@ def job(job_id: str) -> str:
 
 
 def run(agent_id: str, run_id: str) -> str:
-    """The aggregate of a run; the agent comes first, for its bus permissions."""
+    """The aggregate of the orders of a run, which the scheduler alone may write."""
     return _named("run", agent_id, run_id)
+
+
+def report(agent_id: str, run_id: str) -> str:
+    """The aggregate of what an agent reports of a run, which that agent alone may write."""
+    return _named("report", agent_id, run_id)
 
 
 def runs(agent_id: str) -> str:
@@ -46,6 +51,16 @@ def runs(agent_id: str) -> str:
     'run.a1'
     """
     return _named("run", agent_id)
+
+
+def history_of(agg: str) -> str:
+    """The aggregate that names a history: a run's orders and reports are one.
+
+    >>> history_of(report("a1", "r7")), history_of(job("j1"))
+    ('run.a1.r7', 'job.j1')
+    """
+    kind, _, ids = agg.partition(".")
+    return f"run.{ids}" if kind == "report" else agg
 
 
 def agent(agent_id: str) -> str:
@@ -116,6 +131,18 @@ def subject(agg: str) -> str:
     'events.problem.matmul'
     """
     return f"events.{agg}"
+
+
+def history_subject(agg: str) -> str:
+    """The filter of all events of an aggregate's history.
+
+    No other aggregate has an agent's id and a run's id in these places.
+
+    >>> history_subject(report("a1", "r7")), history_subject(job("j1"))
+    ('events.*.a1.r7', 'events.job.j1')
+    """
+    kind, _, ids = agg.partition(".")
+    return f"events.*.{ids}" if kind in ("run", "report") else subject(agg)
 
 
 def aggregate(subject: str) -> str:

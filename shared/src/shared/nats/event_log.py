@@ -25,7 +25,7 @@ from shared.nats.requests import (
     publish,
 )
 from shared.nats.streams import state
-from shared.subjects import STREAM, subject
+from shared.subjects import STREAM, aggregate, history_of, history_subject, subject
 from shared.wire import pack, read
 
 DUPLICATE_IN_BATCH = 10201
@@ -68,12 +68,15 @@ class NatsLog:
 
         async def attempt() -> None:
             last = found[-1].seq if found else after
-            found.extend(await pages(self._nc, STREAM, subject(agg), last))
-            if (found[-1].seq if found else after) < self._reached.of(agg):
+            found.extend(await pages(self._nc, STREAM, history_subject(agg), last))
+            if (found[-1].seq if found else after) < self._reached.of(history_of(agg)):
                 raise Passing(f"a replica does not have yet what {agg} was told")
 
         await patiently(self._nc, attempt)
-        return [Recorded(one.seq, read(agg, one.seq, one.data), one.data) for one in found]
+        return [
+            Recorded(one.seq, read(aggregate(one.subject), one.seq, one.data), one.data)
+            for one in found
+        ]
 
     async def last(self) -> int:
         """The sequence of the newest event, 0 if there is none."""
@@ -101,7 +104,7 @@ class NatsLog:
                 raise
         self.counts.append.add(time.monotonic() - began)
         for place, event in enumerate(events, 1 - len(events)):
-            self._reached.note(event.envelope.agg, seq + place)
+            self._reached.note(history_of(event.envelope.agg), seq + place)
         return seq
 
     async def _store_alone(self, events: Sequence[New], drafts: Sequence[Draft]) -> int:
@@ -127,13 +130,13 @@ class NatsLog:
         """
         first, others = events[0], len(events) - 1
         agg, expected = first.envelope.agg, first.expected or 0
-        found = await self._find({"seq": expected + 1, "next_by_subj": subject(agg)})
+        found = await self._next(agg, expected)
         if found is None and denied.code == WRONG_LAST_SEQUENCE_IN_FLIGHT:
             raise Passing("an append to the same aggregate is not decided yet")
         if found is None and not others and _seen_last(denied) > expected:
             raise Passing("a new leader does not have yet what the old one saw")
         if found is not None:
-            self._reached.note(agg, found.seq)
+            self._reached.note(history_of(agg), found.seq)
         if found is None or found.id != first.envelope.id:
             raise Conflict(agg, expected) from denied
         if others:
@@ -141,6 +144,10 @@ class NatsLog:
             if last is None or last.id != events[-1].envelope.id:
                 raise Conflict(agg, expected) from denied
         return found.seq + others
+
+    async def _next(self, agg: str, after: int) -> Stored | None:
+        """The event of an aggregate's history that follows a sequence. Errors: Denied, Passing."""
+        return await self._find({"seq": after + 1, "next_by_subj": history_subject(agg)})
 
     async def _find(self, which: dict[str, object]) -> Stored | None:
         return await find(self._nc, STREAM, which)
@@ -158,4 +165,6 @@ def _seen_last(denied: Denied) -> int:
 
 def _draft(event: New) -> Draft:
     envelope = event.envelope
-    return Draft(subject(envelope.agg), envelope.id, pack(envelope), event.expected)
+    agg = envelope.agg
+    history = history_subject(agg)
+    return Draft(subject(agg), envelope.id, pack(envelope), event.expected, history)

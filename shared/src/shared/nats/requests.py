@@ -20,6 +20,8 @@ PATIENCE_S_MAX = 30.0
 
 MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_ON = "Nats-Expected-Last-Subject-Sequence-Subject"
+SUBJECT = "Nats-Subject"
 WRONG_LAST_SEQUENCE = 10071
 WRONG_LAST_SEQUENCE_IN_FLIGHT = 10164
 NO_MESSAGE = 10037
@@ -60,6 +62,7 @@ class Stored(NamedTuple):
     id: str
     data: bytes
     at: datetime | None = None
+    subject: str = ""
 
 
 class _Error(msgspec.Struct):
@@ -74,6 +77,7 @@ class _Verdict(msgspec.Struct):
 
 
 class _Message(msgspec.Struct):
+    subject: str
     seq: int
     time: datetime
     hdrs: str = ""
@@ -137,7 +141,7 @@ async def find(nc: Client, stream: str, which: dict[str, object]) -> Stored | No
         raise
     message = _found(answer).message
     data = base64.b64decode(message.data)
-    return Stored(message.seq, _id_in(message.hdrs), data, message.time)
+    return Stored(message.seq, _id_in(message.hdrs), data, message.time, message.subject)
 
 
 def check(answer: bytes) -> int:
