@@ -16,6 +16,7 @@ from shared.memory import MemoryLog
 from shared.signing import load_key, public_key, sign
 from shared.wire import Envelope, Stamp, seal
 from tests.support.lives import AGENT, T0, Life, publish
+from tests.support.writers import written
 
 DEMANDED = "ranked"
 
@@ -63,7 +64,8 @@ class Town:
         """A life up to its verdict."""
         token = 0
         for agg, fact in life.facts():
-            envelope = self.envelope(agg, fact)
+            where, actor = written(agg, fact)
+            envelope = self.envelope(where, fact, actor)
             if isinstance(fact, events.RunCompleted):
                 sig = sign(key or self.agent, agg, token, bytes(envelope.data))
                 envelope = msgspec.structs.replace(envelope, sig=sig)

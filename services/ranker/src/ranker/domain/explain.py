@@ -8,7 +8,7 @@ from ranker.domain.standings import Board, Row
 from shared import events
 from shared.event_log import Recorded
 from shared.subjects import last_token
-from shared.wire import is_at_home
+from shared.wire import is_genuine
 
 
 class Reason(NamedTuple):
@@ -39,7 +39,7 @@ class Trail:
     def fold(self, event: Recorded) -> None:
         """Note what concerns this leaderboard."""
         telling = _TELLING.get(event.envelope.type)
-        if telling is None or not is_at_home(event.envelope):
+        if telling is None or not is_genuine(event.envelope):
             return
         where, sentence = telling
         fact = event.fact
