@@ -8,6 +8,7 @@ LARGE = "LARGE"
 LEASES = "LEASES"
 DEADLETTERS = "DEADLETTERS"
 SNAPSHOTS = "SNAPSHOTS"
+UPLOADS = "UPLOADS"
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
@@ -171,6 +172,11 @@ def progress(submission_id: str) -> str:
 def queue(gpu: str) -> str:
     """Where scheduler tells how long a GPU type's queue is; not kept."""
     return _named("queue", gpu)
+
+
+def agent_request(agent_id: str, what: str) -> str:
+    """Where an agent asks the services for what it may not ask JetStream; not kept."""
+    return _named("agents", agent_id, what)
 
 
 def agent_inbox(agent_id: str) -> str:
