@@ -166,13 +166,13 @@ async def test_an_agent_can_hide_or_replace_no_blob_of_another(server: NatsServe
 async def test_the_collector_finds_and_removes_what_agents_kept(bus: Bus) -> None:
     agent, services = AgentBlobs(bus.agent, AGENT), NatsBlobs(bus.services)
     small, large = run_id().encode(), run_id().encode() * 20_000
-    digests = {(await agent.put(one)).digest for one in (small, large)}
+    sizes = {(await agent.put(one)).digest: len(one) for one in (small, large)}
     await bus.agent.request(f"uploads.{AGENT}.small.no-digest", b"garbage", ANSWER_S_MAX)
     await bus.agent.request(f"uploads.{AGENT}.large.{'e' * 64}", b"garbage", ANSWER_S_MAX)
     kept = [one async for one in services.kept() if one.place.startswith("upload.")]
-    assert digests | {"", "e" * 64} <= {one.digest for one in kept}
+    assert {"", "e" * 64} <= {one.digest for one in kept}
+    assert sizes == {one.digest: one.bytes for one in kept if one.digest in sizes}
     assert all(one.at > now() - timedelta(seconds=COLLECTED_S) for one in kept)
-    assert next(one.bytes for one in kept if one.bytes >= len(large)) == len(large)
     for one in kept:
         assert await services.remove(one)
         await services.remove(one)
@@ -198,7 +198,7 @@ async def test_an_agent_outlives_a_restart_of_the_server(
             assert (delivery.recorded.seq, again.recorded.seq) == (first, second)
             agents, beating = AgentBus(bus.agent, AGENT), NatsBus(bus.services).beats()
             beat = asyncio.create_task(anext(beating))
-            await eventually(lambda: agents.beat(AGENT, b"here", 30) or True)
+            await agents.beat(AGENT, b"here", 30)
             assert (await asyncio.wait_for(beat, 30)).agent == AGENT
             await inbox.close()
     finally:
@@ -325,10 +325,15 @@ async def test_an_agent_that_takes_the_id_of_a_later_event_keeps_nobody_from_say
 
 
 async def test_who_shows_no_password_or_another_agents_is_not_let_in(server: NatsServer) -> None:
-    where = server.agent_url(AGENT).rpartition("@")[2]
-    secret = server.agent_url(OTHER).rpartition("@")[0].rpartition(":")[2]
-    for user in ("", f"agent-{AGENT}:{secret}@", f"warpboard:{secret}@"):
-        client = Client()
-        with pytest.raises(nats.errors.Error):
-            await client.connect(f"nats://{user}{where}", allow_reconnect=False, connect_timeout=1)
-        await client.close()
+    _, _, where = server.agent_url(AGENT).rpartition("@")
+    host, _, port = where.partition(":")
+    others = server.agent_url(OTHER).rpartition("@")[0].rpartition(":")[2]
+    for user, password in ((f"agent-{AGENT}", others), ("warpboard", others), ("", "")):
+        reader, writer = await asyncio.open_connection(host, int(port))
+        said = json.dumps({"user": user, "pass": password, "verbose": False})
+        writer.write(f"CONNECT {said}\r\nPING\r\n".encode())
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+        assert b"Authorization Violation" in answer
+        writer.close()
+        await writer.wait_closed()

@@ -15,7 +15,16 @@ from nats.aio.client import Client
 
 from shared.blobs import BLOB_BYTES_MAX, Kept
 from shared.nats.newest import newest
-from shared.nats.requests import NOT_DELETED, Denied, Stored, ask, find, patiently, publish
+from shared.nats.requests import (
+    NO_SEQUENCE,
+    NOT_DELETED,
+    Denied,
+    Stored,
+    ask,
+    find,
+    patiently,
+    publish,
+)
 from shared.subjects import UPLOADS
 
 SMALL_BYTES_MAX = 64 * 1024
@@ -133,7 +142,7 @@ async def _remove_one(nc: Client, seq: int) -> bool:
     try:
         await ask(nc, f"STREAM.MSG.DELETE.{UPLOADS}", {"seq": seq, "no_erase": True})
     except Denied as denied:
-        if denied.code != NOT_DELETED:
+        if denied.code not in (NOT_DELETED, NO_SEQUENCE):
             raise
         return False
     return True

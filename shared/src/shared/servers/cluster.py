@@ -51,9 +51,8 @@ class NatsCluster:
         return [
             NatsServer(
                 self._folder / name,
-                secrets=self._folder,
                 agents=self._agents,
-                member=Member(name, port, tuple(one for one in ports if one != port)),
+                member=Member(name, port, tuple(one for one in ports if one != port), self._folder),
             )
             for name, port in zip(("n1", "n2", "n3"), ports, strict=True)
         ]

@@ -40,19 +40,22 @@ def _cluster(member: "Member", password: str) -> dict[str, object]:
 
 
 class Member(NamedTuple):
-    """A server's name in its cluster, and the ports, on loopback, by which all reach each other."""
+    """A server's name in its cluster, and the ports, on loopback, by which all reach each other.
+
+    The folder `secrets` has the passwords, which are the same on all.
+    """
 
     name: str
     route: int
     routes: tuple[int, ...]
+    secrets: Path
 
 
 class NatsServer(Server):
     """A nats-server whose acknowledged messages survive a power cut.
 
     The first start takes a free port unless one is given; restarts keep it. Without a password
-    given, one is made and kept in the folder, as is one for each of the `agents`; the members of a
-    cluster keep theirs in the one folder `secrets`.
+    given, one is made and kept in the folder, as is one for each of the `agents`.
     """
 
     name = "nats-server"
@@ -64,13 +67,12 @@ class NatsServer(Server):
         password: str | None = None,
         member: Member | None = None,
         agents: Sequence[str] = (),
-        secrets: Path | None = None,
     ) -> None:
         super().__init__(folder)
         self.port = port
         self.member = member
         self.agents = agents
-        self._secrets = secrets or self.folder
+        self._secrets = member.secrets if member else self.folder
         self._password = password
         self.url = ""
 
