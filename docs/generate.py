@@ -9,7 +9,7 @@ from types import GenericAlias, UnionType
 from typing import Any, cast
 
 import msgspec
-from docs import catalogue, gpus
+from docs import bus, catalogue, gpus
 
 from ranker.http import application
 from ranker.http.acts import acts
@@ -207,6 +207,7 @@ def main() -> int:
             (READS, reads()),
             *catalogue.pages().items(),
             *gpus.pages().items(),
+            *bus.pages().items(),
         )
         if not path.exists() or path.read_text(encoding="utf-8") != text
     ]
