@@ -46,6 +46,11 @@ class Town:
         """The next event."""
         return await self.append(self.envelope(agg, fact, actor))
 
+    async def tell(self, agg: str, fact: Fact) -> int:
+        """The next event, as who may write it says it."""
+        where, actor = written(agg, fact)
+        return await self.say(where, fact, actor)
+
     async def append(self, envelope: Envelope) -> int:
         """The next event, as it is."""
         return await self.log.append(New(envelope, None))

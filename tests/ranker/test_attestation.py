@@ -132,8 +132,7 @@ async def audited(folder: Path, what: str, *, is_counted: bool) -> tuple[Report,
     town = await Town(folder).found()
     await town.say(subjects.agent(AGENT), registration(CODE))
     for agg, fact in LIFE.facts()[:6]:
-        where, writer = written(agg, fact)
-        await town.say(where, fact, writer)
+        await town.tell(agg, fact)
     token = next(one.seq for one in town.log.since(0) if one.envelope.type == "JobAssigned")
     where, _ = written(RUN, LIFE.completed())
     envelope = town.envelope(where, forge(LIFE.completed()), actor)

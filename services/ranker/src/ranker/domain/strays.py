@@ -2,7 +2,7 @@
 
 from ranker.domain.scrutiny import Finding
 from shared.event_log import Recorded
-from shared.events import CATALOGUE, JobAssigned, RunDiscarded
+from shared.events import CATALOGUE, Fact, JobAssigned, RunDiscarded, RunStarted
 from shared.subjects import history_of
 from shared.wire import UNREADABLE, forgery, is_of_agent
 
@@ -16,6 +16,7 @@ class Strays:
         self.count = 0
         self.findings: list[Finding] = []
         self._open: set[str] = set()
+        self._begun: set[str] = set()
         self._over: set[str] = set()
 
     def look(self, event: Recorded) -> None:
@@ -38,15 +39,23 @@ class Strays:
         if envelope.type == UNREADABLE:
             return f"what lies on {envelope.agg} is no event"
         run, kind = history_of(envelope.agg), CATALOGUE.get(envelope.type)
-        if kind is JobAssigned and run not in self._over:
-            self._open.add(run)
-            return ""
         if run in self._over:
             late = f"{envelope.type} comes after the end of {run}"
             return "" if kind is RunDiscarded else late
-        if run not in self._open:
-            return f"{envelope.type} is on {run}, which no agent was given"
+        return self._out_of_turn(run, envelope.type, kind)
+
+    def _out_of_turn(self, run: str, name: str, kind: type[Fact] | None) -> str:
+        """Why an event means nothing before the end of its run, or ""; the run moves on by it."""
+        if kind is JobAssigned:
+            self._open.add(run)
+        elif run not in self._open:
+            return f"{name} is on {run}, which no agent was given"
+        if kind is RunStarted and run in self._begun:
+            return f"{run} has begun already"
+        if kind is RunStarted:
+            self._begun.add(run)
         if kind is not None and kind.is_terminal:
             self._open.discard(run)
+            self._begun.discard(run)
             self._over.add(run)
         return ""

@@ -101,10 +101,10 @@ class Witness:
             del self._leased[last_token(agg)]
 
     def started(self, event: Recorded, fact: events.RunStarted) -> None:
-        """Which key a run has committed to."""
+        """Which key a run has committed to, by the first that it says."""
         agg = history_of(event.envelope.agg)
         if agg in self._tokens:
-            self._key_commits[agg] = fact.key_commit
+            self._key_commits.setdefault(agg, fact.key_commit)
 
     def completed(self, event: Recorded, fact: events.RunCompleted) -> None:
         """The verdict: checked now, so that its bytes need not be kept."""
