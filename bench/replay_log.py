@@ -33,6 +33,7 @@ BATCH = 1000
 AT_ONCE = 16
 ACCOUNTS = 1000
 AGENTS = 32
+RUN_KEY = bytes([1]) * 32
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 PROBLEM, EMPTY, GPU = "identity", "empty", "H100"
 CASES = ("size: 1", "size: 127", "size: 1024", "size: 4097", "size: 100003")
@@ -57,11 +58,14 @@ def _new(told: Told, first: int, seq: int, versions: dict[str, int]) -> New:
     """An event of a batch; what the same batch says of a history before needs no expectation."""
     agg, fact = told
     submission = getattr(fact, "submission", "") or subjects.last_token(agg)
+    history, actor = subjects.history_of(agg), "service:bench"
+    if agg.startswith("report."):
+        actor = f"agent:{agg.split('.')[1]}"
     stamp = Stamp(
-        derived(agg, str(seq)), BEGAN + timedelta(seconds=seq), "service:bench", submission, "bench"
+        derived(agg, str(seq)), BEGAN + timedelta(seconds=seq), actor, submission, "bench"
     )
-    version = versions.get(agg, 0)
-    versions[agg] = seq
+    version = versions.get(history, 0)
+    versions[history] = seq
     return New(seal(fact, agg, stamp), version if version < first else None)
 
 
@@ -108,7 +112,7 @@ def _life(dice: random.Random, number: int) -> Iterator[Told]:
     is_wrong = dice.random() < 0.125
     yield received(submission, mode, f"account{dice.randrange(ACCOUNTS)}")
     yield from _given(submission, job, run, agent)
-    yield from _ran(subjects.run(agent, run), submission, mode, is_wrong=is_wrong)
+    yield from _ran(subjects.report(agent, run), submission, mode, is_wrong=is_wrong)
     verdict = "wrong_answer" if is_wrong else "passed"
     yield subjects.job(job), JobFinished(run=run, verdict=verdict)
     yield _ended(submission, job, run, mode, is_wrong=is_wrong)
@@ -170,7 +174,11 @@ def _given(submission: str, job: str, run: str, agent: str) -> Iterator[Told]:
 
 def _ran(agg: str, submission: str, mode: str, *, is_wrong: bool) -> Iterator[Told]:
     started = RunStarted(
-        fingerprint="0" * 16, harness="2", level="strong", tier="C1", key_commit="0" * 64
+        fingerprint="0" * 16,
+        harness="2",
+        level="strong",
+        tier="C1",
+        key_commit=hashlib.sha256(RUN_KEY).hexdigest(),
     )
     yield agg, started
     stages = STAGES[mode][:2] if is_wrong else STAGES[mode]
@@ -187,7 +195,7 @@ def _ran(agg: str, submission: str, mode: str, *, is_wrong: bool) -> Iterator[To
         reason="",
         cases=cases,
         took_s=2.0,
-        key="0" * 64,
+        key=RUN_KEY.hex(),
         environment={"cpu": "AMD EPYC", "python": "3.11.7", "torch": "2.13.0"},
         log_head="compiled in 0.4 s\n",
     )

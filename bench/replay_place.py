@@ -41,7 +41,8 @@ class Ground:
         self.nats, self.postgres = NatsServer(folder / "nats"), Postgres(folder / "postgres")
         self.nats.start()
         self.postgres.start()
-        urls = self.nats.url, self.postgres.dsn
+        # No agent is started here.
+        urls = self.nats.url, "", self.postgres.dsn
         # Nobody listens.
         self.place = Place(folder, *urls, ports({}, PORTS), "no-token", "a-key-of-readers")
 

@@ -9,7 +9,7 @@ from types import GenericAlias, UnionType
 from typing import Any, cast
 
 import msgspec
-from docs import catalogue, gpus
+from docs import bus, catalogue, gpus
 
 from ranker.http import application
 from ranker.http.acts import acts
@@ -92,6 +92,7 @@ ORDER = (
     "submission",
     "job",
     "run",
+    "report",
     "agent",
     "pool",
     "account",
@@ -108,6 +109,7 @@ WHAT = {
     "submission": "`submission.<submission>`: exactly one terminal event",
     "job": "`job.<job>`: the work a submission gives on one GPU type",
     "run": "`run.<agent>.<run>`: one attempt; it counts only if JobLeased names it",
+    "report": "`report.<agent>.<run>`: what its agent says of a run; in older logs on `run.…`",
     "agent": "`agent.<agent>`",
     "pool": "`pool.<gpu>`: all agents of one GPU type",
     "account": "`account.<account>`",
@@ -205,6 +207,7 @@ def main() -> int:
             (READS, reads()),
             *catalogue.pages().items(),
             *gpus.pages().items(),
+            *bus.pages().items(),
         )
         if not path.exists() or path.read_text(encoding="utf-8") != text
     ]

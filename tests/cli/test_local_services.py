@@ -7,6 +7,7 @@ from warpboard.processes.services import PORTS, Place, local_services, with_disc
 PLACE = Place(
     Path("/nowhere"),
     "nats://127.0.0.1:1",
+    "nats://agent-local:a-password@127.0.0.1:1",
     "postgresql://",
     {name: number for number, name in enumerate(PORTS, 1)},
     "a-token-of-operators",

@@ -12,7 +12,7 @@ from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed
 from shared.nats.pull import Pace
 from shared.testing import eventually
-from shared.wire import UNREADABLE, is_at_home, pack
+from shared.wire import UNREADABLE, is_genuine, pack
 from tests.contracts.samples import JOB, new, seqs, taken
 
 pytestmark = pytest.mark.server
@@ -80,7 +80,7 @@ async def test_an_event_is_of_the_aggregate_on_whose_subject_it_lies(client: Cli
     feed = NatsLog(client).follow(0)
     (event,) = await feed.take()
     assert (event.envelope.agg, event.body) == ("run.a.r", forged)
-    assert not is_at_home(event.envelope)
+    assert not is_genuine(event.envelope)
     assert await NatsLog(client).history("run.a.r") == [event]
     await feed.close()
 

@@ -32,6 +32,7 @@ async def test_several_services_may_ensure_the_streams_at_once(nats_url: str) ->
         "KV_LEASES",
         "OBJ_LARGE",
         "SNAPSHOTS",
+        "UPLOADS",
     ]
     for nc in clients:
         await nc.close()

@@ -49,8 +49,9 @@ async def test_a_verdict_is_signed_for_its_run_and_its_token(world: World) -> No
     key = public_key(agent.reporter.key)
     kept = decode(completed.body)
     assert kept.sig is not None
-    assert verify(key, kept.agg, assigned.seq, bytes(kept.data), kept.sig)
-    assert not verify(key, kept.agg, assigned.seq + 1, bytes(kept.data), kept.sig)
+    run = assigned.envelope.agg
+    assert verify(key, run, assigned.seq, bytes(kept.data), kept.sig)
+    assert not verify(key, run, assigned.seq + 1, bytes(kept.data), kept.sig)
 
 
 @shares_a_harness

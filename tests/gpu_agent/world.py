@@ -23,6 +23,7 @@ from shared.memory import MemoryBlobs, MemoryBus, MemoryLog
 from shared.signing import load_key
 from shared.testing import eventually
 from shared.wire import Stamp, seal
+from tests.support.writers import written
 
 REFERENCE = """
 import torch
@@ -135,8 +136,9 @@ class World:
         await self.say(run, msgspec.structs.replace(assigned, **other), 0)
 
     async def say(self, run: str, fact: Fact, expected: int | None) -> int:
-        stamp = Stamp(new_id(), now(), "service:test", "sub1", "test")
-        return await self.log.append(New(seal(fact, subjects.run("a1", run), stamp), expected))
+        agg, actor = written(subjects.run("a1", run), fact)
+        stamp = Stamp(new_id(), now(), actor, "sub1", "test")
+        return await self.log.append(New(seal(fact, agg, stamp), expected))
 
     async def history(self, run: str) -> list[Recorded]:
         return await self.log.history(subjects.run("a1", run))

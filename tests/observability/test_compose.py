@@ -1,5 +1,6 @@
 """What is deployed is pinned, told what it understands, and holds no secret."""
 
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+from docs import bus
+from nats import errors
 
 import discord_edge.settings
 import gpu_agent.settings
@@ -17,7 +20,11 @@ import ingest.settings
 import ranker.settings
 import scheduler.settings
 from shared.errors import Failed
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure
 from shared.servers import nats
+from shared.servers.cluster import free_ports
 from tests.observability.prometheus import DEPLOY
 
 COMPOSE = DEPLOY / "compose.yaml"
@@ -32,6 +39,7 @@ NEEDED = re.findall(r"\$\{([A-Z_]+):\?", COMPOSE.read_text(encoding="utf-8"))
 ENVIRON = dict.fromkeys(NEEDED, "stands-in")
 MEMBER = {
     "WARPBOARD_NATS_PASSWORD": "stands-in",
+    "WARPBOARD_NATS_PASSWORD_LOCAL": "stands-in",
     "NATS_NAME": "one",
     "NATS_PORT": "4231",
     "NATS_MONITOR": "127.0.0.1:8231",
@@ -126,10 +134,70 @@ def test_prometheus_looks_where_the_services_answer() -> None:
 @pytest.mark.server
 @pytest.mark.parametrize("path", sorted((DEPLOY / "nats").glob("*.conf")), ids=lambda p: p.name)
 def test_nats_understands_its_configuration(path: Path) -> None:
-    try:
-        program = nats.binary()
-    except Failed as failed:
-        pytest.skip(str(failed))
-    checked = _said(program, "-t", "-c", str(path), **MEMBER)
+    _need_nats()
+    checked = _said(nats.binary(), "-t", "-c", str(path), **MEMBER)
     assert checked.returncode == 0, checked.stderr
     assert "sync_interval: always" in path.read_text()
+
+
+def test_the_accounts_are_those_of_every_embedded_server() -> None:
+    for path, text in bus.pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is stale: run `make docs`"
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", ["single.conf", "cluster.conf"])
+async def test_the_servers_that_are_deployed_let_an_agent_do_its_own_alone(
+    name: str, tmp_path: Path
+) -> None:
+    """Started as deployed, but for the folder and the ports."""
+    _need_nats()
+    folder = shutil.copytree(DEPLOY / "nats", tmp_path / "nats")
+    client, route, monitor = free_ports(3)
+    text = (folder / name).read_text().replace("/data", str(tmp_path / "data"))
+    text = text.replace("127.0.0.1:8222", f"127.0.0.1:{monitor}").replace("4222", str(client))
+    # One member is a cluster of its own where it has no routes.
+    text = text.replace("routes: [$NATS_ROUTE_1, $NATS_ROUTE_2, $NATS_ROUTE_3]", "routes: []")
+    (folder / name).write_text(text if "cluster {" not in text else _alone(text))
+    told = {
+        "WARPBOARD_NATS_PASSWORD": "of-the-services",
+        "WARPBOARD_NATS_PASSWORD_LOCAL": "of-the-agent",
+        "NATS_NAME": "one",
+        "NATS_PORT": str(client),
+        "NATS_MONITOR": f"127.0.0.1:{monitor}",
+        "NATS_ROUTE": str(route),
+    }
+    process = _started(folder / name, told)
+    try:
+        where = f"127.0.0.1:{client}"
+        services = await connect(f"nats://warpboard:of-the-services@{where}", "services")
+        await ensure(services)
+        agent = await connect(f"nats://agent-local:of-the-agent@{where}", "agent")
+        answer = await agent.request("events.report.local.r1", b"{}", 2)
+        assert json.loads(answer.data)["seq"] == 1
+        for forbidden in ("events.account.eve", "events.report.other.r1", "$JS.API.INFO"):
+            with pytest.raises((TimeoutError, errors.Error)):
+                await agent.request(forbidden, b"{}", 0.3)
+        assert await NatsLog(services).last() == 1
+        await agent.close()
+        await services.close()
+    finally:
+        process.terminate()
+        process.wait(15)
+
+
+def _started(config: Path, environ: dict[str, str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen([nats.binary(), "-c", str(config)], env=environ)
+
+
+def _alone(text: str) -> str:
+    """The configuration of a member without its cluster: one of three has no quorum."""
+    before, _, after = text.partition("cluster {")
+    return before + after.partition("no_advertise: true\n}")[2]
+
+
+def _need_nats() -> None:
+    try:
+        nats.binary()
+    except Failed as failed:
+        pytest.skip(str(failed))

@@ -16,6 +16,7 @@ from shared.memory import MemoryLog
 from shared.signing import load_key, public_key, sign
 from shared.wire import Envelope, Stamp, seal
 from tests.support.lives import AGENT, T0, Life, publish
+from tests.support.writers import written
 
 DEMANDED = "ranked"
 
@@ -45,6 +46,11 @@ class Town:
         """The next event."""
         return await self.append(self.envelope(agg, fact, actor))
 
+    async def tell(self, agg: str, fact: Fact) -> int:
+        """The next event, as who may write it says it."""
+        where, actor = written(agg, fact)
+        return await self.say(where, fact, actor)
+
     async def append(self, envelope: Envelope) -> int:
         """The next event, as it is."""
         return await self.log.append(New(envelope, None))
@@ -63,7 +69,8 @@ class Town:
         """A life up to its verdict."""
         token = 0
         for agg, fact in life.facts():
-            envelope = self.envelope(agg, fact)
+            where, actor = written(agg, fact)
+            envelope = self.envelope(where, fact, actor)
             if isinstance(fact, events.RunCompleted):
                 sig = sign(key or self.agent, agg, token, bytes(envelope.data))
                 envelope = msgspec.structs.replace(envelope, sig=sig)

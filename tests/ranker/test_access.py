@@ -1,5 +1,6 @@
 """Who sees what: closed leaderboards, others' submissions, sources after the deadline."""
 
+import hashlib
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from shared import events, subjects
 from shared.clock import now
 from shared.reader import HEADER, Reader, encode
 from shared.testing import eventually
-from tests.support.lives import Life, say
+from tests.support.lives import RUN_KEY, Life, say
 from tests.support.reading import Reads, as_
 
 pytestmark = pytest.mark.server
@@ -241,7 +242,7 @@ async def test_a_withdrawn_submission_is_off_its_board_and_says_so(reads: Reads)
 async def test_nobody_is_told_what_the_keys_of_a_run_were(reads: Reads) -> None:
     (found,) = await reads.ended(Life("s1"))
     assert "key" not in found
-    assert found["key_commit"] == "k"
+    assert found["key_commit"] == hashlib.sha256(bytes.fromhex(RUN_KEY)).hexdigest()
 
 
 async def test_a_header_that_cannot_be_read_makes_nobody_of_its_sender(reads: Reads) -> None:

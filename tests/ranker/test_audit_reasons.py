@@ -10,7 +10,7 @@ from shared import events, subjects
 from shared.signing import verify
 from tests.ranker.audited import Town
 from tests.ranker.test_audit import List
-from tests.support.lives import T0, Life
+from tests.support.lives import AGENT, T0, Life, registration
 
 ADA = Life("s1", time_us=100.0)
 
@@ -38,7 +38,10 @@ async def test_the_other_runs_of_a_pooled_source_are_among_the_reasons(town: Tow
     assert (len(row.row.pooled_over), len(runs)) == (2, 2)
 
 
-async def test_the_code_that_judged_a_run_is_told_with_it(town: Town) -> None:
+async def test_the_code_that_judged_a_run_is_told_with_it(tmp_path: Path) -> None:
+    town, code = await Town(tmp_path).found(), "c" * 64
+    await town.say(subjects.agent(AGENT), registration(code))
+    await town.live(Life("s1", harness_code=code))
     report = await asked(town)
     runs = [one for row in report.rows for one in row.reasons if one.type == "RunCompleted"]
     said = "the run ended passed with 1 cases, by harness code cccccccccccc"

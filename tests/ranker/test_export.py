@@ -167,7 +167,7 @@ async def test_a_log_moves_to_other_servers_and_all_is_as_it_was(
         code_of = await blobs.put(b"the harness code")
     offer = structs.replace(example(AgentRegistered), details={HARNESS_CODE: code_of.digest})
     await town.say(subjects.agent(AGENT), offer)
-    await town.live(Life("s3", account="linus", time_us=75.0, artefact=source))
+    await town.live(Life("s3", "linus", 75.0, artefact=source, harness_code=code_of.digest))
     await fill(places, town)
     code, said = await command(old, "audit", "identity", "CPU", "--json")
     assert (code, said["findings"], said["differences"]) == (0, [], [])

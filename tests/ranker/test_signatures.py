@@ -19,6 +19,7 @@ from shared.testing import eventually
 from shared.wire import Stamp, seal
 from tests.support.lives import AGENT, T0, Life, enrol, publish, say
 from tests.support.ranking import ranker_of, running
+from tests.support.writers import written
 
 pytestmark = pytest.mark.server
 STRANGER = SigningKey(bytes([7]) * 32)
@@ -41,7 +42,8 @@ class Signed:
         return ends[0]
 
     async def _forge(self, agg: str, fact: events.Fact, key: SigningKey) -> None:
-        envelope = seal(fact, agg, Stamp(new_id(), T0, "service:test", "", ""))
+        where, actor = written(agg, fact)
+        envelope = seal(fact, where, Stamp(new_id(), T0, actor, "", ""))
         token = (await self.log.history(agg))[0].seq
         sig = signing.sign(key, agg, token, bytes(envelope.data))
         await self.log.append(New(msgspec.structs.replace(envelope, sig=sig), None))

@@ -15,6 +15,7 @@ from shared import events, subjects
 from shared.event_log import Recorded
 from shared.events import Blob, Fact
 from shared.wire import Stamp, seal
+from tests.support.writers import written
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 LATE = T0 + timedelta(hours=2)
@@ -75,12 +76,13 @@ class History:
 
     def say(self, agg: str, fact: Fact) -> "History":
         self.seq += 1
-        stamp = Stamp(str(self.seq), self.at, "service:test", "", "")
+        agg, actor = written(agg, fact)
+        stamp = Stamp(str(self.seq), self.at, actor, "", "")
         event = Recorded(self.seq, seal(fact, agg, stamp))
         self.board = evolve(self.board, event)
         self.events.append(event)
-        self.facts.append((agg, fact))
-        self.versions[agg] = self.seq
+        self.facts.append((subjects.history_of(agg), fact))
+        self.versions[subjects.history_of(agg)] = self.seq
         return self
 
     def move(self, move: Move) -> list[str]:

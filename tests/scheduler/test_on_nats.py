@@ -24,6 +24,7 @@ from shared.testing import eventually
 from shared.wire import Stamp, seal
 from tests.scheduler.histories import CPU, ENROLLED, completed, received
 from tests.scheduler.test_service import NoMetrics
+from tests.support.writers import written
 
 pytestmark = pytest.mark.server
 
@@ -50,7 +51,8 @@ async def scheduling(url: str) -> AsyncIterator[Scheduler]:
 
 
 async def say(log: EventLog, agg: str, fact: Fact, expected: int) -> None:
-    await log.append(New(seal(fact, agg, Stamp(new_id(), now(), "test", "", "")), expected))
+    agg, actor = written(agg, fact)
+    await log.append(New(seal(fact, agg, Stamp(new_id(), now(), actor, "", "")), expected))
 
 
 class Crowd:

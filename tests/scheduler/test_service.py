@@ -22,6 +22,7 @@ from shared.memory import MemoryBus, MemoryLog, MemorySnapshots
 from shared.testing import eventually
 from shared.wire import Stamp, seal
 from tests.scheduler.histories import CPU, completed, started
+from tests.support.writers import written
 
 
 class NoMetrics:
@@ -60,7 +61,8 @@ async def beat(bus: MemoryBus, agent: str, *, is_free: bool = True, session: str
 
 
 async def say(log: MemoryLog, agg: str, fact: Fact) -> int:
-    return await log.append(New(seal(fact, agg, Stamp(new_id(), now(), "test", "", "")), None))
+    agg, actor = written(agg, fact)
+    return await log.append(New(seal(fact, agg, Stamp(new_id(), now(), actor, "", "")), None))
 
 
 async def receive(log: MemoryLog, submission: str) -> None:

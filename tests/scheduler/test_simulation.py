@@ -27,6 +27,7 @@ from tests.scheduler.histories import (
     received,
     started,
 )
+from tests.support.writers import written
 
 STEP_S = 5.0
 STEPS = 60
@@ -65,7 +66,8 @@ class Sim:
     async def say(self, agg: str, fact: Fact, expected: int | None) -> int:
         """Append, 0 on a conflict."""
         self.count += 1
-        stamp = Stamp(f"said-{self.count}", self.now, "test", "", "")
+        agg, actor = written(agg, fact)
+        stamp = Stamp(f"said-{self.count}", self.now, actor, "", "")
         try:
             return await self.log.append(New(seal(fact, agg, stamp), expected))
         except Conflict:
@@ -129,7 +131,9 @@ class Sim:
     def _is_over(self, order: object) -> bool:
         agg = order.envelope.agg  # type: ignore[attr-defined]
         return any(
-            type(event.fact).is_terminal for event in self.log.since(0) if event.envelope.agg == agg
+            type(event.fact).is_terminal
+            for event in self.log.since(0)
+            if subjects.history_of(event.envelope.agg) == agg
         )
 
     async def _go_on(self, one: Machine) -> None:
@@ -183,8 +187,8 @@ def test_every_submission_job_and_run_ends_once_whoever_dies(seed: int) -> None:
     log = asyncio.run(simulate(seed))
     ends: dict[str, list[str]] = {}
     for event in log.since(0):
-        agg, fact = event.envelope.agg, event.fact
-        if fact.aggregate in ("submission", "job", "run"):
+        agg, fact = subjects.history_of(event.envelope.agg), event.fact
+        if agg.partition(".")[0] in ("submission", "job", "run"):
             assert not ends.get(agg), f"{agg} went on after its end with {event.envelope.type}"
             ends.setdefault(agg, []).extend([event.envelope.type] if fact.is_terminal else [])
     assert {agg: names for agg, names in ends.items() if len(names) != 1} == {}

@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Failed
+from shared.nats import connection as bus
+from shared.nats.blobs import NatsBlobs
+from shared.nats.streams import ensure
 from shared.postgres import connect
 from shared.servers import lock, nats, postgresql, process
 from shared.servers.nats import NatsServer
@@ -247,3 +250,32 @@ def test_a_stubborn_process_is_killed_when_its_time_is_over() -> None:
 if __name__ == "__main__":
     print(KINDS[sys.argv[1]](Path(sys.argv[2])).start(), flush=True)  # noqa: T201
     signal.pause()
+
+
+class WithoutAccounts(NatsServer):
+    """A server as they were before services had an account by name."""
+
+    def configuration(self) -> dict[str, object]:
+        settings = super().configuration()
+        del settings["accounts"]
+        user = {"user": "warpboard", "password": (self.folder / "password").read_text()}
+        return settings | {"authorization": user}
+
+
+async def test_what_was_stored_before_there_were_accounts_is_the_services(tmp_path: Path) -> None:
+    old = WithoutAccounts(tmp_path / "nats")
+    old.start()
+    nc = await bus.connect(old.url, "old")
+    await ensure(nc)
+    kept = await NatsBlobs(nc).put(b"kept")
+    await nc.close()
+    old.stop()
+    new = NatsServer(tmp_path / "nats", agents=["a1"])
+    new.start()
+    try:
+        nc = await bus.connect(new.url, "new")
+        await ensure(nc)
+        assert await NatsBlobs(nc).get(kept.digest) == b"kept"
+        await nc.close()
+    finally:
+        new.stop()

@@ -1,5 +1,6 @@
 """Lives of submissions, said into a log as the services would say them."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from shared.clock import new_id
 from shared.event_log import EventLog, New, Recorded
 from shared.events import Artefact, Blob, CaseResult, Fact, Roof
 from shared.wire import Stamp, seal
+from tests.support.writers import written
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 BLOB = Blob(digest="d" * 64, bytes=1)
@@ -19,6 +21,8 @@ AGENT = "a1"
 # No life but one that means to is as fast as this floor.
 ROOF = Roof(case="size=1", bytes=8e5, flops=1e5, dtype="fp32", floors_us={"": 1e-3})
 KEY = SigningKey(bytes(32))
+# Of every run: the key that opens its commitment.
+RUN_KEY = "ab" * 32
 
 
 class NoMetrics:
@@ -47,6 +51,7 @@ class Life:
     process_us: tuple[float, ...] = ()
     artefact: Blob = BLOB
     problem_number: int = 1
+    harness_code: str = ""
 
     @property
     def blob(self) -> Blob:
@@ -77,7 +82,11 @@ class Life:
             (
                 run,
                 events.RunStarted(
-                    fingerprint="f", harness="1", level="none", tier="C2", key_commit="k"
+                    fingerprint="f",
+                    harness="1",
+                    level="none",
+                    tier="C2",
+                    key_commit=hashlib.sha256(bytes.fromhex(RUN_KEY)).hexdigest(),
                 ),
             ),
             (run, events.RunStageFinished(stage="check", verdict="passed", took_s=0.1, cases=1)),
@@ -127,6 +136,11 @@ class Life:
             deadline_at=T0,
         )
 
+    def _environment(self) -> dict[str, str]:
+        return {"torch": "2"} | (
+            {events.HARNESS_CODE: self.harness_code} if self.harness_code else {}
+        )
+
     def completed(self) -> events.RunCompleted:
         """The verdict, with one timed case."""
         case = CaseResult(
@@ -147,8 +161,8 @@ class Life:
             reason="",
             cases=[case],
             took_s=1.0,
-            key="k",
-            environment={"torch": "2", events.HARNESS_CODE: "c" * 64},
+            key=RUN_KEY,
+            environment=self._environment(),
             log_head="hello \0",
             log=BLOB,
             artefacts=[Artefact(name="profile.json", media="application/json", blob=self.artefact)],
@@ -156,9 +170,18 @@ class Life:
         )
 
 
+def registration(harness_code: str = "") -> events.AgentRegistered:
+    """What an agent of all lives offers."""
+    details = {events.HARNESS_CODE: harness_code} if harness_code else {}
+    return events.AgentRegistered(
+        gpu="CPU", count=1, fingerprint="f", level="none", harness="1", details=details
+    )
+
+
 async def say(log: EventLog, agg: str, fact: Fact, corr: str = "") -> int:
     """Append a fact to whatever is there; a verdict is signed with the agent's key."""
-    envelope = seal(fact, agg, Stamp(new_id(), T0, "service:test", corr, ""))
+    agg, actor = written(agg, fact)
+    envelope = seal(fact, agg, Stamp(new_id(), T0, actor, corr, ""))
     if isinstance(fact, events.RunCompleted):
         envelope = structs.replace(envelope, sig=await signature(log, agg, envelope.data))
     return await log.append(New(envelope, None))
@@ -168,7 +191,7 @@ async def signature(log: EventLog, agg: str, data: Raw) -> str:
     """What the agent says of a verdict, for the assignment that its run began with."""
     assigned = await log.history(agg)
     token = assigned[0].seq if assigned else 0
-    return signing.sign(KEY, agg, token, bytes(data))
+    return signing.sign(KEY, subjects.history_of(agg), token, bytes(data))
 
 
 async def enrol(log: EventLog, agent: str = AGENT) -> None:

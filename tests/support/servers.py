@@ -29,7 +29,6 @@ class SharedNats(NatsServer):
     def configuration(self) -> dict[str, object]:
         """The server's settings, with an account and a user for each test."""
         settings = super().configuration()
-        del settings["authorization"]
         names = [f"test{number}" for number in range(ACCOUNTS_MAX)]
         settings["accounts"] = {
             name: {"jetstream": "enabled", "users": [{"user": name, "password": "test"}]}

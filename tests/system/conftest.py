@@ -10,6 +10,7 @@ from shared.servers import nats
 from shared.servers.cluster import NatsCluster
 from tests.support.people import Person
 from tests.support.platform import Running
+from warpboard.processes.services import AGENT_ID
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def cluster(tmp_path: Path) -> Iterator[NatsCluster]:
         nats.binary()
     except Failed as failed:
         pytest.skip(str(failed))
-    running = NatsCluster(tmp_path / "cluster")
+    running = NatsCluster(tmp_path / "cluster", [AGENT_ID])
     try:
         running.start()
         yield running

@@ -18,6 +18,8 @@ from tests.support.processes import descendants
 from tests.support.waits import until
 
 LOCAL = "local"
+# Those that tests hire; each has an account on the bus from the start.
+HIRED = ("member", "other", "slow")
 WITHIN_S = 60.0
 DOWN_S_MAX = 20.0
 KEY_S_MAX = 60.0
@@ -56,8 +58,11 @@ class Crew:
         until(lambda: all(self.agent(name).get("is_free") for name in names))
 
     def _environ(self, name: str, settings: dict[str, str]) -> dict[str, str]:
+        password = (self.running.folder / "nats" / "agents" / name).read_text()
+        where = self.running.environ("gpu-agent")["WARPBOARD_GPU_AGENT_NATS_URL"].rpartition("@")[2]
         told = {
             "ID": name,
+            "NATS_URL": f"nats://agent-{name}:{password}@{where}",
             "DATA": str(self.running.folder / name),
             "OPS_LISTEN": f"127.0.0.1:{free_ports(1)[0]}",
         }
@@ -100,7 +105,8 @@ class Crew:
 @contextmanager
 def crew_of(folder: Path, slug: str, problem: dict[str, str], **settings: str) -> Iterator[Crew]:
     """A platform of one's own in a folder, with a problem of these files."""
-    running = Running(folder / "home", QUICK | settings)
+    more = {"WARPBOARD_AGENTS": " ".join(HIRED)}
+    running = Running(folder / "home", QUICK | more | settings)
     (folder / slug).mkdir()
     for name, text in problem.items():
         (folder / slug / name).write_text(text)

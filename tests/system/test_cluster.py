@@ -29,7 +29,14 @@ from tests.contracts.samples import new
 from tests.support.people import Person, add_problem
 from tests.support.platform import ROOT
 from tests.system.three import REPLICAS, client
-from warpboard.processes.services import PORTS, Place, Service, local_services
+from warpboard.processes.services import (
+    AGENT,
+    AGENT_ID,
+    PORTS,
+    Place,
+    Service,
+    local_services,
+)
 
 pytestmark = [
     pytest.mark.platform,
@@ -214,10 +221,12 @@ def assert_nothing_lost_or_doubled(written: Written, seen: list[Recorded]) -> No
 
 
 @asynccontextmanager
-async def platform(folder: Path, nats_url: str, dsn: str) -> AsyncIterator[str]:
+async def platform(folder: Path, cluster: NatsCluster, dsn: str) -> AsyncIterator[str]:
     """Every service as its own process, on servers that are there; the URL of ingest."""
     ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
-    place = Place(folder, nats_url, dsn, ports, "a-token-for-the-cluster", "a-key-of-readers")
+    agent_url = cluster.agent_url(AGENT_ID)
+    tokens = ("a-token-for-the-cluster", "a-key-of-readers")
+    place = Place(folder, cluster.url, agent_url, dsn, ports, *tokens)
     running = [started(service, folder) for service in local_services(place)]
     try:
         yield f"http://{place.at('ingest')}"
@@ -229,12 +238,13 @@ async def platform(folder: Path, nats_url: str, dsn: str) -> AsyncIterator[str]:
 
 
 def started(service: Service, folder: Path) -> "subprocess.Popen[bytes]":
-    """A service that keeps three replicas of everything."""
+    """A service that keeps three replicas of everything; an agent makes no streams."""
     replicas = f"WARPBOARD_{service.name.upper().replace('-', '_')}_REPLICAS"
+    told = {} if service.name == AGENT else {replicas: str(REPLICAS)}
     with (folder / f"{service.name}.log").open("wb") as log:
         return subprocess.Popen(
             service.command,
-            env=os.environ | service.environ | {replicas: str(REPLICAS)},
+            env=os.environ | service.environ | told,
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -264,7 +274,7 @@ async def test_a_submission_ends_once_when_the_leader_is_killed_under_it(
     folder.mkdir()
     async with (
         client(cluster, "operator") as nc,
-        platform(folder, cluster.url, postgres_dsn) as url,
+        platform(folder, cluster, postgres_dsn) as url,
     ):
         await eventually(partial(asyncio.to_thread, free_agents, url), START_S_MAX)
         await eventually(partial(asyncio.to_thread, is_published, url), START_S_MAX)

@@ -21,7 +21,10 @@ class Gap(Exception):  # noqa: N818
 
 
 class New(NamedTuple):
-    """An event to append; `expected` is the sequence of its history's last event, 0 for none."""
+    """An event to append; `expected` is the sequence of its history's last event, 0 for none.
+
+    The history of a report is that of its run: orders and reports expect one another.
+    """
 
     envelope: Envelope
     expected: int | None
@@ -94,9 +97,10 @@ class EventLog(Protocol):
         ...
 
     async def history(self, agg: str, after: int = 0) -> list[Recorded]:
-        """The events of one aggregate after a sequence, in order.
+        """The events of an aggregate's history after a sequence, in order.
 
-        The newest that others appended may be missing for a moment; what was appended here is not.
+        A run's orders and reports are one history. The newest that others appended may be missing
+        for a moment; what was appended here is not.
 
         Errors: Failed if the log could not be reached in 30 s, or does not have it by then.
         """

@@ -8,6 +8,7 @@ LARGE = "LARGE"
 LEASES = "LEASES"
 DEADLETTERS = "DEADLETTERS"
 SNAPSHOTS = "SNAPSHOTS"
+UPLOADS = "UPLOADS"
 
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
@@ -35,8 +36,13 @@ def job(job_id: str) -> str:
 
 
 def run(agent_id: str, run_id: str) -> str:
-    """The aggregate of a run; the agent comes first, for its bus permissions."""
+    """The aggregate of the orders of a run, which the scheduler alone may write."""
     return _named("run", agent_id, run_id)
+
+
+def report(agent_id: str, run_id: str) -> str:
+    """The aggregate of what an agent reports of a run, which that agent alone may write."""
+    return _named("report", agent_id, run_id)
 
 
 def runs(agent_id: str) -> str:
@@ -46,6 +52,16 @@ def runs(agent_id: str) -> str:
     'run.a1'
     """
     return _named("run", agent_id)
+
+
+def history_of(agg: str) -> str:
+    """The aggregate that names a history: a run's orders and reports are one.
+
+    >>> history_of(report("a1", "r7")), history_of(job("j1"))
+    ('run.a1.r7', 'job.j1')
+    """
+    kind, _, ids = agg.partition(".")
+    return f"run.{ids}" if kind == "report" else agg
 
 
 def agent(agent_id: str) -> str:
@@ -118,6 +134,18 @@ def subject(agg: str) -> str:
     return f"events.{agg}"
 
 
+def history_subject(agg: str) -> str:
+    """The filter of all events of an aggregate's history.
+
+    No other aggregate has an agent's id and a run's id in these places.
+
+    >>> history_subject(report("a1", "r7")), history_subject(job("j1"))
+    ('events.*.a1.r7', 'events.job.j1')
+    """
+    kind, _, ids = agg.partition(".")
+    return f"events.*.{ids}" if kind in ("run", "report") else subject(agg)
+
+
 def aggregate(subject: str) -> str:
     """The aggregate whose events lie on a subject.
 
@@ -144,6 +172,11 @@ def progress(submission_id: str) -> str:
 def queue(gpu: str) -> str:
     """Where scheduler tells how long a GPU type's queue is; not kept."""
     return _named("queue", gpu)
+
+
+def agent_request(agent_id: str, what: str) -> str:
+    """Where an agent asks the services for what it may not ask JetStream; not kept."""
+    return _named("agents", agent_id, what)
 
 
 def agent_inbox(agent_id: str) -> str:

@@ -59,7 +59,13 @@ UPCASTERS: dict[tuple[str, int], Upcaster] = {}
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Envelope).decode
 _decoders = {name: msgspec.json.Decoder(fact) for name, fact in CATALOGUE.items()}
-_homes = {name: f"{fact.aggregate}." for name, fact in CATALOGUE.items()}
+_homes = {
+    name: tuple(f"{agg}." for agg in (fact.aggregate, fact.former_aggregate) if agg)
+    for name, fact in CATALOGUE.items()
+}
+# Who signs what agents write, and how an agent's name follows.
+_AGENT = "gpu-agent"
+_AGENT_ACTOR = "agent:"
 
 
 def seal(fact: Fact, agg: str, stamp: Stamp) -> Envelope:
@@ -110,9 +116,10 @@ def is_noise(envelope: Envelope) -> bool:
 def is_of_agent(envelope: Envelope) -> bool:
     """Whether it lies on a subject that an agent writes: nobody stops for what is wrong there.
 
-    A type or version that we do not know is another matter: there we are too old to judge.
+    In older logs agents wrote beside their orders. A type or version that we do not know is another
+    matter: there we are too old to judge.
     """
-    return envelope.agg.startswith("run.")
+    return envelope.agg.startswith(_homes["RunCompleted"])
 
 
 def _unreadable(agg: str, seq: int) -> Envelope:
@@ -129,12 +136,30 @@ def _unreadable(agg: str, seq: int) -> Envelope:
     )
 
 
-def is_at_home(envelope: Envelope) -> bool:
-    """Whether an event lies where its type belongs; elsewhere it is forged, and means nothing.
+def forgery(envelope: Envelope) -> str:
+    """Why an event cannot be from who may write its type, "" if it can; a forged one means nothing.
 
-    An agent may write on the subjects of its runs what it likes: it is no verdict on others.
+    The bus lets an agent write on the subjects of its own reports alone, and there what it likes:
+    so a type counts only on its own aggregate, and an agent's only in the name of that agent. A
+    type that this code does not know is not judged.
     """
-    return envelope.agg.startswith(_homes.get(envelope.type, ""))
+    kind = CATALOGUE.get(envelope.type)
+    if kind is None:
+        return ""
+    if not envelope.agg.startswith(_homes[envelope.type]):
+        return f"{envelope.type} does not belong on {envelope.agg}"
+    if kind.publisher == _AGENT:
+        expected = _AGENT_ACTOR + envelope.agg.split(".")[1]
+        if envelope.actor != expected:
+            return f"{envelope.type} on {envelope.agg} is by {envelope.actor}, not by {expected}"
+    elif envelope.actor.startswith(_AGENT_ACTOR):
+        return f"{envelope.type} is by {envelope.actor}: no agent writes that type"
+    return ""
+
+
+def is_genuine(envelope: Envelope) -> bool:
+    """Whether an event can be from who may write its type; every reader drops one that cannot."""
+    return not forgery(envelope)
 
 
 def fact_of(envelope: Envelope) -> Fact:

@@ -13,7 +13,7 @@ from shared.event_log import Recorded
 from shared.events import CATALOGUE, SubmissionFinished
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.subjects import last_token
+from shared.subjects import history_of, last_token
 from tests.support.people import add_problem
 from tests.support.platform import ROOT, Running
 from tests.system.chaos import reading
@@ -74,7 +74,7 @@ class Reader:
             self.last_at = time.monotonic()
 
     def _note(self, event: Recorded) -> None:
-        agg, kind = event.envelope.agg, CATALOGUE[event.envelope.type]
+        agg, kind = history_of(event.envelope.agg), CATALOGUE[event.envelope.type]
         if kind is CATALOGUE["SubmissionReceived"]:
             self.received.add(agg)
         if event.envelope.type == "AgentQuarantined":

@@ -10,7 +10,7 @@ from shared.nats.event_log import NatsLog
 from shared.nats.pull import Pace, Pull, stream_sequence
 from shared.nats.requests import EXPECTED
 from shared.nats.streams import Settings
-from shared.subjects import STREAM
+from shared.subjects import STREAM, history_of
 from shared.wire import decode
 
 
@@ -33,7 +33,7 @@ class Kept(NamedTuple):
     @property
     def agg(self) -> str:
         """What it is about."""
-        return self.recorded.envelope.agg
+        return history_of(self.recorded.envelope.agg)
 
 
 async def read(nc: Client) -> list[Kept]:

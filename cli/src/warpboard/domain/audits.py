@@ -43,7 +43,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """An audit of one leaderboard."""
+    """An audit of one leaderboard; the `ignored` events are forged, and no reader takes them."""
 
     is_clean: bool
     board: dict[str, Any]
@@ -55,6 +55,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     keys: list[str] = []
     rows: list[Audited] = []
     findings: list[Finding] = []
+    ignored: list[Finding] = []
     differences: list[str] = []
     as_of: str | None = None
     live_seq: int | None = None
@@ -73,6 +74,8 @@ def report_lines(found: Report) -> Iterator[str]:
     if found.live_seq is not None:
         equal = "NOT equal" if found.differences else "equal"
         yield f"  live   {equal} at event {found.live_seq}"
+    for one in found.ignored[:FINDINGS_MAX]:
+        yield f"  ignored event {one.seq}: {one_line(one.what)}"
     for row in found.rows:
         yield from _row(row)
     yield from _verdict(found)

@@ -18,6 +18,7 @@ from warpboard.processes.child import STEP_S, Child, Leashed, ServiceProcess
 from warpboard.processes.enrolment import Desk, enrol
 from warpboard.processes.services import (
     AGENT,
+    AGENT_ID,
     PORTS,
     Place,
     Service,
@@ -29,6 +30,8 @@ from warpboard.processes.services import (
 ORPHANS_S_MAX = 30.0
 # Who has a bot says so by its token.
 BOT = "WARPBOARD_DISCORD_EDGE_TOKEN"
+# The ids of more agents on this machine, which somebody starts beside the platform's own.
+AGENTS = "WARPBOARD_AGENTS"
 
 Table = Callable[[Place], Sequence[Service]]
 
@@ -84,7 +87,7 @@ class Platform:
             "ports": ports,
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        nats = NatsServer(self.folder / "nats", ports["nats"])
+        nats = NatsServer(self.folder / "nats", ports["nats"], agents=self._agents())
         postgres = Postgres(self.folder / "postgres")
         for server in (nats, postgres):
             server.log = self._log(server.name)
@@ -92,7 +95,16 @@ class Platform:
         token, reader_key = kept(self.folder / "operator_token"), kept(self.folder / "reader_key")
         has_edge = BOT in self._environ or self._table is with_discord
         edge_token = kept(self.folder / "edge_token") if has_edge else ""
-        place = Place(self.folder, nats.url, postgres.dsn, ports, token, reader_key, edge_token)
+        place = Place(
+            self.folder,
+            nats.url,
+            nats.agent_url(AGENT_ID),
+            postgres.dsn,
+            ports,
+            token,
+            reader_key,
+            edge_token,
+        )
         table = self._table(place)
         services = [self._service(service, self._lock) for service in table]
         enrolled = [
@@ -101,6 +113,10 @@ class Platform:
             if one.name == AGENT
         ]
         await _together(*map(self._start, services), *enrolled)
+
+    def _agents(self) -> Sequence[str]:
+        """The agents that have an account on the bus: the platform's own, and those added to it."""
+        return (AGENT_ID, *self._environ.get(AGENTS, "").split())
 
     async def _hold(self) -> int:
         """Lock the folder; services of a killed platform get the time to drain."""

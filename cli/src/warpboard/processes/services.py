@@ -18,6 +18,7 @@ PORTS = (
     "discord_sim",
 )
 AGENT = "gpu-agent"
+AGENT_ID = "local"
 EDGE = "discord-edge"
 SIM = "discord-sim"
 # The same at every start, so that the edge knows it before the simulator is there.
@@ -35,6 +36,7 @@ class Place(NamedTuple):
 
     folder: Path
     nats_url: str
+    agent_nats_url: str
     postgres_dsn: str
     ports: Mapping[str, int]
     operator_token: str
@@ -61,7 +63,7 @@ def _service(place: Place, name: str, given: Mapping[str, str]) -> Service:
     """A service of ours: its module, and its settings under its own prefix."""
     module = name.replace("-", "_")
     prefix = f"WARPBOARD_{module.upper()}"
-    settings = {**given, "OPS_LISTEN": place.at(f"{module}_ops"), "NATS_URL": place.nats_url}
+    settings = {"NATS_URL": place.nats_url, **given, "OPS_LISTEN": place.at(f"{module}_ops")}
     return Service(
         name=name,
         # -P: a folder here that has the name of a module must not stand in for it.
@@ -95,7 +97,11 @@ def local_services(place: Place) -> Sequence[Service]:
     edge = {**postgres, "INGEST_URL": f"http://{place.at('ingest')}"}
     if place.edge_token:
         ingest["EDGE_TOKEN"] = edge["EDGE_TOKEN"] = place.edge_token
-    agent = {"ID": "local", "DATA": str(place.folder / "agent")}
+    agent = {
+        "ID": AGENT_ID,
+        "DATA": str(place.folder / "agent"),
+        "NATS_URL": place.agent_nats_url,
+    }
     return (
         _service(place, "ranker", ranker),
         _service(place, "ingest", ingest),

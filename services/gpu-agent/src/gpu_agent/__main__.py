@@ -21,11 +21,8 @@ from shared.errors import Failed, Refused
 from shared.events import HARNESS_CODE
 from shared.lifecycle import Life, until_first
 from shared.metrics import LogMetrics
-from shared.nats.blobs import NatsBlobs
-from shared.nats.bus import NatsBus
+from shared.nats.agent import AgentBlobs, AgentBus, AgentLog, open_inbox
 from shared.nats.connection import connect
-from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure
 from shared.signing import load_key, public_key
 
 # The agent bounds its own drain by its settings; this is the bound on that.
@@ -37,8 +34,7 @@ async def _run(settings: Settings, life: Life, found: Machine) -> None:
     wanted = settings.wanted()
     key = _key(settings)
     nc = await connect(settings.nats_url, "gpu-agent", closed=life.stopping.set)
-    await ensure(nc, settings.replicas)
-    blobs = NatsBlobs(nc)
+    blobs = AgentBlobs(nc, settings.id)
     runs = HarnessRuns(
         blobs, settings.data, gpu.canary, wanted.level_min, wanted.device, settings.gpu_index
     )
@@ -46,17 +42,17 @@ async def _run(settings: Settings, life: Life, found: Machine) -> None:
     await runs.keep_code(found.environment[HARNESS_CODE])
     await runs.warm()
     kind = gpu.gpu_type(found.environment.get("gpu", ""))
-    metrics, log = AgentMetrics(), NatsLog(nc)
+    metrics, log = AgentMetrics(), AgentLog(nc, settings.id)
     LogMetrics("gpu-agent", log)
     agent = Agent(
         session=new_id(),
         reporter=Reporter(settings.id, log, key),
         blobs=blobs,
-        bus=NatsBus(nc),
+        bus=AgentBus(nc, settings.id),
         runs=runs,
         metrics=metrics,
         registration=registration(kind, found, wanted, gpu.details(kind, settings.gpu_index)),
-        began=await log.last(),
+        began=await open_inbox(nc, settings.id),
         heartbeat_s=settings.heartbeat_s,
         drain_s=settings.drain_s,
     )

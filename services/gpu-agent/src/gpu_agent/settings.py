@@ -17,7 +17,8 @@ class Settings:
     """Addresses, the agent's name, where it keeps problems and runs, what it demands of itself.
 
     `device` is what it times: cpu, cuda or hip; `gpu_index` is which of the GPUs that this process
-    can see, counted from 0. `replicas` is 3 on a cluster of NATS servers.
+    can see, counted from 0. `nats_url` has the agent's own user of the bus, which opens no more
+    than the agent needs.
     """
 
     nats_url: str
@@ -29,7 +30,6 @@ class Settings:
     level_min: str = "strong"
     tiers: str = "G1 G2 C1"
     device: str = "cpu"
-    replicas: int = 1
     gpu_index: int = 0
 
     @property

@@ -16,6 +16,8 @@ from shared import lifecycle
 from shared.errors import Failed
 from shared.lifecycle import Life, until_first
 from shared.metrics import LogMetrics
+from shared.nats.agent_requests import AgentRequests
+from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
@@ -46,6 +48,7 @@ async def _run(settings: Settings, life: Life) -> None:
     await until_first(
         life.stopping.wait(),
         presence.watch(bus),
+        AgentRequests(nc, NatsBlobs(nc)).serve(),
         scheduler.run(),
         BusMetrics().watch(partial(vitals, nc)),
     )

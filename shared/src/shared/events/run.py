@@ -41,7 +41,8 @@ class JobAssigned(Fact, frozen=True, kw_only=True):
 class RunStarted(Fact, frozen=True, kw_only=True):
     """The agent began the run; its harness is bound to the key behind `key_commit`."""
 
-    aggregate: ClassVar[str] = "run"
+    aggregate: ClassVar[str] = "report"
+    former_aggregate: ClassVar[str] = "run"
     publisher: ClassVar[str] = "gpu-agent"
 
     fingerprint: str
@@ -55,7 +56,8 @@ class RunStarted(Fact, frozen=True, kw_only=True):
 class RunStageFinished(Fact, frozen=True, kw_only=True):
     """A stage of the run is over."""
 
-    aggregate: ClassVar[str] = "run"
+    aggregate: ClassVar[str] = "report"
+    former_aggregate: ClassVar[str] = "run"
     publisher: ClassVar[str] = "gpu-agent"
 
     stage: str
@@ -67,7 +69,8 @@ class RunStageFinished(Fact, frozen=True, kw_only=True):
 class RunCompleted(Fact, frozen=True, kw_only=True):
     """The harness gave a verdict; `key` opens `key_commit`, so the run can be repeated."""
 
-    aggregate: ClassVar[str] = "run"
+    aggregate: ClassVar[str] = "report"
+    former_aggregate: ClassVar[str] = "run"
     publisher: ClassVar[str] = "gpu-agent"
     is_terminal: ClassVar[bool] = True
 
@@ -95,7 +98,8 @@ class RunFailed(Fact, frozen=True, kw_only=True):
     does not count towards its quarantine.
     """
 
-    aggregate: ClassVar[str] = "run"
+    aggregate: ClassVar[str] = "report"
+    former_aggregate: ClassVar[str] = "run"
     publisher: ClassVar[str] = "gpu-agent"
     is_terminal: ClassVar[bool] = True
 
@@ -119,7 +123,8 @@ class JobExpired(Fact, frozen=True, kw_only=True):
 class RunDiscarded(Fact, frozen=True, kw_only=True):
     """The record of a result that came after the lease; it changes nothing."""
 
-    aggregate: ClassVar[str] = "run"
+    aggregate: ClassVar[str] = "report"
+    former_aggregate: ClassVar[str] = "run"
     publisher: ClassVar[str] = "gpu-agent"
 
     verdict: str

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from shared.event_log import Branch, Conflict, Feed, Gap, New, Recorded
+from shared.subjects import history_of
 from shared.wire import decode, pack
 
 BATCH_MAX = 1000
@@ -39,7 +40,7 @@ class MemoryLog:
 
     async def history(self, agg: str, after: int = 0) -> list[Recorded]:
         """The events of one aggregate after a sequence, in order."""
-        return [one for one in self._histories.get(agg, ()) if one.seq > after]
+        return [one for one in self._histories.get(history_of(agg), ()) if one.seq > after]
 
     async def last(self) -> int:
         """The sequence of the newest event, 0 if there is none."""
@@ -66,14 +67,14 @@ class MemoryLog:
             return
 
     def _version(self, event: New) -> int:
-        history = self._histories.get(event.envelope.agg)
+        history = self._histories.get(history_of(event.envelope.agg))
         return history[-1].seq if history else 0
 
     def _store(self, body: bytes) -> int:
         envelope = decode(body)
         recorded = Recorded(len(self._events) + 1, envelope, body)
         self._events.append(recorded)
-        self._histories.setdefault(envelope.agg, []).append(recorded)
+        self._histories.setdefault(history_of(envelope.agg), []).append(recorded)
         self._seqs[envelope.id] = recorded.seq
         self._grown.set()
         self._grown = asyncio.Event()
@@ -82,7 +83,7 @@ class MemoryLog:
     def _settle(self, events: Sequence[New]) -> int:
         """A repeat of what is stored, told by the event right after `expected`; else Conflict."""
         agg, expected = events[0].envelope.agg, events[0].expected or 0
-        history = self._histories.get(agg, ())
+        history = self._histories.get(history_of(agg), ())
         first = next((stored.seq for stored in history if stored.seq > expected), 0)
         stored = self._events[first - 1 : first - 1 + len(events)] if first else []
         if [one.envelope.id for one in stored] != [event.envelope.id for event in events]:

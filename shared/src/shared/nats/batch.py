@@ -6,18 +6,22 @@ from typing import NamedTuple
 
 from nats.aio.client import Client
 
-from shared.nats.requests import EXPECTED, MESSAGE_ID, Passing, check, request
+from shared.nats.requests import EXPECTED, EXPECTED_ON, MESSAGE_ID, Passing, check, request
 
 BATCH_MAX = 1000
 
 
 class Draft(NamedTuple):
-    """A message to store: where, under which id, after which sequence of that subject."""
+    """A message to store: where, under which id, after which sequence of its history.
+
+    `history` is the filter of that history's subjects, "" where it is of the one subject alone.
+    """
 
     subject: str
     id: str
     data: bytes
     expected: int | None
+    history: str = ""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -25,7 +29,14 @@ class Draft(NamedTuple):
         headers = {MESSAGE_ID: self.id}
         if self.expected is not None:
             headers[EXPECTED] = str(self.expected)
+            if self.versioned != self.subject:
+                headers[EXPECTED_ON] = self.versioned
         return headers
+
+    @property
+    def versioned(self) -> str:
+        """The filter of the subjects that `expected` is a sequence of."""
+        return self.history or self.subject
 
     @property
     def message(self) -> tuple[str, bytes, dict[str, str]]:

@@ -22,13 +22,17 @@ from shared.nats.requests import (
     patiently,
     publish,
 )
+from shared.nats.uploads import get_upload, remove_upload, uploaded
 from shared.subjects import BLOBS
 
 SMALL_BYTES_MAX = 64 * 1024
 
 
 class NatsBlobs:
-    """Content by SHA-256, in the stream BLOBS and the object store LARGE."""
+    """Content by SHA-256, in the stream BLOBS and the object store LARGE.
+
+    What agents keep, in the stream UPLOADS, can be read and removed like all else.
+    """
 
     def __init__(self, nc: Client, clock: Callable[[], datetime] = now) -> None:
         self._nc = nc
@@ -50,7 +54,10 @@ class NatsBlobs:
         """The bytes, checked against the digest; see the port."""
         small = await self._small(digest)
         data = await get_large(self._nc, digest) if small is None else small.data
-        if data is None or hashlib.sha256(data).hexdigest() != digest:
+        if data is not None and hashlib.sha256(data).hexdigest() == digest:
+            return data
+        data = await get_upload(self._nc, digest)
+        if data is None:
             raise Missing(digest)
         return data
 
@@ -61,6 +68,8 @@ class NatsBlobs:
             yield Kept(digest, one.size, one.at, f"small.{one.seq}")
         for kept in await large_ones(self._nc):
             yield kept
+        for kept in await uploaded(self._nc):
+            yield kept._replace(place=f"upload.{kept.place}")
 
     async def remove(self, kept: Kept) -> bool:
         """Remove just this; see the port."""
@@ -69,6 +78,8 @@ class NatsBlobs:
             return await patiently(self._nc, lambda: self._remove_small(int(place)))
         if kind == "large":
             return await remove_large(self._nc, kept.digest, int(place))
+        if kind == "upload":
+            return await remove_upload(self._nc, place)
         await remove_chunks(self._nc, place)
         return True
 

@@ -93,10 +93,13 @@ class NatsBus:
                 await publish(self._nc, lease_subject(agent), value, headers)
             except nats.errors.NoRespondersError as error:
                 # A single server that restarted has forgotten the bucket, for it is in memory.
-                await ensure_leases(self._nc)
+                await self._make_leases()
                 raise Passing("the bucket of heartbeats was made anew") from error
 
         await patiently(self._nc, once, within_s)
+
+    async def _make_leases(self) -> None:
+        await ensure_leases(self._nc)
 
 
 @contextlib.contextmanager

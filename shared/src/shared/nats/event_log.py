@@ -1,5 +1,6 @@
 """The log on JetStream: appends that survive lost answers, and histories."""
 
+import secrets
 import time
 from collections.abc import Sequence
 from weakref import WeakSet
@@ -22,14 +23,20 @@ from shared.nats.requests import (
     Stored,
     find,
     patiently,
-    publish,
+    publish_checked,
 )
 from shared.nats.streams import state
-from shared.subjects import STREAM, subject
+from shared.subjects import STREAM, aggregate, history_of, history_subject, subject
 from shared.wire import pack, read
 
 DUPLICATE_IN_BATCH = 10201
 LOOK = frozenset({WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_IN_FLIGHT, DUPLICATE_IN_BATCH})
+# What stands between an event's id and what keeps its message's id from being guessed.
+SALTED = "~"
+
+
+class _Taken(Passing):
+    """Another event has the id that this one was to be stored under."""
 
 
 class NatsLog:
@@ -68,12 +75,15 @@ class NatsLog:
 
         async def attempt() -> None:
             last = found[-1].seq if found else after
-            found.extend(await pages(self._nc, STREAM, subject(agg), last))
-            if (found[-1].seq if found else after) < self._reached.of(agg):
+            found.extend(await pages(self._nc, STREAM, history_subject(agg), last))
+            if (found[-1].seq if found else after) < self._reached.of(history_of(agg)):
                 raise Passing(f"a replica does not have yet what {agg} was told")
 
         await patiently(self._nc, attempt)
-        return [Recorded(one.seq, read(agg, one.seq, one.data), one.data) for one in found]
+        return [
+            Recorded(one.seq, read(aggregate(one.subject), one.seq, one.data), one.data)
+            for one in found
+        ]
 
     async def last(self) -> int:
         """The sequence of the newest event, 0 if there is none."""
@@ -101,22 +111,47 @@ class NatsLog:
                 raise
         self.counts.append.add(time.monotonic() - began)
         for place, event in enumerate(events, 1 - len(events)):
-            self._reached.note(event.envelope.agg, seq + place)
+            self._reached.note(history_of(event.envelope.agg), seq + place)
         return seq
 
     async def _store_alone(self, events: Sequence[New], drafts: Sequence[Draft]) -> int:
+        sending = drafts
+
         async def attempt() -> int:
+            nonlocal sending
             try:
-                if len(drafts) > 1:
-                    return await publish_batch(self._nc, drafts)
-                return await publish(self._nc, *drafts[0].message)
+                return await self._publish(sending, events[0].envelope.agg)
             except Denied as denied:
                 if denied.code not in LOOK or events[0].expected is None:
                     raise
-                return await self._settle(events, denied)
+                try:
+                    return await self._settle(events, denied)
+                except Conflict as conflict:
+                    if denied.code != DUPLICATE_IN_BATCH or await self._is_any_stored(events):
+                        raise
+                    sending = [_salted(draft) for draft in drafts]
+                    raise Passing("another event has the id of one of a batch") from conflict
+            except _Taken:
+                sending = [_salted(draft) for draft in drafts]
+                raise
 
         with self._groups.alone(drafts):
             return await patiently(self._nc, attempt)
+
+    async def _publish(self, drafts: Sequence[Draft], agg: str) -> int:
+        """The sequence of the last of these messages. Errors: Denied, Passing, _Taken among them.
+
+        An agent writes under which id it likes, and may guess that of an event to come: what the
+        server then takes for a repeat was never stored.
+        """
+        if len(drafts) > 1:
+            return await publish_batch(self._nc, drafts)
+        ack = await publish_checked(self._nc, *drafts[0].message)
+        if ack.is_duplicate:
+            found = await self._next(agg, ack.seq - 1)
+            if found is None or found.seq != ack.seq:
+                raise _Taken(f"event {ack.seq} has the id of an event of {agg}")
+        return ack.seq
 
     async def _settle(self, events: Sequence[New], denied: Denied) -> int:
         """Tell the repeat of what was stored from what another stored. Errors: Conflict, Passing.
@@ -127,20 +162,35 @@ class NatsLog:
         """
         first, others = events[0], len(events) - 1
         agg, expected = first.envelope.agg, first.expected or 0
-        found = await self._find({"seq": expected + 1, "next_by_subj": subject(agg)})
+        found = await self._next(agg, expected)
         if found is None and denied.code == WRONG_LAST_SEQUENCE_IN_FLIGHT:
             raise Passing("an append to the same aggregate is not decided yet")
         if found is None and not others and _seen_last(denied) > expected:
             raise Passing("a new leader does not have yet what the old one saw")
         if found is not None:
-            self._reached.note(agg, found.seq)
-        if found is None or found.id != first.envelope.id:
+            self._reached.note(history_of(agg), found.seq)
+        if found is None or not _has_id(found, first):
             raise Conflict(agg, expected) from denied
         if others:
             last = await self._find({"seq": found.seq + others})
-            if last is None or last.id != events[-1].envelope.id:
+            if last is None or not _has_id(last, events[-1]):
                 raise Conflict(agg, expected) from denied
         return found.seq + others
+
+    async def _is_any_stored(self, events: Sequence[New]) -> bool:
+        """Whether an event of a batch lies in its own history: then another batch had it."""
+        for event in events:
+            history = history_subject(event.envelope.agg)
+            last = await self._find({"last_by_subj": history})
+            if last is not None and event.expected is not None and last.seq > event.expected:
+                last = await self._next(event.envelope.agg, event.expected)
+            if last is not None and _has_id(last, event):
+                return True
+        return False
+
+    async def _next(self, agg: str, after: int) -> Stored | None:
+        """The event of an aggregate's history that follows a sequence. Errors: Denied, Passing."""
+        return await self._find({"seq": after + 1, "next_by_subj": history_subject(agg)})
 
     async def _find(self, which: dict[str, object]) -> Stored | None:
         return await find(self._nc, STREAM, which)
@@ -156,6 +206,17 @@ def _seen_last(denied: Denied) -> int:
     return int(last) if last.isdecimal() else 0
 
 
+def _salted(draft: Draft) -> Draft:
+    """The same message under an id that nobody can guess."""
+    return draft._replace(id=f"{draft.id}{SALTED}{secrets.token_hex(8)}")
+
+
+def _has_id(stored: Stored, event: New) -> bool:
+    return stored.id.partition(SALTED)[0] == event.envelope.id
+
+
 def _draft(event: New) -> Draft:
     envelope = event.envelope
-    return Draft(subject(envelope.agg), envelope.id, pack(envelope), event.expected)
+    agg = envelope.agg
+    history = history_subject(agg)
+    return Draft(subject(agg), envelope.id, pack(envelope), event.expected, history)

@@ -89,7 +89,7 @@ class Groups:
         size = 0
         while self._queue:
             waiting = self._queue.popleft()
-            names = {name for draft in waiting.drafts for name in (draft.subject, draft.id)}
+            names = {name for draft in waiting.drafts for name in (draft.versioned, draft.id)}
             if size + len(waiting.drafts) > self._most or names & seen:
                 left.append(waiting)
                 continue

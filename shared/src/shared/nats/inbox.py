@@ -53,6 +53,24 @@ def agent_reading(agent: str, after: int = 0) -> Reading:
     return Reading(subjects.agent_inbox(agent), aggs, after=after, brief=True)
 
 
+def beginning(seq: int) -> Settings:
+    """Where a new consumer begins: at this sequence."""
+    return {"deliver_policy": "by_start_sequence", "opt_start_seq": seq}
+
+
+def consumer_settings(reading: Reading, ack_wait_s: float = ACK_WAIT_S) -> Settings:
+    """The settings of a reading's consumer, but for where it begins and where its place is kept."""
+    # No backoff here: the server would put its first step in the place of ack_wait.
+    return {
+        "durable_name": reading.consumer,
+        "filter_subjects": [subjects.subject(agg) for agg in reading.aggs],
+        "ack_policy": "explicit",
+        "ack_wait": int(ack_wait_s * SECOND_NS),
+        "max_deliver": DELIVERIES_MAX,
+        "max_ack_pending": UNACKNOWLEDGED_MAX,
+    }
+
+
 class _Floor(msgspec.Struct):
     stream_seq: int
 
@@ -208,7 +226,7 @@ class NatsInbox:
 
         Errors: _Cannot; Failed when the older event could not be read for now.
         """
-        recorded = _read(place, body)
+        recorded = read_event(place, body)
         if not isinstance(recorded.fact, DeadLetterRedriven):
             return recorded
         seq = recorded.fact.seq
@@ -217,7 +235,7 @@ class NatsInbox:
         )
         if found is None:
             raise _Cannot(f"there is no event {seq}")
-        return _read(seq, found.data)
+        return read_event(seq, found.data)
 
     async def _say_again(self) -> None:
         """Answer what came again although it is done with."""
@@ -226,15 +244,8 @@ class NatsInbox:
 
     async def _settings(self) -> Settings:
         redrives = subjects.redriven(self._reading.consumer)
-        # No backoff here: the server would put its first step in the place of ack_wait.
-        return await self._place() | {
-            "durable_name": self._reading.consumer,
-            "filter_subjects": [subjects.subject(agg) for agg in (*self._reading.aggs, redrives)],
-            "ack_policy": "explicit",
-            "ack_wait": int(self._ack_wait_s * SECOND_NS),
-            "max_deliver": DELIVERIES_MAX,
-            "max_ack_pending": UNACKNOWLEDGED_MAX,
-        }
+        reading = self._reading._replace(aggs=(*self._reading.aggs, redrives))
+        return await self._place() | consumer_settings(reading, self._ack_wait_s)
 
     async def _place(self) -> Settings:
         """Where to read on: where the consumer stands; where this process does, if that is gone."""
@@ -244,21 +255,26 @@ class NatsInbox:
         except Denied as denied:
             if denied.code != NO_CONSUMER:
                 raise
-            return await self._beginning()
+            return await self._new_place()
         self._passed = max(self._passed or 0, known.ack_floor.stream_seq)
         # The server lets nobody change where a consumer began, and where its place is kept.
         kept = ("deliver_policy", "opt_start_seq", "mem_storage")
         return {key: known.config[key] for key in kept if key in known.config}
 
-    async def _beginning(self) -> Settings:
+    async def _new_place(self) -> Settings:
+        after = self._reading.after
+        if self._passed is None and self._reading.only_news:
+            after = (await state(self._nc, subjects.STREAM)).last_seq
+        return self._beginning(after) | {"mem_storage": self._reading.brief}
+
+    def _beginning(self, after: int) -> Settings:
+        """The first that is unfinished, else what follows on what came; at first on `after`."""
         if self._passed is None:
-            found = await state(self._nc, subjects.STREAM)
-            self._passed = found.last_seq if self._reading.only_news else self._reading.after
+            self._passed = after
         came = (stream_sequence(message.reply) for message in self._came)
         unfinished = (*self._replies, *self._put_back, *came)
         first = min(unfinished, default=self._passed + 1)
-        begins = {"deliver_policy": "by_start_sequence", "opt_start_seq": first}
-        return begins | {"mem_storage": self._reading.brief}
+        return beginning(first)
 
     def _on(self, message: Msg) -> None:
         place = stream_sequence(message.reply)
@@ -279,7 +295,8 @@ class NatsInbox:
                     await self._nc.publish(reply, IN_HAND)
 
 
-def _read(seq: int, body: bytes) -> Recorded:
+def read_event(seq: int, body: bytes) -> Recorded:
+    """An event that can be read. Errors: _Cannot."""
     try:
         recorded = Recorded(seq, decode(body), body)
         _ = recorded.fact

@@ -1,4 +1,4 @@
-"""All messages of one subject, fetched page by page with batched direct gets."""
+"""All messages of a subject or filter, fetched page by page with batched direct gets."""
 
 import asyncio
 
@@ -9,6 +9,7 @@ from nats.aio.msg import Msg
 from shared.nats.requests import (
     ATTEMPT_S_MAX,
     MESSAGE_ID,
+    SUBJECT,
     Passing,
     Stored,
     answer,
@@ -20,7 +21,7 @@ END_OF_PAGE, NOTHING = "204", "404"
 
 
 async def pages(nc: Client, stream: str, subject: str, after: int = 0) -> list[Stored]:
-    """The messages of a subject after a sequence, in order.
+    """The messages of a subject, or of a filter with wildcards, after a sequence, in order.
 
     On a cluster the tail may be missing for a moment: any replica answers.
 
@@ -53,7 +54,8 @@ async def _next(nc: Client, stream: str, subject: str, after: int) -> Stored | N
 
 
 def _stored(headers: dict[str, str], data: bytes) -> Stored:
-    return Stored(int(headers["Nats-Sequence"]), headers.get(MESSAGE_ID, ""), data)
+    id_, seq = headers.get(MESSAGE_ID, ""), int(headers["Nats-Sequence"])
+    return Stored(seq, id_, data, subject=headers[SUBJECT])
 
 
 async def _page(nc: Client, stream: str, ask: bytes, found: list[Stored]) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -33,12 +34,23 @@ class _Consumer(msgspec.Struct):
     name: str
 
 
+Create = Callable[[Settings], Awaitable[str]]
+
+
+async def create_consumer(nc: Client, stream: str, settings: Settings) -> str:
+    """Have a consumer with these settings, and return its name. Errors: Denied, Passing."""
+    durable = settings.get("durable_name")
+    kind = f"DURABLE.CREATE.{stream}.{durable}" if durable else f"CREATE.{stream}"
+    answer = await ask(nc, f"CONSUMER.{kind}", {"stream_name": stream, "config": settings})
+    return msgspec.json.decode(answer, type=_Consumer).name
+
+
 class Pull:
     """Messages of one consumer, handed to a callback as they come, through every outage.
 
     The server promises to speak every `heartbeat_s`. Silence for two of them, an error status or
     a reconnection makes a new inbox, so that late messages of the old one are not ours, and asks
-    `settings` for the consumer to go on with.
+    `settings` for the consumer to go on with, which `create` then makes.
     """
 
     def __init__(
@@ -64,6 +76,7 @@ class Pull:
         self._next = ""
         self._inbox = ""
         self.begins = 0
+        self.create: Create = partial(create_consumer, nc, stream)
 
     @property
     def is_whole(self) -> bool:
@@ -139,12 +152,7 @@ class Pull:
     async def _begin(self) -> None:
         await self.close()
         self._reconnects = self._nc.stats["reconnects"]
-        settings = await self._settings()
-        durable = settings.get("durable_name")
-        kind = f"DURABLE.CREATE.{self._stream}.{durable}" if durable else f"CREATE.{self._stream}"
-        body = {"stream_name": self._stream, "config": settings}
-        answer = await ask(self._nc, f"CONSUMER.{kind}", body)
-        name = msgspec.json.decode(answer, type=_Consumer).name
+        name = await self.create(await self._settings())
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{name}"
         self._inbox = self._nc.new_inbox()
         self._asked, self._heard_at, self._is_broken = 0, time.monotonic(), False

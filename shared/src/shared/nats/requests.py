@@ -20,11 +20,14 @@ PATIENCE_S_MAX = 30.0
 
 MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+EXPECTED_ON = "Nats-Expected-Last-Subject-Sequence-Subject"
+SUBJECT = "Nats-Subject"
 WRONG_LAST_SEQUENCE = 10071
 WRONG_LAST_SEQUENCE_IN_FLIGHT = 10164
 NO_MESSAGE = 10037
 NO_CONSUMER = 10014
 NOT_DELETED = 10057
+NO_SEQUENCE = 10043
 NO_CLUSTER = 10074
 NO_PEERS = 10005
 
@@ -60,6 +63,7 @@ class Stored(NamedTuple):
     id: str
     data: bytes
     at: datetime | None = None
+    subject: str = ""
 
 
 class _Error(msgspec.Struct):
@@ -68,12 +72,21 @@ class _Error(msgspec.Struct):
     description: str = ""
 
 
+class Ack(NamedTuple):
+    """Where a message lies; of a duplicate, where the first one with its id does."""
+
+    seq: int
+    is_duplicate: bool
+
+
 class _Verdict(msgspec.Struct):
     error: _Error | None = None
     seq: int = 0
+    duplicate: bool = False
 
 
 class _Message(msgspec.Struct):
+    subject: str
     seq: int
     time: datetime
     hdrs: str = ""
@@ -113,7 +126,13 @@ async def answer(
 
 async def publish(nc: Client, subject: str, data: bytes, headers: dict[str, str]) -> int:
     """Publish to a stream once and return the sequence; errors: Denied, Passing."""
-    return check(await request(nc, subject, data, headers))
+    return (await publish_checked(nc, subject, data, headers)).seq
+
+
+async def publish_checked(nc: Client, subject: str, data: bytes, headers: dict[str, str]) -> Ack:
+    """Publish to a stream once; errors: Denied, Passing."""
+    answer = await request(nc, subject, data, headers)
+    return Ack(check(answer), _verdict(answer).duplicate)
 
 
 async def ask(nc: Client, what: str, body: object = None) -> bytes:
@@ -137,7 +156,7 @@ async def find(nc: Client, stream: str, which: dict[str, object]) -> Stored | No
         raise
     message = _found(answer).message
     data = base64.b64decode(message.data)
-    return Stored(message.seq, _id_in(message.hdrs), data, message.time)
+    return Stored(message.seq, _id_in(message.hdrs), data, message.time, message.subject)
 
 
 def check(answer: bytes) -> int:

@@ -7,7 +7,7 @@ from nats.aio.client import Client
 
 from shared.errors import Failed
 from shared.nats.requests import Denied, ask, patiently
-from shared.subjects import BLOBS, DEADLETTERS, LARGE, LEASES, SNAPSHOTS, STREAM
+from shared.subjects import BLOBS, DEADLETTERS, LARGE, LEASES, SNAPSHOTS, STREAM, UPLOADS
 from shared.wire import EVENT_BYTES_MAX
 
 SECOND_NS = 1_000_000_000
@@ -41,6 +41,14 @@ _EVENTS: Settings = {
 _BLOBS: Settings = {
     "name": BLOBS,
     "subjects": ["blobs.*"],
+    "storage": "file",
+    "max_msgs_per_subject": 1,
+    "allow_direct": True,
+}
+# What agents keep: each writes under its own name alone, so none can replace another's bytes.
+_UPLOADS: Settings = {
+    "name": UPLOADS,
+    "subjects": ["uploads.>"],
     "storage": "file",
     "max_msgs_per_subject": 1,
     "allow_direct": True,
@@ -108,7 +116,7 @@ async def ensure(nc: Client, replicas: int = 1) -> None:
 
     Errors: Failed if one exists with other settings, or after 30 s without an answer.
     """
-    for settings in (_EVENTS, _BLOBS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS):
+    for settings in (_EVENTS, _BLOBS, _UPLOADS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS):
         await patiently(nc, partial(_create, nc, settings, replicas))
 
 

@@ -1,10 +1,10 @@
 """Three nats-servers on one machine that keep everything three times: for tests and rehearsals."""
 
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from shared.servers import secret
 from shared.servers.nats import Member, NatsServer
 
 SIZE = 3
@@ -13,14 +13,19 @@ SIZE = 3
 class NatsCluster:
     """A cluster of which any one server may be killed and started again, each in its own folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, agents: Sequence[str] = ()) -> None:
         self._folder = folder
+        self._agents = agents
         self.servers: list[NatsServer] = []
 
     @property
     def url(self) -> str:
         """All servers in one URL, as every service takes it."""
         return ",".join(server.url for server in self.servers)
+
+    def agent_url(self, agent: str) -> str:
+        """The same for one of the agents."""
+        return ",".join(server.agent_url(agent) for server in self.servers)
 
     def start(self) -> str:
         """Start all and return the URL, passwords and all. Errors: as `NatsServer.starting`."""
@@ -42,13 +47,12 @@ class NatsCluster:
 
     def _members(self) -> list[NatsServer]:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        password = secret.kept(self._folder / "password")
         ports = free_ports(SIZE)
         return [
             NatsServer(
                 self._folder / name,
-                password=password,
-                member=Member(name, port, tuple(one for one in ports if one != port)),
+                agents=self._agents,
+                member=Member(name, port, tuple(one for one in ports if one != port), self._folder),
             )
             for name, port in zip(("n1", "n2", "n3"), ports, strict=True)
         ]

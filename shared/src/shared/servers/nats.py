@@ -1,18 +1,21 @@
-"""A nats-server with JetStream, on loopback and with a password, alone or in a cluster."""
+"""A nats-server with JetStream, on loopback and with passwords, alone or in a cluster."""
 
 import json
 import shutil
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from shared.errors import Failed
+from shared.rights import SERVICES, USER, accounts, agent_user
 from shared.servers import secret
 from shared.servers.process import Launch, Steps, drive
 from shared.servers.server import Server
 
 CONSUMERS_MAX = 20_000
-USER = "warpboard"
+# Where servers kept what they had before services got an account by name.
+GLOBAL_ACCOUNT = "$G"
 
 
 def binary() -> str:
@@ -37,18 +40,22 @@ def _cluster(member: "Member", password: str) -> dict[str, object]:
 
 
 class Member(NamedTuple):
-    """A server's name in its cluster, and the ports, on loopback, by which all reach each other."""
+    """A server's name in its cluster, and the ports, on loopback, by which all reach each other.
+
+    The folder `secrets` has the passwords, which are the same on all.
+    """
 
     name: str
     route: int
     routes: tuple[int, ...]
+    secrets: Path
 
 
 class NatsServer(Server):
     """A nats-server whose acknowledged messages survive a power cut.
 
     The first start takes a free port unless one is given; restarts keep it. Without a password
-    given, one is made and kept in the folder.
+    given, one is made and kept in the folder, as is one for each of the `agents`.
     """
 
     name = "nats-server"
@@ -59,10 +66,13 @@ class NatsServer(Server):
         port: int = -1,
         password: str | None = None,
         member: Member | None = None,
+        agents: Sequence[str] = (),
     ) -> None:
         super().__init__(folder)
         self.port = port
         self.member = member
+        self.agents = agents
+        self._secrets = member.secrets if member else self.folder
         self._password = password
         self.url = ""
 
@@ -80,11 +90,29 @@ class NatsServer(Server):
         """Write the configuration anew."""
         for old in self.folder.glob("*.ports"):
             old.unlink()
-        self._password = self._password or secret.kept(self.folder / "password")
+        self._password = self._password or secret.kept(self._secrets / "password")
+        self._keep_streams()
         config = self.folder / "nats.conf"
         config.touch(mode=0o600)
         config.write_text(json.dumps(self.configuration(), ensure_ascii=False, indent=2))
         yield from ()
+
+    def _keep_streams(self) -> None:
+        """Give what was stored before there were accounts to the services."""
+        streams = self.folder / "store" / "jetstream"
+        if (streams / GLOBAL_ACCOUNT).exists() and not (streams / SERVICES).exists():
+            (streams / GLOBAL_ACCOUNT).rename(streams / SERVICES)
+
+    def agent_url(self, agent: str) -> str:
+        """The URL by which one of the `agents` reaches the server, its password and all."""
+        assert self.url, "the server was never started"
+        where = self.url.rpartition("@")[2]
+        return f"nats://{agent_user(agent)}:{self._agent_password(agent)}@{where}"
+
+    def _agent_password(self, agent: str) -> str:
+        folder = self._secrets / "agents"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return secret.kept(folder / agent)
 
     def configuration(self) -> dict[str, object]:
         """The contents of the server's configuration file."""
@@ -93,7 +121,9 @@ class NatsServer(Server):
             "listen": f"127.0.0.1:{self.port}",  # The default is every interface.
             "ports_file_dir": str(self.folder),
             "server_name": self.member.name if self.member else "embedded",
-            "authorization": {"user": USER, "password": self._password},
+            "accounts": accounts(
+                self._password, {agent: self._agent_password(agent) for agent in self.agents}
+            ),
             # Without `always` a power cut takes acknowledged messages with it.
             "jetstream": {
                 "store_dir": str(self.folder / "store"),

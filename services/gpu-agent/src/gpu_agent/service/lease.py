@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 from nacl.signing import SigningKey
 
+from shared import subjects
 from shared.bus import Delivery
 from shared.clock import now
 from shared.errors import Failed
@@ -13,7 +14,6 @@ from shared.event_log import EventLog, New
 from shared.events import Fact, JobAssigned, RunCompleted, RunDiscarded
 from shared.ids import derived
 from shared.signing import sign
-from shared.subjects import last_token
 from shared.wire import Stamp, seal
 
 
@@ -21,7 +21,8 @@ from shared.wire import Stamp, seal
 class Lease:
     """A run in hand; `version` is the sequence of its last event, at first the fencing token.
 
-    `lost` says why it is no longer ours; with `is_ending` its last word is being said.
+    `agg` is the aggregate of its orders. `lost` says why it is no longer ours; with `is_ending` its
+    last word is being said.
     """
 
     order: JobAssigned
@@ -39,7 +40,7 @@ class Lease:
     @property
     def run(self) -> str:
         """The run's id."""
-        return last_token(self.agg)
+        return subjects.last_token(self.agg)
 
     @property
     def is_left(self) -> bool:
@@ -70,7 +71,7 @@ class Reporter:
     async def append(self, lease: Lease, fact: Fact) -> None:
         """Say the next fact of a run. Errors: Conflict when the lease is over."""
         stamp = self._stamp(lease, f"{type(fact).__name__}/{lease.version}")
-        envelope = seal(fact, lease.agg, stamp)
+        envelope = seal(fact, self._report(lease), stamp)
         if isinstance(fact, RunCompleted):
             sig = sign(self.key, lease.agg, lease.token, bytes(envelope.data))
             envelope = msgspec.structs.replace(envelope, sig=sig)
@@ -86,7 +87,11 @@ class Reporter:
     async def discard(self, lease: Lease, verdict: str) -> None:
         """Leave a note of a result that came too late."""
         note = RunDiscarded(verdict=verdict)
-        await self.log.append(New(seal(note, lease.agg, self._stamp(lease, "RunDiscarded")), None))
+        stamp = self._stamp(lease, "RunDiscarded")
+        await self.log.append(New(seal(note, self._report(lease), stamp), None))
+
+    def _report(self, lease: Lease) -> str:
+        return subjects.report(self.agent, lease.run)
 
     def _stamp(self, lease: Lease, effect: str) -> Stamp:
         actor = f"agent:{self.agent}"

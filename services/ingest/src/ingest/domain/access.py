@@ -24,7 +24,7 @@ from shared.errors import Refused
 from shared.event_log import Recorded
 from shared.leaderboards import Leaderboard, fold_leaderboard
 from shared.subjects import last_token
-from shared.wire import is_at_home
+from shared.wire import is_genuine
 
 AGGREGATES = ("account.>", "invite.>", "problem.>")
 CREATOR = "creator"
@@ -189,7 +189,7 @@ def evolve(access: Access, event: Recorded) -> None:
         return
     access.seq = event.seq
     change = _CHANGES.get(event.envelope.type)
-    if change is not None and is_at_home(event.envelope):
+    if change is not None and is_genuine(event.envelope):
         change(access, event, event.fact, last_token(event.envelope.agg))
 
 

@@ -8,7 +8,7 @@ from shared.errors import Refused
 from shared.event_log import Recorded
 from shared.events import PREFERENCES, Fact, PreferenceSet
 from shared.subjects import last_token
-from shared.wire import is_at_home
+from shared.wire import is_genuine
 
 # What was chosen of each; what is not in it is as it is for who chose nothing.
 Chosen = Mapping[str, str]
@@ -67,7 +67,7 @@ class Choices:
         if event.seq <= self.seq:
             return
         self.seq = event.seq
-        if event.envelope.type == PreferenceSet.__name__ and is_at_home(event.envelope):
+        if event.envelope.type == PreferenceSet.__name__ and is_genuine(event.envelope):
             account = last_token(event.envelope.agg)
             self.chosen[account] = evolve(self.chosen.get(account, {}), event.fact)
 

@@ -14,11 +14,12 @@ from ranker.domain.report import Explained, Report
 from ranker.domain.scrutiny import Finding, Published, Scrutiny
 from ranker.domain.seals import Verify
 from ranker.domain.standings import Board, Row, Standings
+from ranker.domain.strays import Strays
 from ranker.domain.witness import Witness
 from shared.errors import Refused
 from shared.event_log import Recorded
 from shared.events import EventSkipped
-from shared.wire import UNREADABLE, UnknownEvent, is_at_home, is_noise, is_of_agent
+from shared.wire import UNREADABLE, UnknownEvent, is_genuine, is_noise, is_of_agent
 
 # SQL and Python add in another order.
 TOLERANCE = 1e-9
@@ -72,6 +73,7 @@ class _Audit:
         self.standings = Standings()
         self.trail = Trail(question.problem, question.gpu)
         self.witness = Witness(question.problem, question.gpu, verify)
+        self.strays = Strays()
         self.seq = 0
         self.at: datetime | None = None
         self.unread: dict[int, str] = {}
@@ -82,6 +84,7 @@ class _Audit:
         if event is None or not self.question.is_before(event):
             return
         self.seq = event.seq
+        self.strays.look(event)
         if event.envelope.type == UNREADABLE:
             if not is_noise(event.envelope):
                 self.unread[event.seq] = "it is no event: nobody can read it"
@@ -91,11 +94,12 @@ class _Audit:
             self._fold(event)
         except (msgspec.MsgspecError, UnknownEvent) as error:
             if is_of_agent(event.envelope) and not isinstance(error, UnknownEvent):
+                self.strays.add(event.seq, f"the event cannot be read: {error}")
                 return
             self.unread[event.seq] = f"the event cannot be folded: {error}"
 
     def _fold(self, event: Recorded) -> None:
-        if event.envelope.type == "EventSkipped" and is_at_home(event.envelope):
+        if event.envelope.type == "EventSkipped" and is_genuine(event.envelope):
             fact = event.fact
             assert isinstance(fact, EventSkipped)
             # The live projection went on without it, and so does this one.
@@ -109,6 +113,12 @@ class _Audit:
         unread = [Finding(seq, what) for seq, what in self.unread.items()]
         runs = self.witness.findings(counting, board.number)
         return [*self.scrutiny.findings, *unread, *runs]
+
+    def ignored(self, found: Iterable[Finding]) -> list[Finding]:
+        """The events that mean nothing; a verdict that counts all the same is among `found`."""
+        counted = {finding.seq for finding in found}
+        refused = (one for one in self.witness.refused if one.seq not in counted)
+        return sorted({*self.strays.findings, *refused})
 
     def board(self) -> Board:
         """The leaderboard that is asked for. Errors: Refused."""
@@ -146,6 +156,7 @@ async def audit(question: Question, copy: Copy, verify: Verify, live: Live | Non
         verified=one.witness.verified,
         rows=[Explained(row, one.trail.of(row, board)) for row in rows],
         findings=sorted(found, key=lambda finding: finding.seq),
+        ignored=one.ignored(found),
         live_seq=live.seq if live else None,
         differences=differences(rows, live.entries) if live else [],
     )

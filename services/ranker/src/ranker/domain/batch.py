@@ -169,6 +169,7 @@ _GATHER: dict[str, Callable[[Needs, Needs, Told], None]] = {
     "submission": _of_submission,
     "job": _of_job,
     "run": _of_run,
+    "report": _of_run,
     "moderation": _of_moderation,
     "rejudge": _of_rejudge,
 }

@@ -147,7 +147,7 @@ def _run_started(rows: Rows, told: Told) -> None:
     fact = told.fact
     assert isinstance(fact, events.RunStarted)
     run, work = _run_of(rows, told)
-    if run is None:
+    if run is None or run.ended_at is not None or run.started_at is not None:
         return
     at = told.event.envelope.at
     rows.changed.add(run.id)
@@ -162,7 +162,7 @@ def _run_stage_finished(rows: Rows, told: Told) -> None:
     fact = told.fact
     assert isinstance(fact, events.RunStageFinished)
     run, work = _run_of(rows, told)
-    if run is None:
+    if run is None or run.ended_at is not None:
         return
     rows.changed.add(run.id)
     run.stage = fact.stage
@@ -212,11 +212,10 @@ def _run_over(rows: Rows, told: Told) -> None:
     fact = told.fact
     assert isinstance(fact, events.RunFailed | events.JobExpired | events.RunCancelled)
     run, work = _run_of(rows, told)
-    if run is None:
+    if run is None or run.ended_at is not None:
         return
-    if run.ended_at is None:
-        rows.changed.add(run.id)
-        run.ended_at, run.reason = told.event.envelope.at, fact.reason
+    rows.changed.add(run.id)
+    run.ended_at, run.reason = told.event.envelope.at, fact.reason
     noted(work, told, fact.reason)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ranker.domain.attestation import NOT_ENROLLED, Fault
 from ranker.domain.eligibility import Demand, is_provisional, objection, worst_grade
 from ranker.domain.roofs import BELOW_FLOOR, below
 from ranker.domain.score import Score, scored, tie_share
@@ -14,8 +15,8 @@ class Verdict:
     """A run with a verdict, and what its submission asked for.
 
     `sigma_run` and `tie_us` are the machine's: its deviation from run to run, as a fraction, and
-    what a cheat could hide of the hand-over of a call. `signature` is `good`, `bad`, or `unknown`
-    where the agent had no key when the run ended. `floors_us` are the times that its cases cannot
+    what a cheat could hide of the hand-over of a call. `fault` says why nobody vouches for the
+    verdict, None if its agent does. `floors_us` are the times that its cases cannot
     be under; what is the problem's `baseline` is never ranked.
     """
 
@@ -31,7 +32,7 @@ class Verdict:
     tier: str
     sigma_run: float = 0.0
     tie_us: float = 0.0
-    signature: str = "good"
+    fault: Fault | None = None
     floors_us: Mapping[str, float] = field(default_factory=dict)
     baseline: str = ""
 
@@ -53,14 +54,8 @@ NOT_RIVAL = "a baseline of the problem: shown beside the rows, and never ranked"
 
 def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
     """The one decision on a submission: how it ended, its score, and whether it may be ranked."""
-    if run.signature == "bad":
-        return _platform_failure(
-            run, "bad_signature", "the verdict is not signed with its agent's key"
-        )
-    if run.signature != "good" and run.mode == "ranked":
-        return _platform_failure(
-            run, "agent_not_enrolled", "the agent that ran it was not enrolled, or was revoked"
-        )
+    if run.fault is not None and (run.mode == "ranked" or run.fault.code != NOT_ENROLLED):
+        return _platform_failure(run, run.fault)
     is_passed = run.verdict == "passed"
     score = scored(run.ranking_by, run.timed, run.sigma_run) if is_passed else None
     code, reason = _eligibility(run, score, wanted)
@@ -78,13 +73,13 @@ def conclude(run: Verdict, wanted: Demand) -> SubmissionFinished:
     return end if score is None else _with_score(end, run, score)
 
 
-def _platform_failure(run: Verdict, code: str, why: str) -> SubmissionFinished:
-    """Conclude a verdict that no enrolled agent signed: the platform failed, not the submission."""
+def _platform_failure(run: Verdict, fault: Fault) -> SubmissionFinished:
+    """Conclude a verdict that nobody vouches for: the platform failed, not the submission."""
     return SubmissionFinished(
         outcome="infra_failed",
         is_eligible=False,
-        code=code,
-        reason=f"{why}; please submit again",
+        code=fault.code,
+        reason=f"{fault.reason}; please submit again"[:REASON_LENGTH_MAX],
         job=run.job,
         run=run.run,
     )

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from ranker.domain.standings import Board, Row
-from shared import events
+from shared import events, subjects
 from shared.event_log import Recorded
-from shared.subjects import last_token
-from shared.wire import is_at_home
+from shared.subjects import history_of, last_token
+from shared.wire import is_genuine
 
 
 class Reason(NamedTuple):
@@ -39,13 +39,15 @@ class Trail:
     def fold(self, event: Recorded) -> None:
         """Note what concerns this leaderboard."""
         telling = _TELLING.get(event.envelope.type)
-        if telling is None or not is_at_home(event.envelope):
+        if telling is None or not is_genuine(event.envelope):
             return
         where, sentence = telling
         fact = event.fact
         envelope = event.envelope
         reason = Reason(event.seq, envelope.type, envelope.at, envelope.actor, sentence(fact))
-        where(self, last_token(envelope.agg), reason, fact)
+        history = history_of(envelope.agg)
+        about = history if history.startswith("run.") else last_token(history)
+        where(self, about, reason, fact)
 
     def of(self, row: Row, board: Board) -> list[Reason]:
         """The events that made a row, in order."""
@@ -77,7 +79,7 @@ class Trail:
     def leased(self, job: str, reason: Reason, fact: events.JobLeased) -> None:
         """A run of a job, which speaks for its submission once it has its order."""
         if job in self._jobs:
-            self._leases.add((job, fact.run))
+            self._leases.add((job, subjects.run(fact.agent, fact.run)))
             self.submission(self._jobs[job], reason, fact)
 
     def assigned(self, run: str, _reason: Reason, fact: events.JobAssigned) -> None:
@@ -91,9 +93,10 @@ class Trail:
             self._jobs[job] = fact.submission
 
     def run(self, run: str, reason: Reason, fact: object) -> None:
-        """The verdict of a run."""
-        if run in self._runs:
-            self.submission(self._runs[run], reason, fact)
+        """The first verdict of a run, by the agent that was given it."""
+        submission = self._runs.pop(run, None)
+        if submission is not None:
+            self.submission(submission, reason, fact)
 
     def account(self, account: str, reason: Reason, _fact: object) -> None:
         """A participant was kept off, or let back."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from ranker.domain import changes, outcomes
 from ranker.domain.batch import Rows, Told
 from ranker.domain.projection import MEANING
-from shared.wire import is_at_home
+from shared.wire import is_genuine
 
 CHANGES: dict[str, Callable[[Rows, Told], None]] = changes.CHANGES | outcomes.CHANGES
 
@@ -16,7 +16,7 @@ def fold(rows: Rows, batch: Iterable[Told]) -> Rows:
     So is what lies where it does not belong.
     """
     for told in batch:
-        if not is_at_home(told.event.envelope):
+        if not is_genuine(told.event.envelope):
             continue
         kind = told.event.envelope.type
         change = CHANGES.get(kind)

@@ -93,7 +93,9 @@ def _agent_registered(event: Recorded, fact: events.AgentRegistered) -> list[Ste
         "modes": fact.modes,
         "quarantine": fact.quarantine,
     }
-    steps, digest = [Step("agent_registered", values)], fact.details.get(HARNESS_CODE, "")
+    digest = fact.details.get(HARNESS_CODE, "")
+    changed = Step("agent_harness_changed", _of(event) | {"digest": digest})
+    steps = [Step("agent_registered", values), changed]
     if DIGEST.match(digest):
         said = _of(event) | {"digest": digest, "version": fact.harness}
         steps.append(Step("harness_seen", said))

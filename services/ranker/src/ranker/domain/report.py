@@ -22,7 +22,10 @@ class Explained(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """The result of one audit; `seq` is the last event that the leaderboard is folded from."""
+    """The result of one audit; `seq` is the last event that the leaderboard is folded from.
+
+    The `ignored` events are forged or refused: no reader takes them, so they spoil nothing.
+    """
 
     board: Board
     as_of: datetime | None
@@ -34,6 +37,7 @@ class Report:
     verified: int
     rows: list[Explained]
     findings: list[Finding]
+    ignored: list[Finding]
     live_seq: int | None
     differences: list[str]
 
@@ -56,6 +60,7 @@ class Report:
             "verified_runs": self.verified,
             "rows": [one.row._asdict() | {"because": told(one.reasons)} for one in self.rows],
             "findings": [one._asdict() for one in self.findings],
+            "ignored": [one._asdict() for one in self.ignored],
             "live_seq": self.live_seq,
             "differences": self.differences,
         }
@@ -69,6 +74,8 @@ class Report:
         checked = f"checked with {', '.join(self.keys)}" if self.keys else "no key to check with"
         yield f"  seals  {self.seals}, {checked}"
         yield f"  runs   {self.verified} signed by enrolled agents"
+        for finding in self.ignored[:SHOWN_MAX]:
+            yield f"  ignored event {finding.seq}: {finding.what}"
         if self.live_seq is not None:
             equal = "not equal" if self.differences else "equal"
             yield f"  live   {equal} at event {self.live_seq}"

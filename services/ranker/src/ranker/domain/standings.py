@@ -14,7 +14,7 @@ from shared import events
 from shared.event_log import Recorded
 from shared.events import Fact, ProblemPublished, SubmissionFinished
 from shared.subjects import last_token
-from shared.wire import is_at_home
+from shared.wire import is_genuine
 
 
 class Board(NamedTuple):
@@ -85,7 +85,7 @@ class Standings:
     def fold(self, event: Recorded) -> None:
         """Take the next event in. Errors: UnknownEvent."""
         meaning = _MEANING.get(event.envelope.type)
-        if meaning is not None and is_at_home(event.envelope):
+        if meaning is not None and is_genuine(event.envelope):
             meaning(self, last_token(event.envelope.agg), event, event.fact)
 
     def board(self, board: Board, at: datetime) -> list[Row]:

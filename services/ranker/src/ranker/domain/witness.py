@@ -1,18 +1,19 @@
-"""Whether the results on a leaderboard are what enrolled agents signed."""
+"""Whether the results on a leaderboard are what enrolled agents vouch for."""
 
 from collections.abc import Callable, Iterable
 from math import isclose
 from typing import Any, NamedTuple
 
+from ranker.domain.attestation import Fault, Origin, find_fault
 from ranker.domain.roofs import BELOW_FLOOR, below, floors
 from ranker.domain.score import scored, tie_share
 from ranker.domain.scrutiny import Finding
 from ranker.domain.seals import Verify
 from shared import events
 from shared.event_log import Recorded
-from shared.events import SubmissionFinished
-from shared.subjects import last_token
-from shared.wire import is_at_home
+from shared.events import HARNESS_CODE, SubmissionFinished
+from shared.subjects import history_of, last_token
+from shared.wire import is_genuine
 
 # Another machine's logarithm may differ in the last bits.
 SCORE_TOLERANCE = 1e-9
@@ -22,7 +23,7 @@ class _Run(NamedTuple):
     """A run of this leaderboard: where its verdict is, what is wrong with it, and its times."""
 
     seq: int
-    fault: str | None
+    fault: Fault | None
     verdict: str
     timed: tuple[events.CaseResult, ...]
     sigma_run: float
@@ -34,11 +35,14 @@ class Witness:
 
     def __init__(self, problem: str, gpu: str, verify: Verify) -> None:
         self.verified = 0
+        self.refused: list[Finding] = []
         self._faults: dict[tuple[str, int], Finding] = {}
         self._problem = problem
         self._gpu = gpu
         self._verify = verify
         self._keys: dict[str, str | None] = {}
+        self._harness_codes: dict[str, str] = {}
+        self._key_commits: dict[str, str] = {}
         self._tokens: dict[str, int] = {}
         self._leased: dict[str, str] = {}
         self._runs: dict[str, _Run] = {}
@@ -50,7 +54,7 @@ class Witness:
     def fold(self, event: Recorded) -> None:
         """Take the next event in."""
         meaning = _MEANING.get(event.envelope.type)
-        if meaning is not None and is_at_home(event.envelope):
+        if meaning is not None and is_genuine(event.envelope):
             meaning(self, event, event.fact)
 
     def findings(self, counting: Iterable[str], number: int) -> list[Finding]:
@@ -65,6 +69,11 @@ class Witness:
     def revoked(self, event: Recorded, _fact: object) -> None:
         """An agent's key is worth nothing any more."""
         self._keys[last_token(event.envelope.agg)] = None
+
+    def registered(self, event: Recorded, fact: events.AgentRegistered) -> None:
+        """Which harness code an agent runs from now on."""
+        agent = last_token(event.envelope.agg)
+        self._harness_codes[agent] = fact.details.get(HARNESS_CODE, "")
 
     def published(self, event: Recorded, fact: events.ProblemPublished) -> None:
         """How a version's scores are made, and what they cannot be."""
@@ -91,15 +100,26 @@ class Witness:
         else:
             del self._leased[last_token(agg)]
 
+    def started(self, event: Recorded, fact: events.RunStarted) -> None:
+        """Which key a run has committed to, by the first that it says."""
+        agg = history_of(event.envelope.agg)
+        if agg in self._tokens:
+            self._key_commits.setdefault(agg, fact.key_commit)
+
     def completed(self, event: Recorded, fact: events.RunCompleted) -> None:
-        """The verdict: verified now, so that its bytes need not be kept."""
-        agg = event.envelope.agg
-        token = self._tokens.pop(agg, None)
+        """The verdict: checked now, so that its bytes need not be kept."""
+        agg = history_of(event.envelope.agg)
+        token, key_commit = self._tokens.pop(agg, None), self._key_commits.pop(agg, None)
         run = last_token(agg)
         if token is None or self._leased.pop(run, None) != agg:
             return
-        fault = self._fault(event, token)
+        agent = agg.split(".")[1]
+        sign_key, code = self._keys.get(agent), self._harness_codes.get(agent, "")
+        origin = Origin(agent, run, token, sign_key, key_commit, code)
+        fault = find_fault(event.envelope, fact.key, fact.environment, origin, self._verify)
         self.verified += fault is None
+        if fault is not None:
+            self.refused.append(Finding(event.seq, fault.reason))
         timed = tuple(case for case in fact.cases if case.stage == "time")
         self._runs[run] = _Run(event.seq, fault, fact.verdict, timed, fact.sigma_run, fact.tie_us)
 
@@ -119,20 +139,6 @@ class Witness:
         if fact.submission in self._versions and number is not None:
             self._decided((fact.submission, number), event.seq, fact.result)
 
-    def _fault(self, event: Recorded, token: int) -> str | None:
-        envelope = event.envelope
-        agent = envelope.agg.split(".")[1]
-        key = self._keys.get(agent)
-        if key is None:
-            known = "was revoked" if agent in self._keys else "is not enrolled"
-            return f"agent {agent} {known}, so nobody vouches for its run"
-        data, sig = bytes(envelope.data), envelope.sig
-        if sig is None:
-            return f"the run is not signed by agent {agent}"
-        if not self._verify(key, envelope.agg, token, data, sig):
-            return f"the run's signature is not that of agent {agent}"
-        return None
-
     def _decided(self, what: tuple[str, int], seq: int, fact: SubmissionFinished) -> None:
         """A result that may be ranked needs a run that is there, signed, and gives this score."""
         run = self._runs.pop(fact.run or "", None)
@@ -144,7 +150,7 @@ class Witness:
             fault = Finding(seq, f"it counts, but no leased run {fact.run} ended before it")
             self._faults[what] = fault
         elif run.fault is not None:
-            self._faults[what] = Finding(run.seq, run.fault)
+            self._faults[what] = Finding(run.seq, run.fault.reason)
         elif not self._follows(fact, run, what[1]):
             fault = Finding(seq, f"its score does not follow from its run (event {run.seq})")
             self._faults[what] = fault
@@ -181,10 +187,12 @@ def _is_equal(one: float | None, other: float | None) -> bool:
 _MEANING: dict[str, Callable[[Witness, Recorded, Any], None]] = {
     "AgentEnrolled": Witness.enrolled,
     "AgentRevoked": Witness.revoked,
+    "AgentRegistered": Witness.registered,
     "ProblemPublished": Witness.published,
     "SubmissionReceived": Witness.received,
     "JobLeased": Witness.leased,
     "JobAssigned": Witness.assigned,
+    "RunStarted": Witness.started,
     "RunCompleted": Witness.completed,
     "SubmissionFinished": Witness.finished,
     "RejudgeRequested": Witness.rejudge,

@@ -9,7 +9,7 @@ from shared import events
 from shared.event_log import Recorded
 from shared.leaderboards import Leaderboard, fold_leaderboard
 from shared.subjects import last_token
-from shared.wire import is_at_home
+from shared.wire import is_genuine
 
 AGGREGATES = ("account.>", "invite.>", "problem.>", "webhook.>")
 
@@ -101,7 +101,7 @@ def evolve(standing: Standing, event: Recorded) -> None:
         return
     standing.seq = event.seq
     change = CHANGES.get(event.envelope.type)
-    if change is not None and is_at_home(event.envelope):
+    if change is not None and is_genuine(event.envelope):
         change(standing, event, event.fact, last_token(event.envelope.agg))
 
 

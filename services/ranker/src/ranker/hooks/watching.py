@@ -16,7 +16,7 @@ from ranker.service.top import top
 from shared.clock import now
 from shared.event_log import Branch, Branches, EventLog, Recorded
 from shared.subjects import last_token
-from shared.wire import UnknownEvent, is_at_home
+from shared.wire import UnknownEvent, is_genuine
 
 log = logging.getLogger(__name__)
 
@@ -168,7 +168,7 @@ async def _first(tasks: Sequence["asyncio.Task[list[Recorded]]"], within_s: floa
 
 def _is_told(event: Recorded) -> bool:
     """Whether an event is of a type that may be told, and lies where it belongs."""
-    return event.envelope.type in tellings.TYPES and is_at_home(event.envelope)
+    return event.envelope.type in tellings.TYPES and is_genuine(event.envelope)
 
 
 def _is_readable(event: Recorded) -> bool:

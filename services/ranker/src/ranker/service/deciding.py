@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from ranker.domain.attestation import find_fault
 from ranker.domain.batch import Told
 from ranker.domain.conclusion import Verdict, conclude
 from ranker.domain.eligibility import Demand
@@ -25,7 +26,7 @@ from shared.events import (
     SubmissionFinished,
 )
 from shared.ids import derived
-from shared.wire import Envelope, Stamp, seal
+from shared.wire import Stamp, seal
 
 log = logging.getLogger(__name__)
 
@@ -128,23 +129,22 @@ class Decisions:
             return 0
 
     async def _verified(self, waiting: Waiting) -> Verdict:
-        """The verdict, with what its signature is worth, checked against the log's own bytes."""
-        if waiting.sign_key is None:
-            return replace(waiting.verdict, signature="unknown")
-        assert waiting.verdict.run is not None
-        agg = subjects.run(waiting.agent, waiting.verdict.run)
-        envelope = await self._envelope(agg, waiting.ended_seq)
-        is_good = envelope.sig is not None and signing.verify(
-            waiting.sign_key, agg, waiting.token, bytes(envelope.data), envelope.sig
+        """The verdict, with why it does not count, checked against the log's own bytes."""
+        agg = subjects.run(waiting.origin.agent, waiting.origin.run)
+        event = await self._event(agg, waiting.ended_seq)
+        fact = event.fact
+        assert isinstance(fact, RunCompleted), "the read models name the event of the verdict"
+        fault = find_fault(
+            event.envelope, fact.key, fact.environment, waiting.origin, signing.verify
         )
-        return replace(waiting.verdict, signature="good" if is_good else "bad")
+        return replace(waiting.verdict, fault=fault)
 
-    async def _envelope(self, agg: str, seq: int) -> Envelope:
+    async def _event(self, agg: str, seq: int) -> Recorded:
         """An event that says a verdict, as it was heard or else read again. Errors: Failed."""
         heard = self.verdicts.pop(seq, None)
-        if heard is not None and heard.envelope.agg == agg:
-            return heard.envelope
+        if heard is not None and subjects.history_of(heard.envelope.agg) == agg:
+            return heard
         found = await self.log.history(agg, seq - 1)
         if not found or found[0].seq != seq:
             raise Failed(f"event {seq} of {agg} cannot be read yet")
-        return found[0].envelope
+        return found[0]

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from ranker.domain.attestation import Origin
 from ranker.domain.batch import Told
 from ranker.domain.conclusion import Verdict
 from ranker.domain.roofs import floors
@@ -51,17 +52,15 @@ class Change(NamedTuple):
 class Waiting(NamedTuple):
     """A run that waits for its decision: of a submission, or of its place in a rejudge.
 
-    `version` is the last sequence of the history that the decision goes to; `token` fences the
-    run, `ended_seq` is its verdict's event. The `verdict` says nothing of the signature yet.
+    `version` is the last sequence of the history that the decision goes to; `ended_seq` is its
+    verdict's event. The `verdict` says nothing yet of whether it counts, given its `origin`.
     """
 
     submission: str
     version: int
     verdict: Verdict
-    agent: str
-    token: int
+    origin: Origin
     ended_seq: int
-    sign_key: str | None
     rejudge: str = ""
     given_up: str | None = None
 
@@ -88,10 +87,15 @@ class Waiting(NamedTuple):
             submission=submission,
             version=row["version"],
             verdict=verdict,
-            agent=row["agent"],
-            token=row["token"],
+            origin=Origin(
+                agent=row["agent"],
+                run=row["run"],
+                token=row["token"],
+                sign_key=row["sign_key"],
+                key_commit=row["key_commit"],
+                harness_code=row["harness_code"] or "",
+            ),
             ended_seq=row["ended_seq"],
-            sign_key=row["sign_key"],
         )
 
 

@@ -14,7 +14,7 @@ from ranker.service.pace import Pace
 from ranker.service.ports import Change, Metrics, Models, Unfoldable
 from shared.event_log import EventLog, Feed, Recorded
 from shared.events import EventSkipped, ProjectionSwitched
-from shared.wire import UnknownEvent, is_at_home
+from shared.wire import UnknownEvent, is_genuine
 
 log = logging.getLogger(__name__)
 
@@ -215,7 +215,7 @@ class Projection:
 
 
 def _skips(event: Recorded, seq: int) -> bool:
-    if event.envelope.type != "EventSkipped" or not is_at_home(event.envelope):
+    if event.envelope.type != "EventSkipped" or not is_genuine(event.envelope):
         return False
     fact = event.fact
     assert isinstance(fact, EventSkipped)
@@ -223,7 +223,7 @@ def _skips(event: Recorded, seq: int) -> bool:
 
 
 def _switches(event: Recorded) -> bool:
-    if event.envelope.type != "ProjectionSwitched" or not is_at_home(event.envelope):
+    if event.envelope.type != "ProjectionSwitched" or not is_genuine(event.envelope):
         return False
     fact = event.fact
     assert isinstance(fact, ProjectionSwitched)

@@ -308,6 +308,10 @@ insert into harness (digest, version, seq, seen_at)
 values (%(digest)s, %(version)s, %(seq)s, %(at)s)
 on conflict (digest) do nothing;
 
+-- name: agent_harness_changed
+-- Which harness code an agent runs from here on, '' if it names none.
+insert into agent_harness (agent, seq, digest) values (%(id)s, %(seq)s, %(digest)s);
+
 -- name: agent_key_changed
 -- What an agent signs with from here on.
 insert into agent_key (agent, seq, sign_key) values (%(id)s, %(seq)s, %(sign_key)s);
@@ -528,14 +532,19 @@ on conflict (projection, seq) do update set error = excluded.error;
 delete from parked where projection = %(projection)s and seq <= %(seq)s;
 
 -- name: undecided
--- Runs with a verdict whose submission has no end yet, with the key that their agent signed with.
+-- Runs with a verdict whose submission has no end yet, with what their agent had to sign with and
+-- which harness code it had registered.
 select submission.id, submission.version, submission.mode, submission.job, run.id as run,
        run.agent, run.token, run.ended_seq, run.verdict, run.stage, run.reason, run.cases,
        run.level, run.tier, run.sigma_run, run.tie_us, problem.ranking_by, submission.baseline, problem.roofs,
        submission.gpu,
        (select sign_key from agent_key
         where agent_key.agent = run.agent and agent_key.seq < run.ended_seq
-        order by agent_key.seq desc limit 1) as sign_key
+        order by agent_key.seq desc limit 1) as sign_key,
+       (select digest from agent_harness
+        where agent_harness.agent = run.agent and agent_harness.seq < run.ended_seq
+        order by agent_harness.seq desc limit 1) as harness_code,
+       run.key_commit
 from submission
 join run on run.id = submission.run
 join problem on problem.slug = submission.problem and problem.number = submission.problem_number
@@ -551,7 +560,11 @@ select item.rejudge, item.submission, item.state, item.reason as why, rejudge.ve
        run.sigma_run, run.tie_us, problem.ranking_by, submission.baseline, problem.roofs, submission.gpu,
        (select sign_key from agent_key
         where agent_key.agent = run.agent and agent_key.seq < run.ended_seq
-        order by agent_key.seq desc limit 1) as sign_key
+        order by agent_key.seq desc limit 1) as sign_key,
+       (select digest from agent_harness
+        where agent_harness.agent = run.agent and agent_harness.seq < run.ended_seq
+        order by agent_harness.seq desc limit 1) as harness_code,
+       run.key_commit
 from rejudge_item as item
 join rejudge on rejudge.id = item.rejudge and rejudge.state = 'running'
 join submission on submission.id = item.submission

@@ -11,7 +11,7 @@ from shared import events
 from shared.event_log import Recorded
 from shared.events import Blob, Requires
 from shared.subjects import last_token
-from shared.wire import UnknownEvent, is_at_home
+from shared.wire import UnknownEvent, is_genuine, is_of_agent
 
 # A queue of many versions of a problem is none; the oldest demands are forgotten past this.
 REQUIRES_MAX = 4096
@@ -25,14 +25,14 @@ def evolve(board: Board, event: Recorded) -> Board:
         return board
     board.seq, board.last_id = event.seq, event.envelope.id
     change = _CHANGES.get(event.envelope.type) or machines.CHANGES.get(event.envelope.type)
-    if change is None or not is_at_home(event.envelope):
+    if change is None or not is_genuine(event.envelope):
         machines.strayed(board, event)
         return board
     try:
         fact = event.fact
     except (msgspec.MsgspecError, UnknownEvent):
         # Agents write there what they like, and stop nobody by it.
-        if not event.envelope.agg.startswith("run."):
+        if not is_of_agent(event.envelope):
             raise
         machines.strayed(board, event)
         return board

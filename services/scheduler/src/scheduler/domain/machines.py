@@ -9,6 +9,7 @@ from scheduler.domain.board import Agent, Board, Canary, Job, Run, next_run
 from shared import events
 from shared.event_log import Recorded
 from shared.subjects import last_token
+from shared.wire import is_of_agent
 
 CANARY_TIMES_MAX = 50
 # What an agent says may fill an event; what is said because of it has to fit into one too.
@@ -87,12 +88,12 @@ def _is_leased(board: Board, job: Job, name: str, id_: str) -> bool:
 
 def strayed(board: Board, event: Recorded) -> None:
     """What means nothing still moves the version of the run on whose subject it lies."""
-    agg = event.envelope.agg
-    if not agg.startswith("run."):
+    if not is_of_agent(event.envelope):
         return
-    run = board.runs.get(last_token(agg))
+    id_ = last_token(event.envelope.agg)
+    run = board.runs.get(id_)
     if run is None or run.agent != _writer(event):
-        _name_spoilt(board, event, last_token(agg))
+        _name_spoilt(board, event, id_)
     elif run.end is None:
         run.version = event.seq
 

@@ -1,0 +1,272 @@
+"""An event of any type that an agent forges is refused by the bus, or dropped by all who read it.
+
+The types are those of the catalogue, so that a new one is tried without anybody's help.
+"""
+
+import copy
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from nats.aio.client import Client
+
+from ingest.domain import access
+from ingest.domain.preferences import Choices
+from ranker.audit.auditing import Question, audit
+from ranker.domain.batch import Rows, tell
+from ranker.domain.explain import Trail
+from ranker.domain.fold import fold
+from ranker.domain.report import Report
+from ranker.domain.standings import Standings
+from ranker.domain.witness import Witness
+from ranker.hooks import standing as hooks
+from ranker.hooks import tellings
+from scheduler.domain.board import Board
+from scheduler.domain.fold import evolve
+from shared import subjects
+from shared.clock import new_id
+from shared.event_log import Recorded
+from shared.events import CATALOGUE, Fact
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure
+from shared.servers.nats import NatsServer
+from shared.signing import verify
+from shared.testing import eventually, example
+from shared.wire import Envelope, Stamp, encode, is_genuine, seal
+from tests.ranker.audited import Town
+from tests.ranker.test_audit import List
+from tests.support.lives import AGENT, T0, Life
+
+OTHER = "other"
+TYPES = sorted(CATALOGUE)
+OWN = {name for name, kind in CATALOGUE.items() if kind.publisher == "gpu-agent"}
+LIFE = Life("s1")
+ACTORS = (
+    f"agent:{AGENT}",
+    f"agent:{OTHER}",
+    "service:scheduler",
+    "service:ranker",
+    "operator:olga",
+    "account:eve",
+)
+# Of how many ids an aggregate's name is made, where it is not one.
+IDS = {"run": 2, "report": 2, "ranking": 2}
+
+
+def envelope(name: str, agg: str, actor: str) -> Envelope:
+    """An event of a type, wherever and in whosever name."""
+    return seal(example(CATALOGUE[name]), agg, Stamp(new_id(), T0, actor, "", ""))
+
+
+def homes(name: str) -> Iterator[str]:
+    """The aggregates on which a type belongs, or did once, of others than the forging agent."""
+    kind = CATALOGUE[name]
+    for agg in {kind.aggregate, kind.former_aggregate} - {""}:
+        yield ".".join((agg, *(f"{OTHER}{place}" for place in range(IDS.get(agg, 1)))))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    server = NatsServer(tmp_path_factory.mktemp("forgery"), agents=[AGENT])
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+async def services(server: NatsServer) -> AsyncIterator[Client]:
+    nc = await connect(server.url, "services")
+    await ensure(nc)
+    yield nc
+    await nc.close()
+
+
+@pytest.fixture
+async def thief(server: NatsServer) -> AsyncIterator[tuple[Client, list[str]]]:
+    """The agent's own connection, and what the server refuses it."""
+    refused: list[str] = []
+
+    async def hear(error: Exception) -> None:
+        refused.append(str(error))
+
+    nc = await connect(server.agent_url(AGENT), "thief")
+    nc._error_cb = hear
+    yield nc, refused
+    await nc.close()
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", TYPES)
+async def test_the_bus_refuses_an_agent_every_type_where_it_belongs(
+    name: str, services: Client, thief: tuple[Client, list[str]]
+) -> None:
+    nc, refused = thief
+    log = NatsLog(services)
+    before = await log.last()
+    aggs = [*homes(name), subjects.run(AGENT, "r1")]
+    for agg in aggs:
+        subject = subjects.subject(agg)
+        await nc.publish(subject, encode(envelope(name, agg, "service:scheduler")))
+        # With the subject of an answer the server would be the writer.
+        await nc.publish(subjects.subject(subjects.report(AGENT, "r1")), b"", reply=subject)
+    await nc.flush()
+    await eventually(lambda: len(refused) >= len(aggs))
+    said = "\n".join(refused)
+    assert all(f'"{subjects.subject(agg)}"' in said for agg in aggs), said
+    # Answered once all that was sent before it is.
+    await nc.request(subjects.subject(subjects.report(AGENT, "r1")), b"", 5)
+    written = [one async for one in after(log, before)]
+    assert {one.envelope.agg for one in written} <= {subjects.report(AGENT, "r1")}
+
+
+async def after(log: NatsLog, seq: int) -> AsyncIterator[Recorded]:
+    """What the log has after a sequence."""
+    feed, last = log.follow(seq), await log.last()
+    try:
+        while seq < last:
+            for event in await feed.take():
+                seq = event.seq
+                yield event
+    finally:
+        await feed.close()
+
+
+class Readers:
+    """Everything that folds the log, each with what a log says so far."""
+
+    def __init__(self, events: list[Recorded]) -> None:
+        self.board, self.rows, self.standings = Board(), Rows(), Standings()
+        self.access, self.choices, self.hooks = access.Access(), Choices(), hooks.Standing()
+        self.trail = Trail("identity", "CPU")
+        self.witness = Witness("identity", "CPU", verify)
+        self.told = 0
+        for event in events:
+            self.take(event)
+
+    def take(self, event: Recorded) -> None:
+        """Have all fold an event."""
+        self.board = evolve(self.board, event)
+        self.rows = fold(self.rows, [tell(event)])
+        for folding in (self.standings, self.trail, self.witness):
+            folding.fold(event)
+        access.evolve(self.access, event)
+        self.choices.take(event)
+        hooks.evolve(self.hooks, event)
+        self.told += event.envelope.type in tellings.TYPES and is_genuine(event.envelope)
+
+    def state(self) -> dict[str, Any]:
+        """All that they know, but for how far they read, and what the forging agent is worth."""
+        found = copy.deepcopy(vars(self))
+        for name in ("access", "choices", "hooks"):
+            found[name].seq = 0
+        board = msgspec.to_builtins(found["board"])
+        board["seq"] = board["last_id"] = 0
+        for agent in (AGENT, OTHER):
+            board["agents"].pop(agent, None)
+        for run in board["runs"].values():
+            run["version"] = 0
+        found["board"] = board
+        for name in ("standings", "access", "choices", "hooks", "rows", "trail", "witness"):
+            found[name] = plain(found[name])
+        return found
+
+
+def plain(value: Any) -> Any:
+    """A reader's state as data that can be compared."""
+    if isinstance(value, dict):
+        return {repr(key): plain(one) for key, one in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, msgspec.Raw):
+        return bytes(value)
+    names = [*getattr(type(value), "__slots__", ()), *getattr(type(value), "__struct_fields__", ())]
+    if names or hasattr(value, "__dict__"):
+        said = {name: getattr(value, name) for name in names} | getattr(value, "__dict__", {})
+        return {name: plain(one) for name, one in said.items() if not callable(one)}
+    return repr(value)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("keys")
+
+
+async def town_of(folder: Path, facts: int) -> Town:
+    """A log with so many of the facts of a life."""
+    town = await Town(folder).found()
+    told = LIFE.facts()
+    if facts < len(told):
+        for agg, fact in told[:facts]:
+            await town.tell(agg, fact)
+    else:
+        await town.live(LIFE)
+    return town
+
+
+# How much of its run's life the log has: none, the order, its start, all of it.
+MOMENTS = {"before its order": 3, "in its run": 5, "after its run": 8}
+OWN_RUN = subjects.report(AGENT, LIFE.run)
+STRANGE = subjects.report(AGENT, "no-run")
+
+
+def is_forged(name: str, actor: str, agg: str, moment: str) -> bool:
+    """Whether an agent that writes this on its own subject says what is not its to say."""
+    is_its_own = name in OWN and agg == OWN_RUN and actor == f"agent:{AGENT}"
+    # A note that changes nothing may come at any time.
+    is_due = moment == "in its run" or (name == "RunDiscarded" and moment != "before its order")
+    return not (is_its_own and is_due)
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("name", TYPES)
+async def test_readers_drop_every_type_that_an_agent_forges_on_its_own_subject(
+    folder: Path, name: str, moment: str
+) -> None:
+    town = await town_of(folder, MOMENTS[moment])
+    readers = Readers(list(town.log.since(0)))
+    before, seq = readers.state(), await town.log.last()
+    expected = await rows_of(town)
+    forged: list[int] = []
+    for agg in (OWN_RUN, STRANGE, subjects.report(OTHER, LIFE.run)):
+        for actor in ACTORS:
+            if not is_forged(name, actor, agg, moment):
+                continue
+            seq += 1
+            said = envelope(name, agg, actor)
+            assert await town.append(said) == seq
+            readers.take(Recorded(seq, said, encode(said)))
+            forged.append(seq)
+            assert readers.state() == before, (agg, actor)
+    assert forged
+    report = await audited(town)
+    assert [one.seq for one in report.ignored] == forged
+    assert report.is_clean, report.findings
+    assert [one.row for one in report.rows] == expected
+
+
+async def audited(town: Town) -> Report:
+    """An audit of all that a log says."""
+    question = Question("identity", "CPU", keys=[town.seal_key])
+    return await audit(question, List(town.rows()), verify)
+
+
+async def rows_of(town: Town) -> list[Any]:
+    """The leaderboard that an audit finds."""
+    return [one.row for one in (await audited(town)).rows]
+
+
+def test_every_type_has_one_writer_and_no_type_of_an_agents_is_a_services() -> None:
+    def is_of_agent(kind: type[Fact]) -> bool:
+        return kind.publisher == "gpu-agent"
+
+    for name, kind in CATALOGUE.items():
+        assert kind.publisher, f"{name} says nobody who publishes it"
+        assert (kind.aggregate == "report") == is_of_agent(kind), name
+        assert not kind.former_aggregate or is_of_agent(kind), name

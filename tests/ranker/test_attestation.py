@@ -1,0 +1,164 @@
+"""A verdict counts only if its writer, signature, key and harness code are the run's own."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from ranker.__main__ import SCHEMA
+from ranker.audit.auditing import Question, audit
+from ranker.domain.report import Report
+from ranker.postgres import ReadModels
+from shared import events, signing, subjects
+from shared.clock import new_id
+from shared.event_log import New
+from shared.events import Fact, SubmissionFinished
+from shared.memory import MemoryLog
+from shared.postgres import connect
+from shared.signing import verify
+from shared.testing import eventually
+from shared.wire import Envelope, Stamp, seal
+from tests.ranker.audited import Town
+from tests.ranker.test_audit import List
+from tests.support.lives import AGENT, KEY, T0, Life, enrol, publish, registration, say
+from tests.support.ranking import ranker_of, running
+from tests.support.writers import written
+
+CODE = "c" * 64
+LIFE = Life("s1", harness_code=CODE)
+RUN = subjects.run(AGENT, LIFE.run)
+Forge = Callable[[events.RunCompleted], events.RunCompleted]
+FORGED: dict[str, tuple[str, str, Forge]] = {
+    "another writer": ("wrong_writer", "service:ranker", lambda fact: fact),
+    "another agent": ("wrong_writer", "agent:thief", lambda fact: fact),
+    "another harness": (
+        "unknown_harness",
+        f"agent:{AGENT}",
+        lambda fact: structs.replace(fact, environment={events.HARNESS_CODE: "0" * 64}),
+    ),
+    "no harness": (
+        "unknown_harness",
+        f"agent:{AGENT}",
+        lambda fact: structs.replace(fact, environment={}),
+    ),
+    "a zero key": (
+        "bad_key",
+        f"agent:{AGENT}",
+        lambda fact: structs.replace(fact, key="0" * 64),
+    ),
+    "another key": (
+        "bad_key",
+        f"agent:{AGENT}",
+        lambda fact: structs.replace(fact, key="cd" * 32),
+    ),
+    "no key": ("bad_key", f"agent:{AGENT}", lambda fact: structs.replace(fact, key="")),
+}
+# Every reader drops an event in another's name, so that nothing is decided on it.
+DROPPED = "wrong_writer"
+
+
+@dataclass
+class Ranked:
+    """A ranker at work on a log in memory."""
+
+    log: MemoryLog
+
+    async def begin(self) -> int:
+        """All of a life up to its verdict; the sequence of the order."""
+        await enrol(self.log)
+        await say(self.log, subjects.agent(AGENT), registration(CODE))
+        for agg, fact in LIFE.facts()[:6]:
+            await say(self.log, agg, fact)
+        return (await self.log.history(RUN))[0].seq
+
+    def ends(self) -> list[Fact]:
+        """How the submission ended."""
+        agg, found = subjects.submission(LIFE.id), self.log.since(0)
+        return [one.fact for one in found if one.envelope.agg == agg][1:]
+
+
+@pytest.fixture
+async def ranked(postgres_dsn: str) -> AsyncIterator[Ranked]:
+    log = MemoryLog()
+    await publish(log)
+    async with (
+        await connect(postgres_dsn, SCHEMA) as writing,
+        running(ranker_of(log, ReadModels(writing))),
+    ):
+        yield Ranked(log)
+
+
+def completed(fact: events.RunCompleted, actor: str, token: int) -> Envelope:
+    """A verdict that the agent's own key signs."""
+    agg, _ = written(RUN, fact)
+    envelope = seal(fact, agg, Stamp(new_id(), T0, actor, "", ""))
+    sig = signing.sign(KEY, RUN, token, bytes(envelope.data))
+    return structs.replace(envelope, sig=sig)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("what", FORGED)
+async def test_a_forged_verdict_that_its_agent_signed_is_not_ranked(
+    ranked: Ranked, what: str
+) -> None:
+    code, actor, forge = FORGED[what]
+    token = await ranked.begin()
+    forged = completed(forge(LIFE.completed()), actor, token)
+    await ranked.log.append(New(forged, None))
+    if code == DROPPED:
+        honest = completed(LIFE.completed(), f"agent:{AGENT}", token)
+        await ranked.log.append(New(honest, None))
+        code = "ranked"
+    (end,) = await eventually(ranked.ends)
+    assert isinstance(end, SubmissionFinished)
+    assert (end.code, end.is_eligible) == (code, code == "ranked")
+
+
+@pytest.mark.server
+async def test_an_honest_verdict_of_the_registered_harness_is_ranked(ranked: Ranked) -> None:
+    token = await ranked.begin()
+    honest = completed(LIFE.completed(), f"agent:{AGENT}", token)
+    await ranked.log.append(New(honest, None))
+    (end,) = await eventually(ranked.ends)
+    assert isinstance(end, SubmissionFinished)
+    assert end.code == "ranked"
+
+
+async def audited(folder: Path, what: str, *, is_counted: bool) -> tuple[Report, int]:
+    """An audit of a log with a forged verdict, and the verdict's sequence."""
+    _, actor, forge = FORGED[what]
+    town = await Town(folder).found()
+    await town.say(subjects.agent(AGENT), registration(CODE))
+    for agg, fact in LIFE.facts()[:6]:
+        await town.tell(agg, fact)
+    token = next(one.seq for one in town.log.since(0) if one.envelope.type == "JobAssigned")
+    where, _ = written(RUN, LIFE.completed())
+    envelope = town.envelope(where, forge(LIFE.completed()), actor)
+    sig = signing.sign(town.agent, RUN, token, bytes(envelope.data))
+    seq = await town.append(structs.replace(envelope, sig=sig))
+    if is_counted:
+        await town.end(LIFE)
+    question = Question("identity", "CPU", keys=[town.seal_key])
+    return await audit(question, List(town.rows()), verify), seq
+
+
+@pytest.mark.parametrize("what", FORGED)
+async def test_an_audit_is_not_clean_where_a_forged_verdict_counts(
+    tmp_path: Path, what: str
+) -> None:
+    report, seq = await audited(tmp_path, what, is_counted=True)
+    assert not report.is_clean
+    named = {one.seq for one in (*report.findings, *report.ignored)}
+    assert seq in named
+
+
+@pytest.mark.parametrize("what", FORGED)
+async def test_an_audit_names_a_forged_verdict_that_counts_for_nothing(
+    tmp_path: Path, what: str
+) -> None:
+    report, seq = await audited(tmp_path, what, is_counted=False)
+    assert report.is_clean
+    assert [one.seq for one in report.ignored] == [seq]
+    assert f"ignored event {seq}" in "\n".join(report.lines())
