@@ -130,7 +130,7 @@ def memory_mib(answer: Answer, gpus: Sequence[str]) -> int:
 
 
 def softened(found: Iterable[Finding], gpus: Sequence[str]) -> list[Finding]:
-    """The same; of a problem for GPUs alone, what the lack of one may be the reason for is no error.
+    """The same; what the lack of one of these GPUs may be the reason for is no error.
 
     Time and memory are this machine's, and code that fails may want a GPU.
     """
