@@ -7,7 +7,7 @@ import pytest
 
 from harness.sandbox import cgroup_places, host_memory
 from harness.sandbox.cgroup import Group
-from harness.sandbox.spec import Limits
+from harness.sandbox.spec import Limits, Spec
 
 MIB = 1024**2
 LIMIT = 700 * MIB
@@ -18,7 +18,8 @@ def group() -> Group:
     places = cgroup_places.find()
     if "memory" not in places.walls():
         pytest.skip("no control group with a memory limit can be made here")
-    return Group(places, ("memory",), Limits(memory_bytes=LIMIT))
+    spec = Spec(("memory",), Limits(memory_bytes=LIMIT), submission="/", main="")
+    return Group(places, spec)
 
 
 def test_without_a_limit_it_is_the_memory_of_the_machine() -> None:
