@@ -193,13 +193,14 @@ def test_point_03_problems_are_updated_from_a_repository(client: Client) -> None
     assert "from-a-set" in said.out
 
 
+@pytest.mark.parametrize("command", ["register", "reregister"])
 @pytest.mark.parametrize("provider", ["discord", "github"])
 def test_point_01_register_stores_an_id_that_submit_asks_to_link(
-    client: Client, provider: str
+    client: Client, provider: str, command: str
 ) -> None:
     kept = (client.home / ".popcorn.yaml").read_text()
     try:
-        said = client("register", provider)
+        said = client(command, provider)
         assert said.code == 0, said
         new = (client.home / ".popcorn.yaml").read_text()
         assert new != kept
