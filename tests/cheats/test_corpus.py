@@ -101,6 +101,14 @@ def test_the_honest_control_passes_with_its_true_time(zygote: Trials, alone: flo
     assert min(ended.samples_us) >= (1 - GAIN_MAX) * alone
 
 
+@pytest.mark.alone
+def test_compiled_code_that_answers_by_itself_gains_no_more_than_a_tie(zygote: Trials) -> None:
+    (ended,) = zygote.run(named("native_answers"))
+    (work_us,) = (float(line.split()[1]) for line in ended.log.splitlines() if "WORK_US" in line)
+    assert ended.report.verdict == "passed", ended.report
+    assert min(ended.times_us) >= work_us - ended.report.tie_us
+
+
 @pytest.mark.parametrize("one", [marked(one) for one in CORPUS])
 def test_a_cheat_ends_as_its_header_says(
     one: Cheat, zygote: Trials, here: Isolation, request: pytest.FixtureRequest

@@ -30,6 +30,8 @@ _IMPORT_LIMIT = "the import used up its budget"
 _ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 # Of a box that may use the supervisor's core, which needs it to stay in control.
 _WEIGHT_BESIDE_SUPERVISOR = 50
+# It runs while a call is timed alone, and other processes make its times longer: the most there is.
+_WEIGHT_ON_OWN_CORES = 10_000
 
 
 @dataclass(frozen=True)
@@ -75,9 +77,13 @@ class Guests:
         wish = self.given | self._joined(ranks)
         return self._team(wish, self.built, self.worker(ranks), self.log)
 
-    def start_null(self) -> Team:
-        """The same without a submission, to show what a call costs with nothing in it."""
-        return self._team({"is_null": True}, (), self.worker(self.ranks), Log())
+    def start_null(self, *, is_bare: bool) -> Team:
+        """The same without a submission, to show what a call costs with nothing in it.
+
+        A bare one answers as fast as possible, and uses its core until it is frozen.
+        """
+        wish = {"is_bare_null" if is_bare else "is_null": True}
+        return self._team(wish, (), self.worker(self.ranks), Log())
 
     def start_builder(
         self, wish: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
@@ -200,8 +206,8 @@ class Guests:
 
     def _spec(self, limits: Limits, ranks: int, cores: tuple[int, ...] = ()) -> Spec:
         """A box; one that may use every core leaves the supervisor what it needs of its own."""
-        if not cores:
-            limits = replace(limits, cpu_weight=_WEIGHT_BESIDE_SUPERVISOR)
+        weight = _WEIGHT_ON_OWN_CORES if cores else _WEIGHT_BESIDE_SUPERVISOR
+        limits = replace(limits, cpu_weight=weight)
         scratch, outfit = self.scratch(), self.place.outfit
         if not self.place.has_namespaces:
             Path(scratch).mkdir()

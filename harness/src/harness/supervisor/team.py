@@ -26,12 +26,16 @@ _NOT_STOPPED = (
 
 
 class Team:
-    """One worker for each rank, all in one box; what they print is drained while one waits."""
+    """One worker for each rank, all in one box; what they print is drained while one waits.
+
+    `freezing_s` is how long it took in all to stop the workers.
+    """
 
     def __init__(self, launcher: Launcher, spec: Spec, log: Log, *, may_spin: bool) -> None:
         self.log = log
         self.ranks = spec.ranks
         self._launcher, self._spec = launcher, spec
+        self.freezing_s = 0.0
         pairs = [_socket_pair() for _ in range(spec.ranks)]
         self._controls = [ours for ours, _ in pairs]
         theirs = [other for _, other in pairs]
@@ -70,6 +74,7 @@ class Team:
         """
         if not self._box.can_freeze:
             return
+        began = time.monotonic()
         try:
             self._box.freeze()
         except StopTimeout as slow:
@@ -77,6 +82,8 @@ class Team:
             if not self.can_machine_stop_boxes():
                 raise
             raise CaseFailed("timed_out", _NOT_STOPPED) from slow
+        finally:
+            self.freezing_s += time.monotonic() - began
 
     def can_machine_stop_boxes(self) -> bool:
         """Whether a box like this one, in which nothing runs yet, can be frozen and killed."""

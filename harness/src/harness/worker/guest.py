@@ -62,14 +62,33 @@ class Guest:
         self._load: Loaded | None = None
         self._call: Call | None = None
         self._nonce = b""
+        self._is_bare = False
 
     def serve(self) -> None:
         """One message after another. A call is recognised first: its time counts."""
-        while True:
+        while not self._is_bare:
             message, descriptors = self._receive()
             if message[:1] == GO:
                 self._control.send(self._answer(message, self._run))
             elif not self._handle(message, descriptors):
+                return
+        self._answer_at_once()
+
+    def _answer_at_once(self) -> None:
+        """Answers calls as fast as anybody can: it looks at no data and never sleeps.
+
+        What a submission that speaks the protocol by itself can save of a call is then the little
+        by which a compiled loop is faster than this one.
+        """
+        receive, send = self._control.recv, self._control.send
+        while True:
+            try:
+                message = receive(LAYOUT_BYTES_MAX, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                continue
+            if message[:1] == GO:
+                send(DONE + message[1:_HEAD_BYTES])
+            elif not message:
                 return
 
     def _handle(self, message: bytes, descriptors: list[int]) -> bool:
@@ -120,6 +139,9 @@ class Guest:
             return
         if order := wish.get("popcorn"):
             popcorn.run(order, descriptors, self._path.parent)
+            return
+        if wish.get("is_bare_null"):
+            self._is_bare = True
             return
         _import_torch(wish.get("threads", 1))
         self._load = loaded(self._path, wish, descriptors, self._cache)
