@@ -15,6 +15,7 @@ from nats.aio.client import Client
 from shared.blobs import COLLECTED_S, Missing
 from shared.clock import now
 from shared.event_log import Conflict
+from shared.nats import agent_requests
 from shared.nats.agent import AgentBlobs, AgentBus, AgentLog, open_inbox
 from shared.nats.agent_requests import AgentRequests
 from shared.nats.blobs import NatsBlobs
@@ -144,6 +145,15 @@ async def test_what_an_agent_keeps_services_get_and_the_other_way_round(
     assert await agent.get(digest) == theirs
     with pytest.raises(Missing):
         await agent.get("0" * 64)
+
+
+async def test_a_blob_that_takes_longer_than_an_answer_may_is_had_all_the_same(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_requests, "ANSWER_S_MAX", 0.001)
+    data = run_id().encode() * 300_000
+    digest = (await NatsBlobs(bus.services).put(data)).digest
+    assert await AgentBlobs(bus.agent, AGENT).get(digest) == data
 
 
 async def test_an_agent_can_hide_or_replace_no_blob_of_another(server: NatsServer) -> None:
