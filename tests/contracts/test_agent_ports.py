@@ -15,6 +15,7 @@ from nats.aio.client import Client
 from shared.blobs import COLLECTED_S, Missing
 from shared.clock import now
 from shared.event_log import Conflict
+from shared.nats import agent_requests
 from shared.nats.agent import AgentBlobs, AgentBus, AgentLog, open_inbox
 from shared.nats.agent_requests import AgentRequests
 from shared.nats.blobs import NatsBlobs
@@ -144,6 +145,15 @@ async def test_what_an_agent_keeps_services_get_and_the_other_way_round(
     assert await agent.get(digest) == theirs
     with pytest.raises(Missing):
         await agent.get("0" * 64)
+
+
+async def test_a_blob_that_takes_longer_than_an_answer_may_is_had_all_the_same(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_requests, "ANSWER_S_MAX", 0.001)
+    data = run_id().encode() * 300_000
+    digest = (await NatsBlobs(bus.services).put(data)).digest
+    assert await AgentBlobs(bus.agent, AGENT).get(digest) == data
 
 
 async def test_an_agent_can_hide_or_replace_no_blob_of_another(server: NatsServer) -> None:
@@ -338,3 +348,28 @@ async def test_who_shows_no_password_or_another_agents_is_not_let_in(server: Nat
         assert b"Authorization Violation" in answer
         writer.close()
         await writer.wait_closed()
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+async def test_nor_from_saying_it_in_a_batch(bus: Bus, taken: int) -> None:
+    run = run_id()
+    batch = [new(f"job.{run}", 0), new(f"submission.{run}", 0)]
+    id_ = batch[taken].envelope.id
+    report = f"events.report.{AGENT}.{run}"
+    await bus.agent.request(report, b"taken", ANSWER_S_MAX, headers={MESSAGE_ID: id_})
+    seq = await bus.log.append_all(batch)
+    assert [one.seq for one in await bus.log.history(f"job.{run}")] == [seq - 1]
+    assert [one.seq for one in await bus.log.history(f"submission.{run}")] == [seq]
+    assert await bus.log.append_all(batch) == seq
+
+
+async def test_nor_another_agent(server: NatsServer, bus: Bus) -> None:
+    run = run_id()
+    order = await bus.log.append(new(f"run.{AGENT}.{run}", 0))
+    report = new(f"report.{AGENT}.{run}", order)
+    thief = await connect(server.agent_url(OTHER), "thief")
+    subject, id_ = f"events.report.{OTHER}.{run}", report.envelope.id
+    await thief.request(subject, b"taken", ANSWER_S_MAX, headers={MESSAGE_ID: id_})
+    await thief.close()
+    seq = await AgentLog(bus.agent, AGENT).append(report)
+    assert [one.seq for one in await bus.log.history(f"run.{AGENT}.{run}")] == [order, seq]

@@ -32,6 +32,9 @@ AT_ONCE_MAX = 32
 # An agent waits two seconds for an answer, then asks again.
 ANSWER_S_MAX = 2.0
 CACHE_BYTES_MAX = 128 * 1024 * 1024
+# So many blobs are read at once, each of 64 MiB at most.
+LOADS_MAX = 4
+WAITING_MAX = 64
 
 
 class InboxRequest(msgspec.Struct, frozen=True):
@@ -74,6 +77,8 @@ class AgentRequests:
         self._nc = nc
         self._blobs = blobs
         self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._loading: dict[str, asyncio.Task[bytes]] = {}
+        self._loads = asyncio.Semaphore(LOADS_MAX)
         self._answering: set[asyncio.Task[None]] = set()
         self._answer_of: dict[str, Callable[[str, bytes], Awaitable[tuple[bytes, int]]]] = {
             INBOX: self._inbox,
@@ -92,8 +97,8 @@ class AgentRequests:
                 self._answering.add(task)
                 task.add_done_callback(self._answering.discard)
         finally:
-            for task in self._answering:
-                task.cancel()
+            for unfinished in (*self._answering, *self._loading.values()):
+                unfinished.cancel()
             if not self._nc.is_closed:
                 await subscription.unsubscribe()
 
@@ -152,14 +157,31 @@ class AgentRequests:
         return data[asked.offset : asked.offset + PIECE_BYTES], len(data)
 
     async def _bytes(self, digest: str) -> bytes:
-        """A blob, kept for the next piece of it, and for the next agent that runs its problem."""
-        data = self._cache.pop(digest, None)
-        if data is None:
-            data = await self._blobs.get(digest)
-        self._cache[digest] = data
+        """A blob, kept for the next piece of it, and for the next agent that runs its problem.
+
+        To read it may take longer than an answer may: it is read on for who asks again.
+        """
+        if digest in self._cache:
+            self._cache.move_to_end(digest)
+            return self._cache[digest]
+        if digest not in self._loading:
+            if len(self._loading) >= WAITING_MAX:
+                raise Passing(f"{WAITING_MAX} blobs are being read")
+            self._loading[digest] = asyncio.create_task(self._load(digest))
+            self._loading[digest].add_done_callback(lambda task: self._loaded(digest, task))
+        return await asyncio.shield(self._loading[digest])
+
+    async def _load(self, digest: str) -> bytes:
+        async with self._loads:
+            return await self._blobs.get(digest)
+
+    def _loaded(self, digest: str, task: "asyncio.Task[bytes]") -> None:
+        del self._loading[digest]
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._cache[digest] = task.result()
         while sum(map(len, self._cache.values())) > CACHE_BYTES_MAX:
             self._cache.popitem(last=False)
-        return data
 
 
 def _encoded(response: InboxResponse | EventResponse) -> tuple[bytes, int]:
