@@ -15,6 +15,7 @@ def check_implementation(data, output):
     return torch.equal(output, data[0])
 """
 CROWD = "return [torch.rand(1) for _ in range(5000)]"
+FOUR_BITS = "return data[0].view(torch.uint8).view(torch.float4_e2m1fn_x2)"
 FEWER = """
 CALLS = []
 def ref_kernel(data):
@@ -42,8 +43,9 @@ TWO = "def custom_kernel(data):\n    return [data[0], data[0] + 1]\n"
         (GOOD + SHY, "check_implementation failed on size=4 seed=7: Shy"),
         (GOOD + "raise KeyboardInterrupt\n", "reference.py cannot be imported"),
         (GOOD.replace("return data[1]", "raise GeneratorExit"), "ref_kernel failed on"),
+        (GOOD.replace("return data[1].copy_(data[0])", FOUR_BITS), "dtype float4_e2m1fn_x2"),
     ],
-    ids=["crowd", "huge_int", "fewer_answers", "shy_error", "import", "no_exception"],
+    ids=["crowd", "huge_int", "fewer_answers", "shy_error", "import", "no_exception", "four_bits"],
 )
 def test_an_authors_mistake_is_a_fault_of_the_problem(
     host: Host, reference: str, said: str

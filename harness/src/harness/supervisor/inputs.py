@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.problem import Case, ProblemFault
-from harness.supervisor.structure import Flat, Leaf, Node, flatten, lay_out, marked
+from harness.supervisor.structure import Flat, Leaf, Node, flatten, lay_out, marked, name_of
 from harness.worker import protocol
 
 KEY_BYTES = 32
 SEED_BITS = (63, 31)
 
 _PROBE = "shape"
+# Those with a code, and one that C++ has no type for; four bits can be neither copied nor compared.
+_ANSWER_DTYPES = ({*protocol.DTYPES} | {"complex32"}) - {"float4_e2m1fn_x2"}
 
 
 class Author(Protocol):
@@ -108,6 +110,7 @@ def probe(author: Author, case: Case, key: bytes, rank: int = 0, place: str = "c
     began = time.monotonic()
     answer = _answered(author, case, given)
     _require_place(answer, place, "ref_kernel")
+    _require_dtypes(answer)
     _settle(answer.tensors)
     reference_s = time.monotonic() - began
     buffers = _buffers(author, case, flat, (given, answer))
@@ -125,6 +128,14 @@ def probe(author: Author, case: Case, key: bytes, rank: int = 0, place: str = "c
         seed_bits=seed_bits,
         reference_s=reference_s,
     )
+
+
+def _require_dtypes(answer: Flat) -> None:
+    """Refuse dtypes that torch can neither copy nor compare. Errors: ProblemFault."""
+    for tensor in answer.tensors:
+        if (name := name_of(tensor.dtype)) not in _ANSWER_DTYPES:
+            advice = "return it as bytes instead: tensor.view(torch.uint8)"
+            raise ProblemFault(f"ref_kernel made a tensor of dtype {name}, {advice}")
 
 
 def _generated(author: Author, case: Case, key: bytes, rank: int) -> tuple[Flat, int]:
