@@ -5,7 +5,7 @@
 import os
 import time
 
-PROCESSES = 16
+PROCESSES = 4
 
 
 def hog():
@@ -16,7 +16,7 @@ def hog():
     # On a machine with one core there is no other to ask for.
     if os.cpu_count() > 1 and len(os.sched_getaffinity(0)) == os.cpu_count():
         print("GAINED", sorted(os.sched_getaffinity(0)), flush=True)
-    until = time.monotonic() + 20
+    until = time.monotonic() + 5
     while time.monotonic() < until:
         pass
     os._exit(0)
@@ -26,5 +26,5 @@ def custom_kernel(data):
     for _ in range(PROCESSES):
         if os.fork() == 0:
             hog()
-    time.sleep(1)
+    time.sleep(0.2)
     return data[2]
