@@ -109,7 +109,11 @@ async def test_a_rejudge_is_shown_before_it_counts(town: Simulator, olga: Desk) 
     which = {"rejudge_id": text_of(shown).split("`")[1], **WHY}
     # Whoever did not answer, or somebody else, takes it up again.
     await olga.press(await previewed(olga, "settle-rejudge", **which), "Apply", "it counts now")
-    assert "is applied already" in await olga.ask("moderate settle-rejudge", **which)
+
+    async def is_applied() -> bool:
+        return "is applied already" in await olga.ask("moderate settle-rejudge", **which)
+
+    await eventually(is_applied, END_S)
     unknown = {**which, "rejudge_id": "nothing"}
     assert "Not done" in await olga.ask("moderate settle-rejudge", **unknown)
 

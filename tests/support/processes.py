@@ -13,15 +13,22 @@ def command_of(pid: int) -> str:
 
 
 def descendants(pid: int, word: str) -> dict[int, int]:
-    """Return the processes below `pid` whose command line has a word, each with its parent."""
-    parents = {}
+    """Return the processes below `pid` whose command line has a word, each with its parent.
+
+    The oldest come first; pids start from the beginning when they are used up.
+    """
+    parents, ages = {}, {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             stat = (process / "stat").read_text()
-            parents[int(process.name)] = int(stat.rpartition(") ")[2].split()[1])
+            fields = stat.rpartition(") ")[2].split()
+            parents[int(process.name)] = int(fields[1])
+            ages[int(process.name)] = int(fields[19]), int(process.name)
     below: set[int] = set()
     fresh = {pid}
     while fresh:
         fresh = {child for child, parent in parents.items() if parent in fresh} - below
         below |= fresh
-    return {one: parents[one] for one in sorted(below) if word in command_of(one)}
+    return {
+        one: parents[one] for one in sorted(below, key=ages.__getitem__) if word in command_of(one)
+    }
