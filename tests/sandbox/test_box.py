@@ -4,7 +4,10 @@ import json
 import os
 import select
 import signal
+import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -265,3 +268,19 @@ def _visited_by_nobody(inn: Lodge, spec: Any) -> bool:
         return is_ready and visit.box.usage()["cpu_s"] >= 0 and visit.end()
     except BaseException:  # noqa: BLE001  (a fork of the test: its exit status says it all)
         return False
+
+
+def test_what_a_worker_waits_for_its_core_is_counted(inn: Lodge, isolation: Isolation) -> None:
+    needs(isolation, "namespaces")
+    core = min(os.sched_getaffinity(0))
+    spec = replace(inn.spec("while True: pass"), cores=(core,))
+    visit = inn.enter(spec)
+    program = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+    rival = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        assert comes_true(lambda: visit.box.waited_us() > 20_000)
+    finally:
+        rival.kill()
+        rival.wait()
+        visit.end()
+    assert visit.box.waited_us() == 0.0

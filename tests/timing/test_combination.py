@@ -8,7 +8,7 @@ import pytest
 
 from harness.devices.fake import Kernel, Machine
 from harness.messages import CLASSES, CaseReport, RunReport, from_line, to_line
-from harness.timing.combination import combine, figures
+from harness.timing.combination import CaseTime, combine, figures
 from tests.timing.measuring import QUIET, known, one_case, one_pass, plan_for
 
 
@@ -176,3 +176,35 @@ def test_ranks_that_started_apart_are_tied_by_so_much_more() -> None:
     _, alone_us = figures([combine([process], plan)])
     _, tie_us = figures([combine([process], replace(plan, stagger_us=7.0))])
     assert tie_us == pytest.approx(alone_us + 7.0)
+
+
+def probed(history_us: float, **machine: float) -> CaseTime:
+    plan = plan_for("cpu")
+    history = replace(plan.history, probes=(history_us,) * 5)
+    known_machine = replace(QUIET, probe_us=35.0, **machine)
+    return one_case(Kernel(time_us=5000.0), known_machine, replace(plan, history=history))
+
+
+def test_a_machine_that_is_slow_today_does_not_slow_a_score() -> None:
+    assert probed(35.0, factor=1.2).time_us == pytest.approx(5000.0, rel=0.005)
+    assert probed(35.0, factor=1.2).statistics["raw_us"] == pytest.approx(6000.0, rel=0.005)
+
+
+def test_processes_on_a_clock_that_strays_agree() -> None:
+    times = probed(35.0, speed_sd=0.05).process_us
+    assert max(times) < 1.01 * min(times)
+
+
+def test_a_machine_without_a_known_probe_is_measured_by_its_own() -> None:
+    plan = plan_for("cpu")
+    found = one_case(Kernel(time_us=5000.0), replace(QUIET, probe_us=35.0, factor=1.2), plan)
+    assert found.time_us == pytest.approx(6000.0, rel=0.005)
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.5, 20.0])
+def test_who_delays_the_probe_gains_next_to_nothing(delay: float) -> None:
+    plan = plan_for("cpu")
+    plan = replace(plan, history=replace(plan.history, probes=(35.0,) * 5))
+    kernel = Kernel(time_us=5000.0, probe_delay=delay)
+    found = one_case(kernel, replace(QUIET, probe_us=35.0), plan)
+    assert found.time_us > 5000.0 * 0.975

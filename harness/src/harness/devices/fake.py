@@ -16,7 +16,8 @@ class Machine:
     """How the machine behaves, to everybody alike; fractions, and shares of calls.
 
     `speed_sd` is how fresh processes differ, `wander_sd` how the clock strays within one;
-    `throttle_by` slows everything from call `throttle_at` on; `reasons` say why it is not fit.
+    `throttle_by` slows everything from call `throttle_at` on; `reasons` say why it is not fit. One
+    without `probe_us` has no probe.
     """
 
     cv: float = 0.005
@@ -30,6 +31,7 @@ class Machine:
     step_us: float = 0.0
     null_us: float = 0.0
     null_spread_us: float = 0.0
+    probe_us: float = 0.0
     overhead_us: float = 1000.0
     reasons: tuple[str, ...] = ()
 
@@ -39,7 +41,8 @@ class Kernel:
     """How a submission behaves: `slow_share` of its calls take `slow_by` more, as a fraction.
 
     `drift` is what each call takes more than the one before; the first `slow_calls` of a process
-    take `slow_factor` times as long; `dry` and `late` are shares of its launches.
+    take `slow_factor` times as long; `dry` and `late` are shares of its launches. What its calls
+    leave behind makes probes take `probe_delay` more, as a fraction.
     """
 
     time_us: float = 100.0
@@ -50,6 +53,7 @@ class Kernel:
     slow_factor: float = 1.0
     dry: float = 0.0
     late: float = 0.0
+    probe_delay: float = 0.0
 
 
 class Fake:
@@ -91,6 +95,13 @@ class Fake:
     def null(self) -> Sample:
         """One call with nothing in it."""
         return Sample(self._ticks(self._handshake()))
+
+    def probe(self) -> float | None:
+        """The fixed work, delayed by what the kernel left behind if it was called already."""
+        if not self._machine.probe_us:
+            return None
+        delay = self._kernel.probe_delay if self.calls else 0.0
+        return self._noisy(self._machine.probe_us) * (1 + delay)
 
     def reference(self, name: str) -> float:
         """One call of a reference kernel."""

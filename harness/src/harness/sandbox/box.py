@@ -33,6 +33,10 @@ class Box(Protocol):
     def cpu_us(self) -> int | None:
         """Microseconds of processor that the box has used, where they can be read at once."""
 
+    def waited_us(self) -> float:
+        """Microseconds that its workers wanted a core and had none; 0 where nobody counts them."""
+        ...
+
     def status(self, within_s: float) -> int | None:
         """How the ranks ended: the first status that is not 0, negative for a signal; None if
         they run on. Errors: SandboxFault, if the box broke.

@@ -126,7 +126,18 @@ def _start(spec: Spec, crew: Crew, control: int, parent: int) -> int:
             crew.serve(ranks.CONTROL)
         finally:
             os._exit(1)
+    _tell_schedule(crew, pid)
     return pid
+
+
+def _tell_schedule(crew: Crew, pid: int) -> None:
+    """Hands out the kernel's account of how long a worker waited for a core, where there is one."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    channel.tell(crew.report, {"schedule": True}, [descriptor])
+    os.close(descriptor)
 
 
 def _confine(spec: Spec, crew: Crew, control: int, parent: int) -> None:

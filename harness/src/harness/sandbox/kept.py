@@ -7,7 +7,7 @@ import socket
 import time
 from typing import Any
 
-from harness.sandbox import channel
+from harness.sandbox import channel, schedule
 from harness.sandbox.box import SandboxFault, StopTimeout
 from harness.sandbox.freezer import FREEZE_S_MAX, Switch
 from harness.sandbox.processes import END_S_MAX
@@ -25,6 +25,7 @@ class KeptBox:
         self.pidfd = pidfd
         self._keeper = keeper
         self._switch: Switch | None = None
+        self._schedules: list[int] = []
         self._heard: dict[str, Any] = {}
         self._built = 0
         self._is_closed = False
@@ -64,6 +65,16 @@ class KeptBox:
         if self._switch is None or self._ended is not None:
             return None
         return self._switch.cpu_us()
+
+    def waited_us(self) -> float:
+        """Microseconds that its workers wanted a core and had none; 0 where nobody counts them.
+
+        Of each worker the first thread is asked, so that of several too little is counted.
+        """
+        # An attendant tells of a worker after it has started it, so the news may come late.
+        if not self._schedules:
+            self._listen(0.0)
+        return sum(map(schedule.waited_us, self._schedules))
 
     def status(self, within_s: float) -> int | None:
         """How the ranks ended, None if they run on. Errors: SandboxFault, if the box broke."""
@@ -119,6 +130,8 @@ class KeptBox:
         os.close(self.pidfd)
         if self._switch is not None:
             self._switch.close()
+        channel.close_all(self._schedules)
+        self._schedules = []
 
     def _refresh(self) -> None:
         """Asks for the present numbers; those of a box that is over are known already."""
@@ -146,6 +159,8 @@ class KeptBox:
         message, descriptors = heard
         if message.get("group"):
             self._switch = Switch(message["group"], *descriptors)
+        if message.pop("schedule", False):
+            self._schedules += descriptors
         self._built += message.pop("built", 0)
         # Of several faults the first is the cause.
         self._heard = self._heard | message | _fault_of(self._heard)

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from harness.devices.device import Foul, Memory
 from harness.problem import Case
-from harness.sandbox import processes
+from harness.sandbox import processes, schedule
 from harness.supervisor.author import at
 from harness.supervisor.inputs import Shape
 from harness.supervisor.judging import AnswerWanted, Court, expected, judge
@@ -36,7 +36,8 @@ _COPY_BYTES_SHORT = 256 * 1024
 class Gate:
     """A case whose inputs a team of workers sees one call at a time.
 
-    `idle_us` is how long no worker ran during the last call: it waited, or its core was taken away.
+    Of the last call, `idle_us` is how long no worker ran, and `waited_us` how long a worker or this
+    thread wanted a core and had none; both are 0 where that cannot be known.
     """
 
     def __init__(self, court: Court, team: Team, case: Case, shapes: Sequence[Shape]) -> None:
@@ -59,10 +60,14 @@ class Gate:
         self._until = 0.0
         self._limit = ""
         self._spent_us: int | None = None
+        self._own_schedule = -1
+        self._waited_before_us = 0.0
         self.idle_us = 0.0
+        self.waited_us = 0.0
 
     def __enter__(self) -> Self:
         """Hands the memories to the workers; they see no input in them yet."""
+        self._own_schedule = schedule.own()
         self._seats = [
             Seat(self._device.of_rank(rank), shape) for rank, shape in enumerate(self._shapes)
         ]
@@ -76,6 +81,9 @@ class Gate:
         """Lets go of the memories."""
         for seat in self._seats:
             seat.close()
+        if self._own_schedule >= 0:
+            os.close(self._own_schedule)
+            self._own_schedule = -1
 
     def call(self, seed: int, deadline: float) -> float:
         """One call under a seed, judged. Units: microseconds out, `deadline` in monotonic seconds.
@@ -85,6 +93,7 @@ class Gate:
         time_us = self.run(seed, deadline)
         self._freeze()
         self.idle_us = _idle_us(time_us, self._spent_us, self._team.cpu_us())
+        self.waited_us = self._waited_so_far_us() - self._waited_before_us
         self._require_stillness()
         self._judge_all()
         return time_us
@@ -121,6 +130,7 @@ class Gate:
         self._order(order)
         self._set_limit(deadline)
         self._spent_us = self._team.cpu_us()
+        self._waited_before_us = self._waited_so_far_us()
         self._device.flush()
         if self._defences.requires_silence:
             self._team.require_silence()
@@ -189,6 +199,9 @@ class Gate:
             self._freeze()
         for seat in self._seats:
             seat.hold()
+
+    def _waited_so_far_us(self) -> float:
+        return self._team.waited_us() + schedule.waited_us(self._own_schedule)
 
     def _at(self, rank: int) -> AbstractContextManager[None]:
         """Within it the author's code makes its tensors where the rank's are."""

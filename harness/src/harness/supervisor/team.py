@@ -112,6 +112,10 @@ class Team:
         """Microseconds of processor that the workers have used, where they can be read at once."""
         return self._box.cpu_us()
 
+    def waited_us(self) -> float:
+        """Microseconds that the workers wanted a core and had none; 0 where nobody counts them."""
+        return self._box.waited_us()
+
     def usage(self) -> dict[str, float]:
         """Processor seconds and the peak of memory, as the box counts them."""
         return self._box.usage()

@@ -22,12 +22,14 @@ from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
 from harness.timing import records
 from harness.timing.combination import CaseTime, combine, figures
+from harness.timing.estimators import quantile
 from harness.timing.gates import settle
 from harness.timing.history import History
 from harness.timing.policy import Policy, policy_for
 from harness.timing.procedure import measure
 from harness.timing.process import Plan, Process
 from harness.timing.source import CONTAMINATED, Sample
+from harness.worker import protocol
 
 # A stage that is to fit its budget plans with half of it: a machine can be slower than it was.
 _SHARE = 0.5
@@ -90,7 +92,9 @@ class _Source:
     seeds: Iterator[int]
     court: Court
     purse: Purse
+    null_team: Team
     work_us: list[float] = field(default_factory=list)
+    nulls_us: list[float] = field(default_factory=list)
 
     def call(self) -> Sample:
         """One judged call of the submission. Errors: CaseFailed."""
@@ -98,9 +102,12 @@ class _Source:
         self.purse.spend(time_us)
         device = self.court.device
         # Elsewhere the worker is stopped while its work is under way.
-        if device.name == "cpu" and self._was_disturbed(time_us):
-            return Sample(time_us, (*device.flags, CONTAMINATED))
-        return Sample(time_us, device.flags)
+        if device.name != "cpu":
+            return Sample(time_us, device.flags)
+        flags = (*device.flags, CONTAMINATED) if self._was_disturbed(time_us) else device.flags
+        handshake_us = quantile(self.nulls_us, 0.1) if self.nulls_us else _HANDSHAKE_US_MAX
+        lost_us = lost(self.gate.idle_us, self.gate.waited_us, handshake_us)
+        return Sample(time_us - lost_us, flags, lost_us)
 
     def null(self) -> Sample:
         """The same call of nothing. Errors: SandboxFault, for no submission is in it."""
@@ -108,7 +115,21 @@ class _Source:
             time_us = self.null_gate.null(next(self.seeds), time.monotonic() + _NULL_S_MAX)
         except CaseFailed as failure:
             raise SandboxFault(f"the null worker failed: {failure.message}") from failure
+        self.nulls_us.append(time_us)
         return Sample(time_us, self.court.device.flags)
+
+    def probe(self) -> float | None:
+        """The platform's fixed work, done on the submission's core while that is frozen."""
+        if self.court.device.tier != "C1":
+            return None
+        try:
+            self.null_team.thaw()
+            self.null_team.send(0, protocol.PROBE)
+            said = self.null_team.receive(0, time.monotonic() + _NULL_S_MAX, "")
+            self.null_team.freeze()
+        except CaseFailed as failure:
+            raise SandboxFault(f"the null worker failed: {failure.message}") from failure
+        return float(said[1:])
 
     def reference(self, name: str) -> float:
         """One call of a reference kernel."""
@@ -125,6 +146,21 @@ class _Source:
         if not self.court.defences.weighs_work:
             return is_idle
         return is_idle and work_us <= _WORK_MAX * median(self.work_us)
+
+
+def lost(idle_us: float, waited_us: float, handshake_us: float) -> float:
+    """How much of a call was lost to other processes of the machine, in microseconds.
+
+    It is what nothing of the submission ran although a worker or the supervisor wanted a core,
+    beyond the waiting of every call. What a submission waits of its own accord is its time; and
+    what its own processes take from each other is no time in which nothing ran.
+
+    >>> lost(40.0, 3.0, 42.0), lost(1042.0, 900.0, 42.0), lost(1042.0, 5000.0, 42.0)
+    (0.0, 900.0, 1000.0)
+    >>> lost(5000.0, 0.0, 42.0)
+    0.0
+    """
+    return max(0.0, min(idle_us - handshake_us, waited_us))
 
 
 def clock_without_freezing(team: Team, credit_s: float) -> Callable[[], float]:
@@ -214,7 +250,8 @@ class Timer:
             gate, null_gate = (
                 stack.enter_context(Gate(court, team, case, shapes)) for team in teams
             )
-            source = _Source(gate, null_gate, self._clock.seeds_of(case), court, purse)
+            seeds = self._clock.seeds_of(case)
+            source = _Source(gate, null_gate, seeds, court, purse, teams[1])
             # Nothing of the submission runs beside a null call.
             teams[0].freeze()
             process = settle(
@@ -233,7 +270,9 @@ class Timer:
             if doubt := court.device.suspicion(inputs, process.null_spread_us):
                 self._doubts[case.name] = doubt
         self._found[case.name].append(process)
-        self.history = self.history.with_pass(process.references, plan.shape, process.null_us)
+        self.history = self.history.with_pass(
+            process.references, plan.shape, process.null_us, process.probe_us
+        )
 
     def _batch(self, team: Team, case: Case, deadline: float) -> dict[str, float]:
         """What is shown beside a short case. A native submission is given one set at a time."""

@@ -48,10 +48,14 @@ class CaseTime:
 
 @dataclass(frozen=True)
 class _Share:
-    """What one process says: its raw value, and the handshake in it."""
+    """What one process says: its raw value, the handshake in it, and what is left without it.
+
+    `time_us` is what is left, on a machine as fast as this one usually is.
+    """
 
     value_us: float
     handshake_us: float
+    rest_us: float
     time_us: float
 
 
@@ -66,7 +70,7 @@ def combine(processes: Sequence[Process], plan: Plan) -> CaseTime:
     raw_us = fmean(share.value_us for share in shares)
     centre = fmean(log(time) for time in times)
     # What is a fraction of the raw value is a larger one of what the handshake leaves.
-    scale = raw_us / fmean(times)
+    scale = raw_us / fmean(share.rest_us for share in shares)
     sigma = scale * hypot(_sigma_run(plan, raw_us), _shift(processes, plan) * sqrt(len(times)))
     error, freedom = _error(processes, times, sigma, scale)
     half = min(reach(freedom) * error, _REACH_MAX)
@@ -104,13 +108,22 @@ def _shares(processes: Sequence[Process], plan: Plan) -> list[_Share]:
     calls would be no floor: on a crowded machine it is longer than the calls that are timed.
     """
     is_plain = any(process.grade == "bimodal" for process in processes)
+    usual_us = _usual_probe_us(processes, plan)
     shares = []
     for process in processes:
         value_us = fmean(process.samples_us) if is_plain else process.value_us
         handshake_us = _handshake_us(process, plan)
         least_us = max(plan.policy.timer_step_us, _REST_MIN * value_us)
-        shares.append(_Share(value_us, handshake_us, max(least_us, value_us - handshake_us)))
+        rest_us = max(least_us, value_us - handshake_us)
+        time_us = rest_us * usual_us / process.probe_us if process.probe_us else rest_us
+        shares.append(_Share(value_us, handshake_us, rest_us, time_us))
     return shares
+
+
+def _usual_probe_us(processes: Sequence[Process], plan: Plan) -> float:
+    """What the platform's fixed work takes on this machine, or took now if that is not known."""
+    found = [process.probe_us for process in processes if process.probe_us]
+    return plan.history.probe_us or (median(found) if found else 0.0)
 
 
 def _handshake_us(process: Process, plan: Plan) -> float:
@@ -194,6 +207,9 @@ def _of_machine(
         "processes": float(len(processes)),
         "blocks": float(sum(len(process.counted) for process in processes)),
     }
+    if probes := [process.probe_us for process in processes if process.probe_us]:
+        found["probe_us"] = fmean(probes)
+        found["usual_probe_us"] = _usual_probe_us(processes, plan)
     if any(process.deviation for process in processes):
         found["reference_deviation"] = median(process.deviation_max for process in processes)
     return found

@@ -23,15 +23,19 @@ class History:
 
     `references` are values by kernel and `nulls` the p10 of null calls by shape, newest last;
     `sigma_run` are measured run-to-run deviations by time, where an operator has measured them.
-    They never come from submissions, for a noisy one would make everybody tied.
+    They never come from submissions, for a noisy one would make everybody tied. `probes` are those
+    of the first good passes and stay, for times are told in the units of that probe.
     """
 
     references: Recent = field(default_factory=dict)
     nulls: Recent = field(default_factory=dict)
+    probes: tuple[float, ...] = ()
     sigma_run: tuple[tuple[float, float], ...] = ()
 
-    def with_pass(self, references: Mapping[str, float], shape: str, null_us: float) -> "History":
-        """This history and one more good pass; a null time of zero stands for none."""
+    def with_pass(
+        self, references: Mapping[str, float], shape: str, null_us: float, probe_us: float = 0.0
+    ) -> "History":
+        """This history and one more good pass; a time of zero stands for none."""
         kept = dict(self.references)
         for name, value in references.items():
             kept[name] = (*kept.get(name, ()), value)[-PASSES_MAX:]
@@ -39,7 +43,15 @@ class History:
         if null_us > 0:
             # The shape that was used last goes last, so that the forgotten ones go first.
             nulls[shape] = (*nulls.pop(shape, ()), null_us)[-PASSES_MAX:]
-        return replace(self, references=kept, nulls=_newest(nulls))
+        probes = self.probes
+        if probe_us > 0 and len(probes) < PASSES_MIN:
+            probes = (*probes, probe_us)
+        return replace(self, references=kept, nulls=_newest(nulls), probes=probes)
+
+    @property
+    def probe_us(self) -> float | None:
+        """What the platform's fixed work takes on this machine; None until enough is known."""
+        return _median(self.probes)
 
     def reference_us(self, name: str) -> float | None:
         """The rolling median of a reference kernel; None until enough is known."""
@@ -55,6 +67,7 @@ class History:
             "version": _VERSION,
             "references": {name: list(values) for name, values in self.references.items()},
             "nulls": {shape: list(values) for shape, values in self.nulls.items()},
+            "probes": list(self.probes),
             "sigma_run": [list(pair) for pair in self.sigma_run],
         }
 
@@ -64,10 +77,12 @@ class History:
         try:
             _require_version(body["version"])
             references, nulls = (_recent(body[name]) for name in ("references", "nulls"))
+            # Files of earlier versions have none.
+            probes = tuple(map(_positive, body.get("probes", ())[:PASSES_MIN]))
             pairs = [(_positive(time), _positive(sd)) for time, sd in body["sigma_run"]]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a history of a machine: {str(body)[:200]!r}") from error
-        return cls(_newest(references), _newest(nulls), tuple(sorted(pairs)[:PASSES_MAX]))
+        return cls(_newest(references), _newest(nulls), probes, tuple(sorted(pairs)[:PASSES_MAX]))
 
 
 def sigma_at(table: Iterable[tuple[float, float]], time_us: float) -> float:

@@ -13,6 +13,7 @@ _LONG_US = 200_000.0
 _SHORT_BLOCK = 100
 _REFERENCE_EVERY = 6
 _REFERENCES_MAX = 4
+_PROBES_MAX = 8
 # Calls differ: what is planned to take the whole budget takes more.
 _SHARE = 0.8
 
@@ -73,9 +74,22 @@ def reference_slots(calls: int) -> tuple[int, ...]:
     >>> reference_slots(25), reference_slots(3)
     ((5, 11, 17, 23), (2,))
     """
-    count = max(1, min(_REFERENCES_MAX, calls // _REFERENCE_EVERY))
+    slots = _slots(calls, max(1, min(_REFERENCES_MAX, calls // _REFERENCE_EVERY)))
+    return tuple(slot - 1 for slot in slots)
+
+
+def probe_slots(calls: int) -> tuple[int, ...]:
+    """After which calls of a block the probe runs: 8 times, fewer in short blocks.
+
+    >>> probe_slots(25), probe_slots(3)
+    ((3, 6, 9, 12, 15, 18, 21, 24), (1, 2, 3))
+    """
+    return _slots(calls, min(_PROBES_MAX, calls))
+
+
+def _slots(calls: int, count: int) -> tuple[int, ...]:
     step = calls // count
-    return tuple(step * (index + 1) - 1 for index in range(count))
+    return tuple(step * (index + 1) for index in range(count))
 
 
 def policy_for(device: str, mode: str, wall_s: float | None = None) -> Policy:

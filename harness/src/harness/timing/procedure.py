@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 
 from harness.timing.estimators import half_width, is_settled, trend_p
 from harness.timing.gates import beyond, deviation
-from harness.timing.policy import reference_slots
+from harness.timing.policy import probe_slots, reference_slots
 from harness.timing.process import (
     Block,
     Look,
@@ -57,15 +57,16 @@ class _Pass:
         self._turn = count()
         self._repeats = 0
         self._device_us = 0.0
+        self._probes: list[float] = []
 
     def run(self, below: Callable[[int], int]) -> Process:
         """All of it, in order."""
-        self._null_calls()
+        first_probes = self._null_calls()
         warm_ups = self._warm_up(below)
         self._warm_clock()
         self._began_s = self._now_s()
         self._measure_blocks()
-        self._null_calls()
+        last_probes = self._null_calls()
         blocks = self._counted()
         return Process(
             warm_ups=warm_ups,
@@ -75,15 +76,24 @@ class _Pass:
             deviation=deviation(reference_values(blocks), self._plan.history),
             grade=self._grade(blocks),
             calibration=self._plan.calibration,
+            probes=tuple(self._probes),
+            first_probes=first_probes,
+            last_probes=last_probes,
         )
 
-    def _null_calls(self) -> None:
-        """Half of them; where they are slow, so many as fit their share of the budget."""
+    def _null_calls(self) -> tuple[float, ...]:
+        """Half of them; where they are slow, so many as fit their share of the budget.
+
+        Returns the times of the probes between them.
+        """
+        probes: list[float] = []
         until = self._now_s() + _NULL_SHARE * self._policy.wall_s
         for done in range(self._policy.nulls // 2):
             if done >= _NULLS_MIN and self._now_s() >= until:
-                return
+                break
             self._nulls.append(self._source.null())
+            self._probe(probes)
+        return tuple(probes)
 
     def _warm_clock(self) -> None:
         """Keeps the device busy with a kernel of ours until its clock stands still, or for long."""
@@ -143,16 +153,22 @@ class _Pass:
     def _block(self) -> Block:
         samples: list[Sample] = []
         references: list[Reference] = []
-        slots = reference_slots(self._calls)
+        slots, probed = reference_slots(self._calls), probe_slots(self._calls)
         began_s = self._now_s()
         for slot in range(1, self._calls + 1):
             samples.append(self._source.call())
+            if slot in probed:
+                self._probe(self._probes)
             if slot in slots:
                 name = _REFERENCES[next(self._turn) % len(_REFERENCES)]
                 references.append(Reference(name, slot, self._source.reference(name)))
         wall_s = self._now_s() - began_s
         step_us = self._policy.timer_step_us
         return block_of(tuple(samples), tuple(references), wall_s, step_us)
+
+    def _probe(self, probes: list[float]) -> None:
+        if (probe_us := self._source.probe()) is not None:
+            probes.append(probe_us)
 
     def _resize(self, block: Block) -> None:
         """Begins anew with larger blocks where slow warm-ups had made them small.

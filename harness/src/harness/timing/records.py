@@ -30,6 +30,9 @@ def _of_process(process: Process) -> dict[str, Any]:
         "grade": process.grade,
         "value_us": process.value_us,
         "calibration": dict(process.calibration),
+        "probes": list(process.probes),
+        "first_probes": list(process.first_probes),
+        "last_probes": list(process.last_probes),
         "deviation": dict(process.deviation),
         "references": process.references,
         "nulls": _of_samples(process.nulls),
@@ -52,4 +55,5 @@ def _of_block(block: Block) -> dict[str, Any]:
 def _of_samples(samples: Sequence[Sample]) -> dict[str, Any]:
     """Times by slot; flags by the slot that has any, for nearly none has."""
     flags = {str(slot): list(one.flags) for slot, one in enumerate(samples) if one.flags}
-    return {"time_us": [one.time_us for one in samples], "flags": flags}
+    lost = {str(slot): one.lost_us for slot, one in enumerate(samples) if one.lost_us}
+    return {"time_us": [one.time_us for one in samples], "flags": flags, "lost_us": lost}

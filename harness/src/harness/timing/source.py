@@ -13,7 +13,7 @@ DROPPED = frozenset({CONTAMINATED, DRY, SPOT})
 
 @dataclass(frozen=True)
 class Sample:
-    """One timed call, in microseconds.
+    """One timed call, in microseconds, without the time lost to other processes.
 
     `contaminated`: the core was taken away; `dry`: the launch was not hidden behind a spin; `late`:
     enqueueing outlasted the gate, so the time holds a part of it; `spot`: revealed otherwise than
@@ -22,6 +22,7 @@ class Sample:
 
     time_us: float
     flags: tuple[str, ...] = ()
+    lost_us: float = 0.0
 
     @property
     def is_clean(self) -> bool:
@@ -37,6 +38,9 @@ class Source(Protocol):
 
     def null(self) -> Sample:
         """The same call with nothing in it, in a worker of the platform's own."""
+
+    def probe(self) -> float | None:
+        """The platform's fixed work where the submission runs, in microseconds; None for none."""
 
     def reference(self, name: str) -> float:
         """One call of the platform's own kernel `fma` or `copy`, in microseconds."""

@@ -22,6 +22,7 @@ from harness.worker.cuda import CudaBatch, CudaCase
 from harness.worker.loading import Call, Loaded, loaded
 from harness.worker.local import LocalCase
 from harness.worker.memory import Mismatch, SharedCase
+from harness.worker.probe import prepared
 from harness.worker.protocol import (
     ARMED,
     CASE,
@@ -31,6 +32,7 @@ from harness.worker.protocol import (
     LAYOUT_BYTES_MAX,
     NONCE_BYTES,
     PACK,
+    PROBE,
     PROFILE,
     READY,
     SETUP,
@@ -80,7 +82,7 @@ class Guest:
         What a submission that speaks the protocol by itself can save of a call is then the little
         by which a compiled loop is faster than this one.
         """
-        receive, send = self._control.recv, self._control.send
+        receive, send, probe_us = self._control.recv, self._control.send, prepared()
         while True:
             try:
                 message = receive(LAYOUT_BYTES_MAX, socket.MSG_DONTWAIT)
@@ -88,6 +90,8 @@ class Guest:
                 continue
             if message[:1] == GO:
                 send(DONE + message[1:_HEAD_BYTES])
+            elif message[:1] == PROBE:
+                send(DONE + str(probe_us()).encode())
             elif not message:
                 return
 
@@ -141,6 +145,7 @@ class Guest:
             popcorn.run(order, descriptors, self._path.parent)
             return
         if wish.get("is_bare_null"):
+            _import_torch(1)
             self._is_bare = True
             return
         _import_torch(wish.get("threads", 1))

@@ -4,10 +4,12 @@ Supervisor to worker: SETUP + what it is to be, as JSON, with at most one descri
 builder writes to and a worker reads what was built from, or with those that worker.capture names;
 CASE + the layout of two shared memories as JSON, with their two descriptors; GO + nonce + the
 leaves that are no tensors as JSON; PACK with one descriptor, to pack the compile cache into; WARM,
-to import the profiler; PROFILE + nonce + leaves with two descriptors, for a trace and a table.
+to import the profiler; PROFILE + nonce + leaves with two descriptors, for a trace and a table; and
+PROBE to a bare null worker.
 Worker to supervisor: READY; DONE + nonce, then [[output, dtype, shape], ...] as JSON of an answer
 that looks otherwise than it was asked for, where it may; ARMED + nonce, from a GPU alone; FAILED +
-{"kind", "text"} as JSON. Anything else ends the run with the verdict `protocol`.
+{"kind", "text"} as JSON; DONE + microseconds to PROBE.
+Anything else ends the run with the verdict `protocol`.
 """
 
 from collections.abc import Sequence
@@ -22,6 +24,7 @@ GO = b"G"
 PACK = b"P"
 PROFILE = b"T"
 WARM = b"W"
+PROBE = b"M"
 
 NONCE_BYTES = 16
 SCALARS_BYTES_MAX = 4096
