@@ -1,11 +1,14 @@
 """What the harness costs and what its clock can tell apart, on the cpu device.
 
-`python -m bench.harness [--quick]`. Turnaround stands beside a cold `plain_eval.py` of the same
-problem in the same run; ordering is asked of two kernels that differ by a known amount of work.
+`python -m bench.harness [--smoke]`. Turnaround stands beside a cold `plain_eval.py` of the same
+problem in the same run; ordering is asked of kernels that differ by a known amount of work, and the
+spread of the score stands beside that of plain wall times of the same calls. `--smoke` does all of
+it once, in a minute, to show that it works; its figures say nothing.
 """
 
 import asyncio
 import contextlib
+import gzip
 import json
 import math
 import multiprocessing
@@ -20,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.entry import Harness, RunReport, RunRequest
+from harness.timing.estimators import interquartile_mean
 from shared.problems import compile_problem
 
 ROOT = Path(__file__).parent.parent
@@ -29,18 +33,27 @@ WORK = ROOT / "bench" / "work"
 PLAIN = ROOT / "bench" / "plain_eval.py"
 TURNS = 10
 TRIALS = 20
-QUICK = 3
-# A product of two matrices of 128 x 128 takes about 60 us: the base kernel some 6 ms.
-BASE = 100
-MORE_PERCENT = (1, 2, 5)
+SMOKE = 2
+# A product of two matrices of 64 x 64 takes some 4 us: these are about 0.2 and 2 ms.
+SHORT, LONG = 40, 500
+MORE_PERCENT = {SHORT: (5,), LONG: (1, 2, 5)}
 KERNEL = """
 import torch
-square = torch.rand(128, 128)
+square, product = torch.rand(64, 64), torch.empty(64, 64)
 def custom_kernel(data):
     for _ in range({count}):
-        torch.mm(square, square)
+        torch.mm(square, square, out=product)
     return data * 2
 """
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A ranked run: its score, the same from plain wall times, and how long it took in all."""
+
+    score_us: float
+    wall_us: float
+    took_s: float
 
 
 @dataclass
@@ -62,12 +75,14 @@ class Bench:
         assert report.verdict == "passed", report.reason
         return report
 
-    async def time_us(self, problem: Path, source: Path) -> float:
-        """The time that a ranked run finds for a kernel."""
+    async def timed(self, problem: Path, source: Path) -> Timed:
+        """What a ranked run finds for a kernel."""
+        began_s = time.monotonic()
         report = await self.run(problem, source, "ranked")
+        took_s = time.monotonic() - began_s
         (found,) = (case.time_us for case in report.cases if case.stage == "time")
         assert found is not None
-        return found
+        return Timed(found, _wall_us(self.folder / f"out{self.runs}" / "samples.json.gz"), took_s)
 
 
 async def _unheard(_: object) -> None:
@@ -118,7 +133,7 @@ def _spread(seconds: list[float]) -> str:
 
 
 async def _overhead(bench: Bench, problem: Path) -> None:
-    kernel = _kernel(bench.folder, BASE)
+    kernel = _kernel(bench.folder, LONG)
     nulls = []
     for _ in range(3):
         report = await bench.run(problem, kernel, "benchmark")
@@ -154,25 +169,50 @@ def _burn() -> None:
         math.factorial(1000)
 
 
-async def _repeatability(bench: Bench, problem: Path, name: str) -> None:
+async def _repeatability(bench: Bench, problem: Path, base: int, name: str) -> None:
     """Base and variants in turn, so that all kernels meet the same moods of the machine."""
-    kernels = {0: _kernel(bench.folder, BASE)}
-    for percent in MORE_PERCENT:
-        kernels[percent] = _kernel(bench.folder, BASE + BASE * percent // 100)
-    found: dict[int, list[float]] = {percent: [] for percent in kernels}
+    percents = MORE_PERCENT[base]
+    kernels = {0: _kernel(bench.folder, base)}
+    for percent in percents:
+        kernels[percent] = _kernel(bench.folder, base + base * percent // 100)
+    found: dict[int, list[Timed]] = {percent: [] for percent in kernels}
     for _ in range(bench.trials):
         for percent, kernel in kernels.items():
-            found[percent].append(await bench.time_us(problem, kernel))
-    base = found[0]
-    cv = 100 * statistics.stdev(base) / statistics.fmean(base)
-    print(f"{name}: {bench.trials} submissions of one kernel, {statistics.median(base):.0f} us:")
-    print(f"  CV of the score {cv:.2f} %")
-    for percent in MORE_PERCENT:
-        pairs = list(zip(base, found[percent], strict=True))
+            found[percent].append(await bench.timed(problem, kernel))
+    scores = {percent: [one.score_us for one in runs] for percent, runs in found.items()}
+    took_s = statistics.median(one.took_s for runs in found.values() for one in runs)
+    print(
+        f"{name}: {bench.trials} submissions of a kernel of {statistics.median(scores[0]):.0f} us"
+    )
+    plain = _cv([one.wall_us for one in found[0]])
+    print(f"  CV of the score {_cv(scores[0]):.2f} %, of plain wall times {plain:.2f} %")
+    for percent in percents:
+        pairs = list(zip(scores[0], scores[percent], strict=True))
         right = sum(slow > fast for fast, slow in pairs)
         read = 100 * statistics.median(slow / fast - 1 for fast, slow in pairs)
-        text = f"{percent} % more work: ordered right {right} of {len(pairs)}, reads {read:+.2f} %"
-        print(f"  {text}", flush=True)
+        print(
+            f"  {percent} % more work: ordered right {right} of {len(pairs)}, reads {read:+.2f} %"
+        )
+    print(f"  a submission takes {took_s:.1f} s", flush=True)
+
+
+def _cv(values: list[float]) -> float:
+    return 100 * statistics.stdev(values) / statistics.fmean(values)
+
+
+def _wall_us(path: Path) -> float:
+    """What a run's calls took by the clock on the wall: the geometric mean over its processes."""
+    (case,) = json.loads(gzip.decompress(path.read_bytes()))["cases"].values()
+    times = []
+    for process in case["processes"]:
+        walls = [
+            time_us + block["lost_us"].get(str(slot), 0.0)
+            for block in process["blocks"]
+            if block["is_counted"]
+            for slot, time_us in enumerate(block["time_us"])
+        ]
+        times.append(interquartile_mean(walls))
+    return statistics.geometric_mean(times)
 
 
 async def _measure(trials: int) -> None:
@@ -185,12 +225,13 @@ async def _measure(trials: int) -> None:
             await _overhead(bench, problem)
             for name, is_loaded in (("idle neighbour", False), ("loaded neighbour", True)):
                 with _neighbour(is_loaded):
-                    await _repeatability(bench, problem, name)
+                    for base in (SHORT, LONG):
+                        await _repeatability(bench, problem, base, name)
 
 
 def main() -> None:
-    """Measures, and prints as it goes; `--quick` repeats less."""
-    trials = QUICK if "--quick" in sys.argv[1:] else TRIALS
+    """Measures, and prints as it goes; `--smoke` repeats next to nothing."""
+    trials = SMOKE if "--smoke" in sys.argv[1:] else TRIALS
     print(json.dumps({"cores": os.cpu_count(), "load": os.getloadavg()[0]}))
     asyncio.run(_measure(trials))
 

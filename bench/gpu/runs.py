@@ -51,6 +51,10 @@ class Gated:
         """A call of the guest that does nothing."""
         return _sample(self.idle.call(self.pull()).shot)
 
+    def probe(self) -> float | None:
+        """None: a GPU is timed with its clock held still."""
+        return None
+
     def reference(self, name: str) -> float:
         """One of the device's reference kernels."""
         return self.device.reference(name)

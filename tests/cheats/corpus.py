@@ -24,7 +24,8 @@ class Cheat:
     how often in a row, `at_once` in how many sandboxes at one time. What has to be in the log and
     in the report is `prints` and `says`; `never_prints` and `never_says` may not be there.
     `time_us_min` bounds its times, most calls that take `slow_us` must count, and `check: no_gain`
-    compares every call with the time that its work takes alone. `alone` says why nothing may run
+    compares every call with the time that its work takes alone. In the process where it delays the
+    probe least, that takes `probe_ratio_max` times as long at most. `alone` says why nothing may run
     beside it, though it is not timed; `long` why it takes many seconds.
     """
 

@@ -50,6 +50,10 @@ def _of_times(one: Cheat, ended: Ended, alone: float) -> Iterator[str]:
         yield f"{min(ended.times_us):.0f} us is less than {least_us:.0f}"
     if one.header.get("check") == "no_gain" and min(ended.samples_us) < (1 - GAIN_MAX) * alone:
         yield f"a call took {min(ended.samples_us):.0f} us, its work alone takes {alone:.0f}"
+    # Beside seven busy processes one honest ratio in 45 is over 1.05, three in a row 1 in 90,000.
+    ratio_max = one.number("probe_ratio_max", float("inf"))
+    if ended.probe_ratios and min(ended.probe_ratios) > ratio_max:
+        yield f"its calls make the probe {min(ended.probe_ratios):.3f} times as slow"
     if (share := dropped_share(one, ended)) > _DROPPED_MAX:
         yield f"{share:.0%} of its slow calls do not count"
 

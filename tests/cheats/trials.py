@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any, Self
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
@@ -32,7 +33,8 @@ _SLEEP = "import time; time.sleep(3600)"
 class Ended:
     """How one run of a cheat ended: its report and records, and the processes still there.
 
-    `dropped_us` are those of the samples that do not count.
+    `dropped_us` are those of the samples that do not count; `probe_ratios` say for each process how
+    long the probe took between the calls, as a multiple of what it took beside the null calls.
     """
 
     report: RunReport
@@ -42,6 +44,7 @@ class Ended:
     samples_us: list[float]
     left: Sequence[int] = ()
     dropped_us: Sequence[float] = ()
+    probe_ratios: Sequence[float] = ()
 
     @property
     def times_us(self) -> list[float]:
@@ -181,6 +184,7 @@ class Trials:
             log.read_text() if log.exists() else "",
             list(_samples(out / "samples.json.gz")),
             dropped_us=list(_dropped(out / "samples.json.gz")),
+            probe_ratios=list(_probe_ratios(out / "samples.json.gz")),
         )
 
     async def _left(self, there: set[int]) -> list[int]:
@@ -242,6 +246,16 @@ def _dropped(path: Path) -> Iterator[float]:
                 for slot, flags in block["flags"].items():
                     if "contaminated" in flags:
                         yield block["time_us"][int(slot)]
+
+
+def _probe_ratios(path: Path) -> Iterator[float]:
+    if not path.exists():
+        return
+    for case in json.loads(gzip.decompress(path.read_bytes()))["cases"].values():
+        for process in case["processes"]:
+            quiet = [process[name] for name in ("first_probes", "last_probes") if process[name]]
+            if process["probes"] and quiet:
+                yield median(process["probes"]) / min(map(median, quiet))
 
 
 def alone_us(honest: Sequence[Ended]) -> float:
