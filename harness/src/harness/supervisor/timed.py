@@ -20,6 +20,7 @@ from harness.supervisor.purse import Purse
 from harness.supervisor.structure import size_of
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
+from harness.supervisor.warm_ups import WarmUps
 from harness.timing import records
 from harness.timing.combination import CaseTime, combine, figures
 from harness.timing.gates import settle
@@ -141,9 +142,15 @@ class Timer:
     """Times every case in as many fresh processes as the mode asks for."""
 
     def __init__(
-        self, guests: Guests, clock: Clock, mode: str, tell: Callable[[Progress], None]
+        self,
+        guests: Guests,
+        clock: Clock,
+        warm_ups: WarmUps,
+        mode: str,
+        tell: Callable[[Progress], None],
     ) -> None:
         self._guests = guests
+        self._warm_ups = warm_ups
         self._clock = clock
         self._mode = mode
         self._tell = tell
@@ -214,6 +221,7 @@ class Timer:
             gate, null_gate = (
                 stack.enter_context(Gate(court, team, case, shapes)) for team in teams
             )
+            self._warm_ups.warm_up(gate, purse)
             source = _Source(gate, null_gate, self._clock.seeds_of(case), court, purse)
             # Nothing of the submission runs beside a null call.
             teams[0].freeze()
