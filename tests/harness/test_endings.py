@@ -10,6 +10,13 @@ NAN = "def custom_kernel(data):\n    return data[0] * float('nan')\n"
 RAISES = "def helper():\n    raise KeyError('lost')\ndef custom_kernel(data):\n    helper()\n"
 EXITS = "def custom_kernel(data):\n    exit(3)\n"
 PRINTS = "def custom_kernel(data):\n    print('y' * 100_000_000)\n"
+ENDLESS_AFTER_WARM_UP = """
+CALLS = []
+def custom_kernel(data):
+    while CALLS: pass
+    CALLS.append(0)
+    return data[1].copy_(data[0])
+"""
 WRONG = "def custom_kernel(data):\n    return data[1].copy_(data[0] + (len(data[0]) == 4))\n"
 
 
@@ -73,7 +80,7 @@ def test_cases_after_the_workers_death_are_skipped(host: Host) -> None:
 
 def test_an_endless_call_is_timed_out(host: Host) -> None:
     host.budgets_s = {"test": 0.5}
-    report = host.run("def custom_kernel(data):\n    while True: pass\n")
+    report = host.run(ENDLESS_AFTER_WARM_UP)
     assert [case.verdict for case in report.cases] == ["timed_out", "skipped"]
     assert "the stage used up its budget" in report.reason
 

@@ -95,7 +95,7 @@ def test_a_key_repeats_the_inputs_of_an_earlier_run(host: Host) -> None:
 
 def test_a_hidden_failure_says_its_class_alone(host: Host) -> None:
     source = (
-        "calls = []\ndef custom_kernel(data):\n    calls.append(0)\n    assert len(calls) < 6\n"
+        "calls = []\ndef custom_kernel(data):\n    calls.append(0)\n    assert len(calls) < 8\n"
     )
     report = host.run(source + "    return data[0].clone()\n", "ranked")
     case = next(case for case in report.cases if case.verdict == "crashed")
@@ -181,6 +181,7 @@ def test_the_supervisors_own_death_is_reported_with_its_last_words(host: Host) -
     ids=["supervisor", "run", "zygote", "keeper", "worker"],
 )
 def test_kill_of_any_process_leaves_none(host: Host, path: str, failures: list[str]) -> None:
+    host.budgets_s = {"build": 10.0}
     killed: list[int] = []
 
     async def kill(message: object) -> None:

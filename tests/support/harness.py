@@ -66,7 +66,7 @@ class Host:
         path.write_bytes(source.encode() if isinstance(source, str) else source)
         return RunRequest(str(self.folder / "problem"), str(path), mode, str(self.out), **more)
 
-    def run(self, source: str | bytes, mode: str = "test", **more: str) -> RunReport:
+    def run(self, source: str | bytes, mode: str = "test", **more: Any) -> RunReport:
         """The report on this source."""
         return self.warm.evaluate(self.request(source, mode, **more), self.told)
 

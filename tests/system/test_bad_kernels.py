@@ -9,7 +9,13 @@ pytestmark = pytest.mark.server
 SYNTAX = "def custom_kernel(data)\n    return data\n"
 NO_KERNEL = "def kernel(data):\n    return data\n"
 IMPORT = "import no_such_module\n"
-ENDLESS = "def custom_kernel(data):\n    while True:\n        pass\n"
+ENDLESS = """CALLS = []
+def custom_kernel(data):
+    while CALLS:
+        pass
+    CALLS.append(0)
+    return data[-1].copy_(data[0])
+"""
 EXIT = "import os\n\ndef custom_kernel(data):\n    os._exit(0)\n"
 EXIT_AT_IMPORT = "exit()\n"
 RAISES = "def custom_kernel(data):\n    raise ValueError('my own mistake')\n"

@@ -178,20 +178,20 @@ def test_ranks_that_started_apart_are_tied_by_so_much_more() -> None:
     assert tie_us == pytest.approx(alone_us + 7.0)
 
 
-def probed(history_us: float, **machine: float) -> CaseTime:
+def probed(machine: Machine) -> CaseTime:
     plan = plan_for("cpu")
-    history = replace(plan.history, probes=(history_us,) * 5)
-    known_machine = replace(QUIET, probe_us=35.0, **machine)
-    return one_case(Kernel(time_us=5000.0), known_machine, replace(plan, history=history))
+    known_plan = replace(plan, history=replace(plan.history, probes=(35.0,) * 5))
+    return one_case(Kernel(time_us=5000.0), replace(machine, probe_us=35.0), known_plan)
 
 
 def test_a_machine_that_is_slow_today_does_not_slow_a_score() -> None:
-    assert probed(35.0, factor=1.2).time_us == pytest.approx(5000.0, rel=0.005)
-    assert probed(35.0, factor=1.2).statistics["raw_us"] == pytest.approx(6000.0, rel=0.005)
+    found = probed(replace(QUIET, factor=1.2))
+    assert found.time_us == pytest.approx(5000.0, rel=0.005)
+    assert found.statistics["raw_us"] == pytest.approx(6000.0, rel=0.005)
 
 
 def test_processes_on_a_clock_that_strays_agree() -> None:
-    times = probed(35.0, speed_sd=0.05).process_us
+    times = probed(replace(QUIET, speed_sd=0.05)).process_us
     assert max(times) < 1.01 * min(times)
 
 

@@ -218,6 +218,48 @@ def test_blocks_begin_anew_a_bounded_number_of_times() -> None:
     assert len(process.blocks) < 3 * 40
 
 
+# A call of this kernel takes 6 ms by the wall, so the wall budget of the cpu device is scarce.
+SCARCE_KERNEL = Kernel(time_us=5000.0)
+SCARCE_PLAN = plan_for("cpu")
+
+
+@pytest.mark.parametrize("slow_calls", [4, 7, 10, 20, 24])
+@pytest.mark.parametrize("slow_factor", [1.3, 1.8, 2.5])
+def test_slow_first_calls_do_not_reduce_the_timed_calls(
+    slow_calls: int, slow_factor: float
+) -> None:
+    kernel = replace(SCARCE_KERNEL, slow_calls=slow_calls, slow_factor=slow_factor)
+    for seed in range(5):
+        steady = one_pass(SCARCE_KERNEL, QUIET, SCARCE_PLAN, seed)
+        slow_first = one_pass(kernel, QUIET, SCARCE_PLAN, seed)
+        assert len(slow_first.samples_us) >= 0.95 * len(steady.samples_us)
+
+
+@pytest.mark.parametrize("slow_calls", [0, 10, 20, 30, 100, 10_000])
+@pytest.mark.parametrize("slow_factor", [1.8, 2.5, 20.0])
+def test_slow_first_calls_stay_within_the_wall_bound(slow_calls: int, slow_factor: float) -> None:
+    kernel = replace(SCARCE_KERNEL, slow_calls=slow_calls, slow_factor=slow_factor)
+    plan = replace(SCARCE_PLAN, policy=policy_for("cpu", "ranked", 0.7))
+    assert plan.policy.wall_s_max == 0.7
+    process = one_pass(kernel, QUIET, plan)
+    walls_s = [block.wall_s for block in process.blocks]
+    # The blocks before the first look are owed in any case; the last block may overrun.
+    within_s = sum(walls_s[: -plan.policy.looks[0]])
+    assert within_s <= 0.7
+
+
+def test_calls_that_turn_slow_are_no_fewer_and_no_more_than_planned() -> None:
+    class Tiring(Fake):
+        def call(self) -> Sample:
+            self._kernel = Kernel(time_us=5000.0 if self.calls < 10 else 50_000.0)
+            return super().call()
+
+    tiring = Tiring(1, Kernel(), QUIET)
+    process = measure(tiring, SCARCE_PLAN, tiring.now_s, lambda _: 0)
+    assert len(process.blocks) == SCARCE_PLAN.policy.looks[0]
+    assert len({len(block.samples) for block in process.blocks}) == 1
+
+
 def test_a_benchmark_takes_five_blocks_of_twenty() -> None:
     process = one_pass(plan=plan_for(mode="benchmark"))
     assert looks_of(process)[0] == 5

@@ -313,8 +313,18 @@ def _limit_s(request: RunRequest) -> float:
     budgets_s = sum(problem.budget_s(stage, request.mode) for stage in stages)
     # Every team imports anew, and may take the budget of that each time.
     imports_s = _teams(problem, request.mode) * problem.budget_s("build", request.mode)
+    # So may the warm-up call of every shape that is new to a process.
+    warm_ups_s = _warm_ups(problem, request.mode) * problem.budget_s("build", request.mode)
     # A budget is the submission's own time: what the platform does between is bounded by this.
-    return _PLATFORM_SHARE * budgets_s + imports_s + BUILD_S_MAX + _MARGIN_S
+    return _PLATFORM_SHARE * budgets_s + imports_s + warm_ups_s + BUILD_S_MAX + _MARGIN_S
+
+
+def _warm_ups(problem: Problem, mode: str) -> int:
+    """How many warm-up calls a run makes at most."""
+    return sum(
+        problem.warm_ups_max(stage, mode) * (PROCESSES[mode] if stage == "time" else 1)
+        for stage in STAGES[mode]
+    )
 
 
 def _teams(problem: Problem, mode: str) -> int:

@@ -161,6 +161,10 @@ class Problem:
             return timed
         return self.tests or timed
 
+    def warm_ups_max(self, stage: str, mode: str) -> int:
+        """How many warm-up calls a process gets at most in a stage: one for each new shape."""
+        return 0 if stage == "build" else len(self.cases(stage, mode))
+
     def budget_s(self, stage: str, mode: str) -> float:
         """How long a stage may take, in seconds."""
         key = _BUDGETS.get(stage, mode)

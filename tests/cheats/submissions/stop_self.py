@@ -1,6 +1,6 @@
 # id: S15 stop_self
 # expect: timed_out
-# budgets: test=0.5
+# budgets: build=5 test=0.5
 import os
 import signal
 

@@ -80,6 +80,12 @@ class Device(Protocol):
         Errors: DeviceFault, Foul, and those of the window.
         """
 
+    def run_untimed(self, window: Window) -> None:
+        """The same for a call of which no time is kept, however long it takes.
+
+        Errors: DeviceFault, Foul, and those of the window.
+        """
+
     def reference(self, name: str) -> float:
         """One call of a reference kernel, `fma` or `copy`, in microseconds."""
 

@@ -115,6 +115,10 @@ class Local:
         self.flags = ("in_process", "dry") if any(dry for _, dry in claims) else ("in_process",)
         return claim_us if 0 < claim_us <= wall_us else wall_us
 
+    def run_untimed(self, window: Window) -> None:
+        """One call of which no time is kept."""
+        self.timed(window)
+
     def reference(self, name: str) -> float:
         """A product of matrices (`fma`) or a copy (`copy`), in microseconds."""
         before, after = (self._torch.cuda.Event(enable_timing=True) for _ in "12")

@@ -107,9 +107,9 @@ class Batch(Gate):
 
     def __enter__(self) -> Self:
         """Hands both memories to the worker, and says how they are divided."""
-        self._seats = [Seat(self._shelf, shape) for shape in self._shapes]
+        self._seats = [Seat(self._shelf, shape) for shape in self.shapes]
         descriptors = [memory.descriptor for memory in self._shelf.memories]
-        self._team.send(0, protocol.CASE + self._layout(), descriptors)
+        self.team.send(0, protocol.CASE + self._layout(), descriptors)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,7 +129,7 @@ class Batch(Gate):
 
     def _data(self, seed: int, rank: int) -> Any:
         """Every set has a seed of its own."""
-        return self._author.data(self._case, next(self._short.seeds) if rank else seed)
+        return self._author.data(self.case, next(self._short.seeds) if rank else seed)
 
     def _order(self, order: bytes) -> None:
         """One message for all sets. Errors: ProblemFault, if their plain values differ."""

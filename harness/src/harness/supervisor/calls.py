@@ -8,15 +8,15 @@ when the answer is committed, so it exists nowhere while the worker could look f
 import os
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from harness.devices.device import Foul, Memory
+from harness.devices.device import Foul, Memory, Window
 from harness.problem import Case
 from harness.sandbox import processes, schedule
 from harness.supervisor.author import at
-from harness.supervisor.inputs import Shape
+from harness.supervisor.inputs import Shape, shapes_text
 from harness.supervisor.judging import AnswerWanted, Court, expected, judge
 from harness.supervisor.seat import Seat
 from harness.supervisor.team import Team
@@ -32,12 +32,15 @@ _LATE_S_MAX = 5.0
 # 3 us of copying; to stop the workers takes 5 (2 cores, 2026-11).
 _COPY_BYTES_SHORT = 256 * 1024
 
+Result = TypeVar("Result")
+
 
 class Gate:
     """A case whose inputs a team of workers sees one call at a time.
 
-    Of the last call, `idle_us` is how long no worker ran, and `waited_us` how long a worker or this
-    thread wanted a core and had none; both are 0 where that cannot be known.
+    `shapes` has one for each rank. Of the last call, `idle_us` is how long no worker ran, and
+    `waited_us` how long a worker or this thread wanted a core and had none; both are 0 where that
+    cannot be known.
     """
 
     def __init__(self, court: Court, team: Team, case: Case, shapes: Sequence[Shape]) -> None:
@@ -46,9 +49,9 @@ class Gate:
         self._device = court.device
         self._defences = court.defences
         self._warmer = court.warmer
-        self._team = team
-        self._case = case
-        self._shapes = shapes
+        self.team = team
+        self.case = case
+        self.shapes = shapes
         self._seats: list[Seat] = []
         self.nonce = b""
         self._is_armed = False
@@ -69,12 +72,12 @@ class Gate:
         """Hands the memories to the workers; they see no input in them yet."""
         self._own_schedule = schedule.own()
         self._seats = [
-            Seat(self._device.of_rank(rank), shape) for rank, shape in enumerate(self._shapes)
+            Seat(self._device.of_rank(rank), shape) for rank, shape in enumerate(self.shapes)
         ]
         self._is_long = sum(len(seat.snapshot) for seat in self._seats) > _COPY_BYTES_SHORT
         for rank, seat in enumerate(self._seats):
             descriptors = [memory.descriptor for memory in seat.memories]
-            self._team.send(rank, protocol.CASE + seat.layout(), descriptors)
+            self.team.send(rank, protocol.CASE + seat.layout(), descriptors)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -92,7 +95,7 @@ class Gate:
         """
         time_us = self.run(seed, deadline)
         self._freeze()
-        self.idle_us = _idle_us(time_us, self._spent_us, self._team.cpu_us())
+        self.idle_us = _idle_us(time_us, self._spent_us, self.team.cpu_us())
         self.waited_us = self._waited_so_far_us() - self._waited_before_us
         self._require_stillness()
         self._judge_all()
@@ -106,13 +109,21 @@ class Gate:
         descriptors: Sequence[int] = (),
     ) -> float:
         """One call that nobody judges, such as one under a profiler."""
+        self._prepare(seed)
+        self._set_limit(deadline)
+        return self._reveal(self._device.timed, order, descriptors)
+
+    def warm_up(self, seed: int, budget_s: float) -> None:
+        """One call that is neither timed nor judged: the submission may compile for the shapes.
+
+        Errors: as `call`, but for a wrong answer, which is thrown away.
+        """
+        self._prepare(seed)
+        self._until = time.monotonic() + budget_s
+        shapes = shapes_text(self.shapes[0])
+        self._limit = f"the warm-up for {shapes} took more than the build budget of {budget_s:g} s"
+        self._reveal(self._device.run_untimed, protocol.GO, ())
         self._freeze()
-        for rank, seat in enumerate(self._seats):
-            with self._at(rank):
-                seat.prepare(self._data(seed, rank))
-            if self._defences.poisons:
-                seat.poison.renew()
-        return self._reveal(deadline, order, descriptors)
 
     def null(self, seed: int, deadline: float) -> float:
         """One call of a null worker. It may see one input again and again: it does not look."""
@@ -120,23 +131,34 @@ class Gate:
         if not self._seats[0].has_data:
             time_us = self.run(seed, deadline)
         else:
-            time_us = self._reveal(deadline, protocol.GO, ())
+            self._set_limit(deadline)
+            time_us = self._reveal(self._device.timed, protocol.GO, ())
         # It may go on looking for the next call, and the submission is to have the core.
         self._freeze()
         return time_us
 
-    def _reveal(self, deadline: float, order: bytes, descriptors: Sequence[int]) -> float:
+    def _prepare(self, seed: int) -> None:
+        """Makes the data of a call, and fills the outputs with noise, while the workers stand."""
+        self._freeze()
+        for rank, seat in enumerate(self._seats):
+            with self._at(rank):
+                seat.prepare(self._data(seed, rank))
+            if self._defences.poisons:
+                seat.poison.renew()
+
+    def _reveal(
+        self, run: Callable[[Window], Result], order: bytes, descriptors: Sequence[int]
+    ) -> Result:
         self._descriptors = descriptors
         self._order(order)
-        self._set_limit(deadline)
-        self._spent_us = self._team.cpu_us()
+        self._spent_us = self.team.cpu_us()
         self._waited_before_us = self._waited_so_far_us()
         self._device.flush()
         if self._defences.requires_silence:
-            self._team.require_silence()
+            self.team.require_silence()
         self._warmer.wake()
         try:
-            return self._device.timed(self)
+            return run(self)
         except Foul as foul:
             raise CaseFailed(foul.verdict, str(foul)) from foul
 
@@ -152,16 +174,16 @@ class Gate:
 
     def go(self) -> None:
         """Thaws the workers, tells each the nonce of this call, and leaves their core to them."""
-        self._team.thaw()
+        self.team.thaw()
         for rank, message in enumerate(self._messages):
-            self._team.send(rank, message, self._descriptors)
+            self.team.send(rank, message, self._descriptors)
         self._warmer.release()
 
     def armed(self, within_s: float) -> bool:
         """Waits until every worker has enqueued its work, and stops them; False if one is late."""
         until = time.monotonic() + within_s
         for rank in range(len(self._messages)):
-            said = self._team.heard(rank, until)
+            said = self.team.heard(rank, until)
             if said is None:
                 return False
             if said != protocol.ARMED + self.nonce:
@@ -174,14 +196,14 @@ class Gate:
         """Waits for every worker's answer. Errors: CaseFailed."""
         done, armed = protocol.DONE + self.nonce, protocol.ARMED + self.nonce
         if self._is_armed:
-            self._team.thaw()
+            self.team.thaw()
         for rank in range(len(self._messages)):
-            said = self._team.receive(rank, self._until, self._limit)
+            said = self.team.receive(rank, self._until, self._limit)
             # On a GPU, who was too late to be armed says so first.
             if said == armed and self._device.name != "cpu" and not self._is_armed:
-                said = self._team.receive(rank, self._until, self._limit)
+                said = self.team.receive(rank, self._until, self._limit)
             self._declared[rank] = said[len(done) :]
-            is_told = self._declared[rank] and not self._shapes[rank].is_checked
+            is_told = self._declared[rank] and not self.shapes[rank].is_checked
             if said[: len(done)] != done or is_told:
                 raise CaseFailed("protocol", "the worker answered what was not asked")
         self._is_said = True
@@ -201,7 +223,7 @@ class Gate:
             seat.hold()
 
     def _waited_so_far_us(self) -> float:
-        return self._team.waited_us() + schedule.waited_us(self._own_schedule)
+        return self.team.waited_us() + schedule.waited_us(self._own_schedule)
 
     def _at(self, rank: int) -> AbstractContextManager[None]:
         """Within it the author's code makes its tensors where the rank's are."""
@@ -209,11 +231,11 @@ class Gate:
 
     def _data(self, seed: int, rank: int) -> Any:
         """The author's data for one seat."""
-        return self._author.data(self._case, seed, rank)
+        return self._author.data(self.case, seed, rank)
 
     def _freeze(self) -> None:
         if self._defences.freezes:
-            self._team.freeze()
+            self.team.freeze()
 
     def _order(self, order: bytes) -> None:
         self._is_armed = self._is_said = False
@@ -222,7 +244,7 @@ class Gate:
         self._messages = [order + self.nonce + seat.scalars() for seat in self._seats]
 
     def _set_limit(self, deadline: float) -> None:
-        slowest_s = max(shape.reference_s for shape in self._shapes)
+        slowest_s = max(shape.reference_s for shape in self.shapes)
         call_s = max(CALL_S_MIN, CALL_REFERENCES_MAX * slowest_s)
         self._until = time.monotonic() + call_s
         self._limit = f"one call took more than {call_s:.0f} s"
@@ -233,21 +255,21 @@ class Gate:
         """Every rank's answer; again with the reference's, where only all ranks can compute it."""
         count = len(self._seats)
         try:
-            self._author.each(self._case, count, self._judge)
+            self._author.each(self.case, count, self._judge)
         except AnswerWanted:
-            known = self._author.each(self._case, count, self._expected)
-            self._author.each(self._case, count, lambda rank: self._judge(rank, known[rank]))
+            known = self._author.each(self.case, count, self._expected)
+            self._author.each(self.case, count, lambda rank: self._judge(rank, known[rank]))
 
     def _expected(self, rank: int) -> list[Any]:
         seat = self._seats[rank]
         with self._at(rank):
-            return expected(self._author, self._case, seat, seat.shown.flat)
+            return expected(self._author, self.case, seat, seat.shown.flat)
 
     def _judge(self, rank: int, known: Sequence[Any] | None = None) -> None:
         seat, said = self._seats[rank], self._declared[rank]
         try:
             with self._at(rank):
-                judge(self._court, self._case, seat, said, known)
+                judge(self._court, self.case, seat, said, known)
         except CaseFailed as failure:
             if len(self._seats) > 1:
                 failure.message = printable(f"rank {rank}: {failure.message}")
@@ -256,7 +278,7 @@ class Gate:
     def _require_stillness(self) -> None:
         """After the commit nothing may change; now and then there is time for that to show."""
         if secrets.randbelow(_IDLE_ODDS) == 0:
-            self._team.thaw()
+            self.team.thaw()
             time.sleep(_IDLE_S)
             self._freeze()
         if self._defences.requires_stillness and not all(seat.is_still() for seat in self._seats):

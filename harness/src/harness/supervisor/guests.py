@@ -192,9 +192,12 @@ class Guests:
 
     def _limits(self) -> Limits:
         problem, limits = self.home.problem, self.place.outfit.limits
-        budgets = [problem.budget_s(stage, self.mode) for stage in STAGES[self.mode]]
+        stages = STAGES[self.mode]
+        warm_ups = sum(problem.warm_ups_max(stage, self.mode) for stage in stages)
+        budgets_s = [*(problem.budget_s(stage, self.mode) for stage in stages)]
+        cpu_s = sum(budgets_s) + warm_ups * self.import_s
         sandbox = memory.sandbox_bytes(problem, limits)
-        return replace(limits, cpu_s=int(sum(budgets)) + 1, memory_bytes=sandbox)
+        return replace(limits, cpu_s=int(cpu_s) + 1, memory_bytes=sandbox)
 
     def _cores(self, ranks: int) -> tuple[int, ...]:
         """The cores of a team that computes, none where it shares the supervisor's.

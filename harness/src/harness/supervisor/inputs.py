@@ -38,6 +38,7 @@ class Shape:
     `template` is that of fresh data, whose tensors are inputs if their index is in `shown`, else
     output buffers; `data` and `answer` are templates as the worker reads them. `is_checked` leaves
     it to the problem's own check what becomes of an answer that looks a little otherwise.
+    `scalars` are the plain values in the data of that run, as JSON.
     """
 
     inputs: tuple[Leaf, ...]
@@ -49,11 +50,19 @@ class Shape:
     seed_bits: int
     reference_s: float
     is_checked: bool = False
+    scalars: str = ""
 
     @property
     def buffers(self) -> set[int]:
         """Which outputs are written into memory that the data brings."""
         return {index for kind, index in _leaves(self.answer) if kind == "buffer"}
+
+    def specialisation(self) -> bytes:
+        """What a compiled function is made for: shapes, dtypes, strides, and the plain values.
+
+        Two cases that differ in nothing of it need no second compilation. Errors: as `layout`.
+        """
+        return self.layout() + self.scalars.encode()
 
     def layout(self, memories: Sequence[dict[str, Any]] = ()) -> bytes:
         """What the worker is told of the case, and of the memories that it lies in.
@@ -79,6 +88,11 @@ class Shape:
             if all(map(Leaf.holds, self.inputs, tensors)):
                 return tensors
         raise ProblemFault("generate_input makes other shapes under another seed")
+
+
+def shapes_text(shape: Shape) -> str:
+    """The inputs of a case for people, or the outputs where there are no inputs."""
+    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in shape.inputs or shape.outputs)
 
 
 def _leaves(node: Node) -> Iterator[Node]:
@@ -127,6 +141,7 @@ def probe(author: Author, case: Case, key: bytes, rank: int = 0, place: str = "c
         shown=shown,
         seed_bits=seed_bits,
         reference_s=reference_s,
+        scalars=json.dumps(flat.scalars),
     )
 
 

@@ -10,8 +10,10 @@ from harness.supervisor.captured import Capturer, File
 from harness.supervisor.guests import Guests
 from harness.supervisor.inputs import Shape
 from harness.supervisor.judging import Court
+from harness.supervisor.purse import Purse
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed, harmless
+from harness.supervisor.warm_ups import WarmUps
 from harness.toolchains.cache import taken
 from harness.worker.protocol import PROFILE, WARM
 
@@ -23,9 +25,10 @@ _BYTES_MAX = 16 * 1024**2
 class Profiler:
     """Profiles one case after another in a team, and keeps what it saw."""
 
-    def __init__(self, court: Court, guests: Guests) -> None:
+    def __init__(self, court: Court, guests: Guests, warm_ups: WarmUps) -> None:
         self._court = court
         self._guests = guests
+        self._warm_ups = warm_ups
         self._team: Team | None = None
         self._capturer = Capturer(court, guests)
         self.artefacts: list[Artefact] = []
@@ -41,23 +44,24 @@ class Profiler:
         self._team = team
 
     def run(
-        self, case: Case, number: int, how: tuple[Sequence[Shape], Iterator[int]], deadline: float
+        self, case: Case, number: int, how: tuple[Sequence[Shape], Iterator[int]], purse: Purse
     ) -> None:
         """Trace and table of one call, and what ncu saw. Errors: CaseFailed, if any is empty."""
         shapes, seeds = how
-        self._keep(number, self._recorded(case, shapes, seeds, deadline))
+        self._keep(number, self._recorded(case, shapes, seeds, purse))
         if self._capturer.is_for(case):
-            self._keep(number, self._capturer.files(case, shapes[0], deadline))
+            self._keep(number, self._capturer.files(case, shapes[0], purse.ends_at))
 
     def _recorded(
-        self, case: Case, shapes: Sequence[Shape], seeds: Iterator[int], deadline: float
+        self, case: Case, shapes: Sequence[Shape], seeds: Iterator[int], purse: Purse
     ) -> list[File]:
         assert self._team is not None
         memories = [os.memfd_create("profile", os.MFD_CLOEXEC) for _ in (_TRACE, _TABLE)]
         try:
             with Gate(self._court, self._team, case, shapes) as gate:
-                gate.call(next(seeds), deadline)
-                gate.run(next(seeds), deadline, PROFILE, memories)
+                self._warm_ups.warm_up(gate, purse)
+                gate.call(next(seeds), purse.ends_at)
+                gate.run(next(seeds), purse.ends_at, PROFILE, memories)
             trace, table = (taken(memory, _BYTES_MAX) for memory in memories)
         finally:
             for memory in memories:

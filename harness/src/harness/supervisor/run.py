@@ -40,6 +40,7 @@ from harness.supervisor.profiled import Profiler
 from harness.supervisor.purse import Purse
 from harness.supervisor.timed import Clock, Timer
 from harness.supervisor.verdict import CaseFailed
+from harness.supervisor.warm_ups import WARM_UP, WarmUps
 from harness.supervisor.warmth import Warmer
 from harness.timing.gates import Noisy
 from harness.toolchains.cache import Cache
@@ -149,6 +150,8 @@ class _Run:
         workshop = fitted(machine.workshop, self._device.architecture)
         place = Place(machine.launcher, machine.walls, workshop, cores, given)
         self.guests = Guests(place, home, request.mode, ranks)
+        seeds = functools.partial(self._seeds, WARM_UP)
+        self._warm_ups = WarmUps(seeds, self.guests.import_s)
 
     def execute(self) -> RunReport:
         """The stages in order, until one does not pass. Errors: those of problem and machine."""
@@ -270,6 +273,7 @@ class _Run:
             return verdict.report(case.name, stage, failure), True
         try:
             with Gate(self._court, self._team, case, self._shapes[case.name]) as gate:
+                self._warm_ups.warm_up(gate, purse)
                 for _ in range(self._problem.calls):
                     purse.spend(gate.call(next(seeds), purse.until()))
         except CaseFailed as failure:
@@ -280,7 +284,7 @@ class _Run:
         cases = self._problem.cases("time", self._request.mode)
         seeds = functools.partial(self._seeds, "time")
         clock = Clock(self._court, self._shapes, seeds, self._home.history())
-        timer = Timer(self.guests, clock, self._request.mode, self._tell)
+        timer = Timer(self.guests, clock, self._warm_ups, self._request.mode, self._tell)
         try:
             return timer.run(self._team, cases, purse)
         finally:
@@ -291,7 +295,7 @@ class _Run:
     def _profile(self, stage: str, purse: Purse) -> list[CaseReport]:
         """Every timed case once more under the profiler, in the worker that was checked."""
         reports: list[CaseReport] = []
-        profiler = Profiler(self._court, self.guests)
+        profiler = Profiler(self._court, self.guests, self._warm_ups)
         self._artefacts = profiler.artefacts
         cases = self._problem.cases(stage, self._request.mode, self._request.case)
         for number, case in enumerate(cases):
@@ -299,7 +303,7 @@ class _Run:
             try:
                 self._team = self.guests.fitted(self._team, case.ranks, purse)
                 profiler.warm(self._team, purse.ends_at)
-                profiler.run(case, number, (self._shapes[case.name], seeds), purse.ends_at)
+                profiler.run(case, number, (self._shapes[case.name], seeds), purse)
             except CaseFailed as failure:
                 return [*reports, verdict.report(case.name, stage, failure)]
             reports.append(CaseReport(case.name, stage, "passed"))

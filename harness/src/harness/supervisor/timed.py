@@ -20,6 +20,7 @@ from harness.supervisor.purse import Purse
 from harness.supervisor.structure import size_of
 from harness.supervisor.team import Team
 from harness.supervisor.verdict import CaseFailed
+from harness.supervisor.warm_ups import WarmUps
 from harness.timing import records
 from harness.timing.combination import CaseTime, combine, figures
 from harness.timing.estimators import quantile
@@ -92,7 +93,6 @@ class _Source:
     seeds: Iterator[int]
     court: Court
     purse: Purse
-    null_team: Team
     work_us: list[float] = field(default_factory=list)
     nulls_us: list[float] = field(default_factory=list)
 
@@ -123,10 +123,10 @@ class _Source:
         if self.court.device.tier != "C1":
             return None
         try:
-            self.null_team.thaw()
-            self.null_team.send(0, protocol.PROBE)
-            said = self.null_team.receive(0, time.monotonic() + _NULL_S_MAX, "")
-            self.null_team.freeze()
+            self.null_gate.team.thaw()
+            self.null_gate.team.send(0, protocol.PROBE)
+            said = self.null_gate.team.receive(0, time.monotonic() + _NULL_S_MAX, "")
+            self.null_gate.team.freeze()
         except CaseFailed as failure:
             raise SandboxFault(f"the null worker failed: {failure.message}") from failure
         return float(said[1:])
@@ -177,9 +177,15 @@ class Timer:
     """Times every case in as many fresh processes as the mode asks for."""
 
     def __init__(
-        self, guests: Guests, clock: Clock, mode: str, tell: Callable[[Progress], None]
+        self,
+        guests: Guests,
+        clock: Clock,
+        warm_ups: WarmUps,
+        mode: str,
+        tell: Callable[[Progress], None],
     ) -> None:
         self._guests = guests
+        self._warm_ups = warm_ups
         self._clock = clock
         self._mode = mode
         self._tell = tell
@@ -250,8 +256,8 @@ class Timer:
             gate, null_gate = (
                 stack.enter_context(Gate(court, team, case, shapes)) for team in teams
             )
-            seeds = self._clock.seeds_of(case)
-            source = _Source(gate, null_gate, seeds, court, purse, teams[1])
+            self._warm_ups.warm_up(gate, purse)
+            source = _Source(gate, null_gate, self._clock.seeds_of(case), court, purse)
             # Nothing of the submission runs beside a null call.
             teams[0].freeze()
             process = settle(

@@ -14,6 +14,8 @@ _SHORT_BLOCK = 100
 _REFERENCE_EVERY = 6
 _REFERENCES_MAX = 4
 _PROBES_MAX = 8
+# What slow calls may add to the wall budget of a measurement, as a multiple of it.
+_WALL_FACTOR_MAX = 2.0
 # Calls differ: what is planned to take the whole budget takes more.
 _SHARE = 0.8
 
@@ -28,6 +30,7 @@ class Policy:
     `hideable_us` is what a cheat can hide of the handshake, None for the spread of null calls;
     `clock_s` is how long a device's clock is warmed up, at least and at most; spoilt blocks are
     repeated at most `repeats_max` times, and so that all blocks take no longer than `repeats_s`.
+    `wall_s` is what the calls may take if all are fast; `wall_s_max` bounds them if some are not.
     """
 
     device: str
@@ -49,6 +52,15 @@ class Policy:
     repeats_s: float = inf
     pause_s: float = 0.0
     clock_s: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def wall_s_max(self) -> float:
+        """How long blocks may be added after those that are owed, never past the stage's share.
+
+        >>> [policy_for("cpu", "ranked", share_s).wall_s_max for share_s in (60.0, 0.3)]
+        [1.0, 0.3]
+        """
+        return min(_WALL_FACTOR_MAX * self.wall_s, self.repeats_s)
 
     def calls(self, call_us: float, call_s: float) -> int:
         """How many calls make a block, where one takes `call_us` and `call_s` with all around it.

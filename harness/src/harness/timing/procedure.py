@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
+from math import ceil, inf
 from statistics import fmean, stdev
 
-from harness.timing.estimators import half_width, is_settled, trend_p
+from harness.timing.estimators import half_width, is_settled, quantile, trend_p
 from harness.timing.gates import beyond, deviation
 from harness.timing.policy import probe_slots, reference_slots
 from harness.timing.process import (
@@ -28,6 +29,8 @@ _NULL_SHARE = 0.05
 _WINDOW_S = 0.02
 _WINDOW_CALLS_MAX = 2000
 _RESIZE_FACTOR = 2
+# A call costs what the fast part of the calls of a block took, in the block where that is least.
+_FAST_SHARE = 0.25
 _FUTILE_BLOCKS = 8
 _FUTILE_CHANGE = 0.05
 _REFERENCES = ("fma", "copy")
@@ -56,8 +59,10 @@ class _Pass:
         self._nulls: list[Sample] = []
         self._turn = count()
         self._repeats = 0
-        self._device_us = 0.0
         self._probes: list[float] = []
+        self._samples_count = 0
+        self._call_us = self._call_s = inf
+        self._block_calls = self._planned_calls = 0
 
     def run(self, below: Callable[[int], int]) -> Process:
         """All of it, in order."""
@@ -118,21 +123,35 @@ class _Pass:
         """An unannounced number of calls like all others; the fastest decides the block's size."""
         least, most = self._policy.warm_ups
         samples: list[Sample] = []
-        walls = []
+        walls_s = []
         for _ in range(least + below(most - least + 1)):
             began_s = self._now_s()
             samples.append(self._source.call())
-            walls.append(self._now_s() - began_s)
-        self._calls = self._policy.calls(min(one.time_us for one in samples), min(walls))
+            walls_s.append(self._now_s() - began_s)
+        self._update_cost(min(one.time_us for one in samples), min(walls_s))
+        self._block_calls = self._planned_calls
         return tuple(samples)
+
+    def _update_cost(self, call_us: float, call_s: float) -> None:
+        """Plan with the least cost of a call seen so far; so the planned calls only ever grow."""
+        self._call_us = min(self._call_us, call_us)
+        self._call_s = min(self._call_s, call_s)
+        self._planned_calls = self._policy.calls(self._call_us, self._call_s)
 
     def _measure_blocks(self) -> None:
         for blocks in self._policy.looks:
-            while len(self._counted()) < blocks and not self._is_spent():
+            while not self._has_planned_calls(blocks) and not self._is_spent():
                 self._add_block()
             self._looks.append(self._look())
             if self._looks[-1].action != "more":
                 return
+
+    def _has_planned_calls(self, blocks: int) -> bool:
+        """Whether as many calls count as so many blocks of the planned size would hold.
+
+        Where slow first calls made the blocks too short, more of them make up for it.
+        """
+        return len(self._counted()) >= ceil(blocks * self._planned_calls / self._block_calls)
 
     def _add_block(self) -> None:
         block = self._block()
@@ -140,29 +159,34 @@ class _Pass:
             self._repeats += 1
             block = replace(block, is_counted=False)
         self._blocks.append(block)
-        self._device_us += sum(sample.time_us for sample in block.samples)
-        self._resize(block)
+        self._samples_count += len(block.samples)
+        self._restart_if_short()
 
     def _may_repeat(self) -> bool:
         """Whether there is time for another block, and for those that are owed in any case."""
-        spent_s = self._now_s() - self._began_s
+        spent_s = self._elapsed_s()
         owed = max(1, self._policy.looks[0] - len(self._counted()))
         ends_s = spent_s + owed * spent_s / (len(self._blocks) + 1)
         return self._repeats < self._policy.repeats_max and ends_s <= self._policy.repeats_s
 
     def _block(self) -> Block:
         samples: list[Sample] = []
+        walls_s: list[float] = []
         references: list[Reference] = []
-        slots, probed = reference_slots(self._calls), probe_slots(self._calls)
+        slots, probed = reference_slots(self._block_calls), probe_slots(self._block_calls)
         began_s = self._now_s()
-        for slot in range(1, self._calls + 1):
+        for slot in range(1, self._block_calls + 1):
+            call_began_s = self._now_s()
             samples.append(self._source.call())
+            walls_s.append(self._now_s() - call_began_s)
             if slot in probed:
                 self._probe(self._probes)
             if slot in slots:
                 name = _REFERENCES[next(self._turn) % len(_REFERENCES)]
                 references.append(Reference(name, slot, self._source.reference(name)))
         wall_s = self._now_s() - began_s
+        times_us = [sample.time_us for sample in samples]
+        self._update_cost(quantile(times_us, _FAST_SHARE), quantile(walls_s, _FAST_SHARE))
         step_us = self._policy.timer_step_us
         return block_of(tuple(samples), tuple(references), wall_s, step_us)
 
@@ -170,16 +194,18 @@ class _Pass:
         if (probe_us := self._source.probe()) is not None:
             probes.append(probe_us)
 
-    def _resize(self, block: Block) -> None:
-        """Begins anew with larger blocks where slow warm-ups had made them small.
+    def _restart_if_short(self) -> None:
+        """Start again with larger blocks, if slow first calls made them small and the wall allows.
 
         Otherwise a submission that is slow at first would be checked less often than others.
         """
-        calls = self._policy.calls(block.value_us, block.wall_s / len(block.samples))
-        # As each doubles the size at least, there are few.
-        if calls < _RESIZE_FACTOR * self._calls:
+        if self._planned_calls < _RESIZE_FACTOR * self._block_calls:
             return
-        self._calls = calls
+        owed_s = self._policy.looks[0] * self._planned_calls * self._call_s
+        if self._elapsed_s() + owed_s > self._policy.wall_s_max:
+            return
+        # As each doubles the size at least, there are few.
+        self._block_calls = self._planned_calls
         self._blocks = [replace(block, is_counted=False) for block in self._blocks]
 
     def _counted(self) -> list[Block]:
@@ -189,15 +215,23 @@ class _Pass:
         """Whether a budget is used up; the blocks before the first look are owed in any case."""
         if len(self._counted()) < self._policy.looks[0] or not self._is_long():
             return False
-        return self._spent() >= 1.0
+        return self._spent() >= 1.0 or self._elapsed_s() >= self._policy.wall_s_max
 
     def _is_long(self) -> bool:
-        return self._now_s() - self._began_s >= self._policy.wall_s_min
+        return self._elapsed_s() >= self._policy.wall_s_min
+
+    def _elapsed_s(self) -> float:
+        """How long the blocks have taken by the wall."""
+        return self._now_s() - self._began_s
 
     def _spent(self) -> float:
-        """Which share of the scarcer budget is used up."""
-        wall_s = self._now_s() - self._began_s
-        return max(self._device_us / 1e6 / self._policy.device_s, wall_s / self._policy.wall_s)
+        """Which share of the scarcer budget is used up, if every call cost what a fast one does.
+
+        So slow first calls leave the later ones their budget; `wall_s_max` bounds all of them.
+        """
+        device_s = self._samples_count * self._call_us / 1e6
+        wall_s = self._samples_count * self._call_s
+        return max(device_s / self._policy.device_s, wall_s / self._policy.wall_s)
 
     def _look(self) -> Look:
         blocks = self._counted()
@@ -207,11 +241,14 @@ class _Pass:
         is_good = half <= self._policy.target and p > _TREND_P and is_fit
         if is_good and self._is_long():
             action = "stop"
-        elif self._is_spent() or len(blocks) == self._policy.looks[-1] or self._is_futile(values):
+        elif self._is_spent() or self._is_last_look() or self._is_futile(values):
             action = "stop" if is_good else "give up"
         else:
             action = "more"
         return Look(len(blocks), half, p, action)
+
+    def _is_last_look(self) -> bool:
+        return len(self._looks) == len(self._policy.looks) - 1
 
     def _is_within(self, limits: Mapping[str, float], blocks: list[Block]) -> bool:
         off = deviation(reference_values(blocks), self._plan.history)

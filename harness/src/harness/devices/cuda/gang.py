@@ -68,13 +68,19 @@ class Gang:
 
     def timed(self, window: Window) -> float:
         """One call: the time of the slowest rank, in microseconds."""
-        if self.tier == "G2":
-            shot = self._volley.shoot(window)
-        else:
-            shot = timed_by_host(self.members, window)
+        shot = self._shoot(window)
         self.flags = shot.flags
         cast("Inputs", window.memories[0][0]).shots.append(shot)
         return shot.time_us
+
+    def run_untimed(self, window: Window) -> None:
+        """One call of which no time is kept."""
+        self._shoot(window)
+
+    def _shoot(self, window: Window) -> rules.Shot:
+        if self.tier == "G2":
+            return self._volley.shoot(window)
+        return timed_by_host(self.members, window)
 
     def statistics(self, inputs: Memory) -> dict[str, float]:
         """How far apart the ranks started at most, in nine calls of ten, and their number."""
