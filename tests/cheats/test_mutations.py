@@ -155,6 +155,13 @@ def test_a_cheat_gains_without_the_wall(wall: str, name: str, whole: Trials) -> 
     assert "GAINED" in ended(named(name), without=[wall]).log
 
 
+def test_a_socket_of_the_machines_network_tells_its_addresses(whole: Trials) -> None:
+    require_root()
+    one = named("host_addresses")
+    assert "GAINED" not in whole.run(one)[0].log
+    assert "GAINED" in ended(one, defences={"hides_network": False}).log
+
+
 @pytest.mark.parametrize(
     ("disguise", "walls", "names"),
     [

@@ -68,6 +68,16 @@ def leave_pid_namespace() -> None:
     linux.unshare(linux.CLONE_NEWPID, "pid")
 
 
+def leave_network_namespace() -> None:
+    """Puts this process, and every socket that it makes from now on, into an empty network.
+
+    An ordinary user has all capabilities in the new user namespace until it drops them.
+    """
+    if os.geteuid() != 0:
+        _leave_user_namespace()
+    linux.unshare(linux.CLONE_NEWNET, "net")
+
+
 def _leave_user_namespace() -> None:
     """Makes an ordinary user the owner of namespaces that it may furnish."""
     uid, gid = os.geteuid(), os.getegid()

@@ -19,6 +19,7 @@ class Defences:
     compares_all: bool = True
     keeps_inputs_private: bool = True
     weighs_work: bool = True
+    hides_network: bool = True
 
 
 ALL = Defences()

@@ -67,6 +67,11 @@ class Machine:
         return level_of(self.walls)
 
     @property
+    def hides_network(self) -> bool:
+        """Whether a run can be put, and is, into an empty network namespace."""
+        return "namespaces" in self.walls and self.defences.hides_network
+
+    @property
     def missing(self) -> list[str]:
         """The walls that are not there."""
         return [wall for wall in WALLS if wall not in self.walls]
