@@ -189,7 +189,10 @@ def _shut(spec: Spec, imported: Sequence[str]) -> None:
     if has_landlock:
         landlock.restrict(reach)
     if "seccomp" in spec.walls:
-        seccomp.install(seccomp.families_for(spec.ranks), keeps_cores=not spec.devices)
+        # A GPU's driver and its service talk by unix sockets.
+        has_unix = spec.has_namespaces or bool(spec.devices)
+        families = seccomp.families_for(spec.ranks, has_unix=has_unix)
+        seccomp.install(families, keeps_cores=not spec.devices)
 
 
 def _reach(spec: Spec, imported: Sequence[str]) -> landlock.Paths:
