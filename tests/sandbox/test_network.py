@@ -49,7 +49,7 @@ def socket_of_a_run(*, leaves_network: bool) -> socket.socket:
     pid = os.fork()
     if pid == 0:
         try:
-            confine.give_up((), leaves_network=has_namespaces)
+            confine.give_up((), leaves_network=leaves_network, has_gpu=False)
             _, theirs = channel.pair()
             channel.tell(said, {}, [theirs.fileno()])
         finally:
@@ -84,7 +84,7 @@ def test_an_ordinary_user_keeps_no_capability_in_a_namespace(isolation: Isolatio
         pytest.skip("no namespaces")
 
     def step() -> list[str]:
-        confine.give_up((), leaves_network=True)
+        confine.give_up((), leaves_network=True, has_gpu=False)
         lines = Path("/proc/thread-self/status").read_text().splitlines()
         return [line.split()[1] for line in lines if line.startswith("Cap")]
 

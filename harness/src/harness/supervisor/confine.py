@@ -14,11 +14,12 @@ _READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", 
 _WRITTEN = ("/proc", "/dev", "/sys", mps.PIPES)
 
 
-def give_up(folders: Sequence[int], *, leaves_network: bool) -> None:
+def give_up(folders: Sequence[int], *, leaves_network: bool, has_gpu: bool) -> None:
     """Irrevocable for this process; `folders` are descriptors of those that it will write to.
 
     With `leaves_network` it enters an empty network: the worker gets a socket that is made here,
-    and a socket tells the addresses of the network namespace that it was made in.
+    and a socket tells the addresses of the network namespace that it was made in. With `has_gpu` it
+    can connect to unix sockets in the machine's folders, as a GPU's driver and its service do.
 
     Where it is root it becomes an account that owns nothing. Such an account may still be unable
     to import: an interpreter below a closed home is read with one capability kept, to read files;
@@ -36,7 +37,7 @@ def give_up(folders: Sequence[int], *, leaves_network: bool) -> None:
         linux.empty_bounding_set()
         linux.drop_capabilities()
     linux.become_unreadable()
-    seccomp.install()
+    seccomp.install(seccomp.families_for(1, has_unix=has_gpu))
 
 
 def _paths(folders: Sequence[int]) -> landlock.Paths:

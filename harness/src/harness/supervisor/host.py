@@ -167,7 +167,11 @@ class Host:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             here = os.open(home.folder, os.O_PATH | os.O_DIRECTORY)
             folders = (here, home.out, self.machine.cache.folder)
-            confine.give_up(folders, leaves_network=self.machine.hides_network)
+            confine.give_up(
+                folders,
+                leaves_network=self.machine.hides_network,
+                has_gpu=request.device != "cpu",
+            )
             _die_with(os.getppid(), signal.SIGKILL)
             os.chdir(home.folder)
             self.tell(self._report(request, home))
