@@ -127,9 +127,7 @@ def test_without_unix_sockets_only_bound_pairs_are_made(machine: str, ranks: int
     bound = {int(socket.SOCK_STREAM), int(socket.SOCK_SEQPACKET)}
     for kind in range(16):
         for flags in (0, socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK):
-            said = answer(
-                program, SOCKETPAIR[machine], socket.AF_UNIX, kind | flags, audit=audit
-            )
+            said = answer(program, SOCKETPAIR[machine], socket.AF_UNIX, kind | flags, audit=audit)
             assert said == (ALLOWED if kind in bound else "EPERM"), kind
 
 

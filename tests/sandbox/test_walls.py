@@ -65,17 +65,18 @@ def inspected(launcher: Forked, isolation: Isolation, shelf: Path) -> Inspected:
     lodge = Lodge(launcher, isolation, folder)
     home = lodge.spec().home
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    path = str(folder / "ours" / "socket")
     wanted = {
         "read": SECRETS,
         "written": _places(folder),
         "abstract": ABSTRACT,
-        "socket": str(folder / "ours" / "socket"),
+        "socket": path,
         "calls": _calls(),
         "clone": CLONE[platform.machine()],
         "pids": [os.getpid(), launcher.pid, bystander.pid],
     }
     environment = {"HOME": home, "WANTED": json.dumps(wanted), "LC_CTYPE": "C.UTF-8", "PWD": home}
-    with listening(f"\0{ABSTRACT}", wanted["socket"]) as packets:
+    with listening(f"\0{ABSTRACT}", path) as packets:
         facts = lodge.told("inspector.py", environment=environment)
         lodge.close()
         facts["packets"] = arrived(packets)
