@@ -22,6 +22,9 @@ from .trials import Ended, Trials
 
 # Large enough for its work, some 3 ms, to stand out among wake-ups on a busy machine.
 LARGE = {"size": "512", "budgets": "benchmark=20"}
+# Runs whose quickest handshake is taken, and how much longer an ordinary one takes at least.
+NULLS = 2
+SLOWER_NULL_MIN = 1.2
 ROOT = HERE.parent.parent
 pytestmark = [pytest.mark.box, pytest.mark.timeout(240), pytest.mark.long]
 
@@ -54,6 +57,14 @@ def told(disguise: str, *words: str) -> str:
     words = ("-m", "tests.cheats", "--launcher", "zygote", *words)
     done = subprocess.run([*command, *words], check=False, cwd=ROOT, capture_output=True, text=True)
     return done.stdout + done.stderr
+
+
+def handshake_us(run: Ended) -> float:
+    """What was taken off the time of each call, for it is the platform's."""
+    (handshake_us,) = (
+        case.statistics["handshake_us"] for case in run.report.cases if case.time_us is not None
+    )
+    return handshake_us
 
 
 def require_root() -> None:
@@ -155,11 +166,58 @@ def test_a_cheat_gains_without_the_wall(wall: str, name: str, whole: Trials) -> 
     assert "GAINED" in ended(named(name), without=[wall]).log
 
 
-def test_a_socket_of_the_machines_network_tells_its_addresses(whole: Trials) -> None:
+@pytest.mark.parametrize(
+    ("defence", "name"),
+    [
+        ("hides_network", "host_addresses"),
+        ("limits_addresses", "address_space"),
+        pytest.param(
+            "pins_cores",
+            "every_core",
+            marks=pytest.mark.skipif(os.cpu_count() == 1, reason="there is no other core"),
+        ),
+    ],
+)
+def test_a_cheat_gains_without_the_defence(defence: str, name: str, whole: Trials) -> None:
     require_root()
-    one = named("host_addresses")
-    assert "GAINED" not in whole.run(one)[0].log
-    assert "GAINED" in ended(one, defences={"hides_network": False}).log
+    assert "GAINED" not in whole.run(named(name))[0].log
+    assert "GAINED" in ended(named(name), defences={defence: False}).log
+
+
+@pytest.mark.alone
+def test_who_takes_all_memory_only_seems_to_crash_where_kills_are_not_attributed(
+    whole: Trials,
+) -> None:
+    require_root()
+    bomb = named("memory_bomb")
+    assert whole.run(bomb)[0].report.verdict == "out_of_memory"
+    killed = ended(bomb, defences={"attributes_memory_kills": False}).report
+    assert killed.verdict == "crashed"
+    assert "SIGKILL" in killed.reason
+
+
+def test_who_does_not_stop_puts_the_blame_on_the_machine_where_none_is_assigned(
+    whole: Trials,
+) -> None:
+    require_root()
+    stubborn = named("killable_wait")
+    assert whole.run(stubborn)[0].report.verdict == "timed_out"
+    excused = ended(stubborn, defences={"blames_unstoppable": False}).report
+    assert excused.failure_code == "sandbox"
+    assert "did not freeze" in excused.reason
+
+
+@pytest.mark.alone
+def test_an_answer_of_compiled_code_saves_more_beside_an_ordinary_null_worker(
+    whole: Trials,
+) -> None:
+    """What is taken off each call is what the null worker takes, whoever answers."""
+    require_root()
+    native = named("native_answers")
+    with lacking(defences={"has_bare_null": False}) as lax:
+        bare_us = min(handshake_us(whole.run(native)[0]) for _ in range(NULLS))
+        ordinary_us = min(handshake_us(lax.run(native)[0]) for _ in range(NULLS))
+    assert ordinary_us > SLOWER_NULL_MIN * bare_us
 
 
 @pytest.mark.parametrize(
