@@ -22,8 +22,9 @@ from .trials import Ended, Trials
 
 # Large enough for its work, some 3 ms, to stand out among wake-ups on a busy machine.
 LARGE = {"size": "512", "budgets": "benchmark=20"}
-# Runs whose quickest handshake is taken, and how much longer an ordinary one takes at least.
-NULLS = 2
+# Of so many runs the quickest handshake is taken, and an ordinary one is longer by this at least:
+# 43 us and 66 us on a busy machine, single runs of either up to 90 (2 cores, 2026-11).
+NULLS = 4
 SLOWER_NULL_MIN = 1.2
 ROOT = HERE.parent.parent
 pytestmark = [pytest.mark.box, pytest.mark.timeout(240), pytest.mark.long]
@@ -214,10 +215,12 @@ def test_an_answer_of_compiled_code_saves_more_beside_an_ordinary_null_worker(
     """What is taken off each call is what the null worker takes, whoever answers."""
     require_root()
     native = named("native_answers")
+    bare_us, ordinary_us = [], []
     with lacking(defences={"has_bare_null": False}) as lax:
-        bare_us = min(handshake_us(whole.run(native)[0]) for _ in range(NULLS))
-        ordinary_us = min(handshake_us(lax.run(native)[0]) for _ in range(NULLS))
-    assert ordinary_us > SLOWER_NULL_MIN * bare_us
+        for _ in range(NULLS):
+            bare_us.append(handshake_us(whole.run(native)[0]))
+            ordinary_us.append(handshake_us(lax.run(native)[0]))
+    assert min(ordinary_us) > SLOWER_NULL_MIN * min(bare_us)
 
 
 @pytest.mark.parametrize(
