@@ -71,6 +71,11 @@ class Bystanders:
                 self._socket.bind(name)
                 break
         self._socket.listen()
+        self._in_folder = socket.socket(socket.AF_UNIX)
+        place = folder / "bystander.socket"
+        self._in_folder.bind(str(place))
+        place.chmod(0o777)
+        self._in_folder.listen()
         (folder / "other_submission.py").write_text(f"# {SECRET}\n")
         os.environ["WARPBOARD_TEST_SECRET"] = SECRET
 
@@ -85,6 +90,7 @@ class Bystanders:
         self._process.kill()
         self._process.wait()
         self._socket.close()
+        self._in_folder.close()
         os.environ.pop("WARPBOARD_TEST_SECRET", None)
 
 

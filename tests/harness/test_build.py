@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.entry import isolation
 from harness.worker.build import Unusable, failure, load
 from harness.worker.protocol import TEXT_CHARS_MAX
 from tests.support.harness import HONEST, Host
@@ -57,3 +58,38 @@ def test_torchs_compiler_keeps_nothing_larger_than_a_box(host: Host) -> None:
     # With its precompiled headers torch.compile ran out of room in every box of the processor.
     asked = "import torch._inductor.config as c\nassert not c.cpp_cache_precompile_headers\n"
     assert host.run(asked + HONEST).verdict == "passed"
+
+
+def test_who_could_compile_and_does_not_has_a_timed_box_like_any_other(host: Host) -> None:
+    """Where cpp_extension is named a builder with more memory loads the file first."""
+    asks = (
+        "import os, resource\n"
+        "scratch = os.statvfs(os.environ['TMPDIR'])\n"
+        "print('LIMITS', resource.getrlimit(resource.RLIMIT_AS)[0] >> 30,\n"
+        "      scratch.f_blocks * scratch.f_frsize >> 20, flush=True)\n"
+    )
+    extension = "from torch.utils import cpp_extension\n"
+    host.run(asks + HONEST)
+    (usual,) = limits_of(host)
+    host.run(extension + asks + HONEST)
+    builder, timed = limits_of(host)
+    assert timed == usual
+    assert builder != usual
+
+
+def test_the_memory_of_a_builder_is_not_that_of_a_timed_box(host: Host) -> None:
+    require_memory_group()
+    takes = "    kept = bytearray(3 * 1024**3 // 2)\n    return "
+    source = "from torch.utils import cpp_extension\n" + HONEST.replace("    return ", takes)
+    assert host.run(source).verdict == "out_of_memory"
+
+
+def limits_of(host: Host) -> list[str]:
+    """What each box of the last run printed of its limits."""
+    lines = (host.out / "log.txt").read_text().splitlines()
+    return [line for line in lines if line.startswith("LIMITS")]
+
+
+def require_memory_group() -> None:
+    if "memory" not in isolation().walls:
+        pytest.skip("no control group limits memory here")

@@ -17,6 +17,8 @@ def check_implementation(data, output):
     return False, "; ".join([
         f"uid={os.getuid()}",
         "inet=" + tried(lambda: socket.socket(socket.AF_INET)),
+        "unix=" + tried(lambda: socket.socket(socket.AF_UNIX)),
+        "packets=" + tried(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)),
         "shadow=" + tried(lambda: open("/etc/shadow").read()[:4]),
         "environ=" + tried(lambda: open(f"/proc/{os.getppid()}/environ").read()[:4]),
         "memory=" + tried(lambda: open(f"/proc/{os.getppid()}/mem", "rb").read(0)),
@@ -46,6 +48,11 @@ def found(host: Host) -> dict[str, str]:
 
 def test_an_author_has_no_network(found: dict[str, str]) -> None:
     assert found["inet"] == "OSError"
+
+
+def test_an_author_reaches_no_socket_in_the_machines_folders(found: dict[str, str]) -> None:
+    assert found["unix"] == "OSError"
+    assert found["packets"] == "PermissionError"
 
 
 def test_an_author_does_not_see_into_the_supervisor(found: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ I386 = 0x40000003
 OPEN = {"x86_64": 257, "aarch64": 56}
 CLONE = {"x86_64": 56, "aarch64": 220}
 SOCKET = {"x86_64": 41, "aarch64": 198}
+SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
 IOCTL = {"x86_64": 16, "aarch64": 29}
 CLONE_THREAD_FLAGS = 0x3D0F00
 ALLOWED = "allowed"
@@ -37,6 +38,8 @@ def answer(program: bytes, number: int, *arguments: int, audit: int) -> str:
             return _said(constant)
         if operation == 0x20:
             (value,) = struct.unpack_from("<I", call, constant)
+        elif operation == 0x54:
+            value &= constant
         else:
             holds = {0x15: value == constant, 0x35: value >= constant, 0x45: bool(value & constant)}
             at += if_true if holds[operation] else if_false
@@ -111,6 +114,29 @@ def test_sockets_stay_in_the_box(machine: str, family: int) -> None:
     ):
         wanted = ALLOWED if family in families else "EAFNOSUPPORT"
         assert answer(program, SOCKET[machine], family, audit=AUDIT[machine]) == wanted
+
+
+@machines
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_without_unix_sockets_only_bound_pairs_are_made(machine: str, ranks: int) -> None:
+    families = seccomp.families_for(ranks, has_unix=False)
+    program, audit = seccomp.program(families, machine), AUDIT[machine]
+    assert answer(program, SOCKET[machine], socket.AF_UNIX, audit=audit) == "EAFNOSUPPORT"
+    inet = answer(program, SOCKET[machine], socket.AF_INET, audit=audit)
+    assert inet == (ALLOWED if ranks > 1 else "EAFNOSUPPORT")
+    bound = {int(socket.SOCK_STREAM), int(socket.SOCK_SEQPACKET)}
+    for kind in range(16):
+        for flags in (0, socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK):
+            said = answer(program, SOCKETPAIR[machine], socket.AF_UNIX, kind | flags, audit=audit)
+            assert said == (ALLOWED if kind in bound else "EPERM"), kind
+
+
+@machines
+def test_pairs_are_of_unix_sockets(machine: str) -> None:
+    program, audit = seccomp.program(machine=machine), AUDIT[machine]
+    for family in range(46):
+        wanted = ALLOWED if family == socket.AF_UNIX else "EAFNOSUPPORT"
+        assert answer(program, SOCKETPAIR[machine], family, 2, audit=audit) == wanted
 
 
 @machines

@@ -1,11 +1,14 @@
 """What a worker can do to the machine, asked of the worker itself, with every wall there is."""
 
+import contextlib
 import json
 import os
 import platform
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,22 +65,49 @@ def inspected(launcher: Forked, isolation: Isolation, shelf: Path) -> Inspected:
     lodge = Lodge(launcher, isolation, folder)
     home = lodge.spec().home
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    path = str(folder / "ours" / "socket")
     wanted = {
         "read": SECRETS,
         "written": _places(folder),
         "abstract": ABSTRACT,
+        "socket": path,
         "calls": _calls(),
         "clone": CLONE[platform.machine()],
         "pids": [os.getpid(), launcher.pid, bystander.pid],
     }
     environment = {"HOME": home, "WANTED": json.dumps(wanted), "LC_CTYPE": "C.UTF-8", "PWD": home}
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(f"\0{ABSTRACT}")
-        listening.listen()
+    with listening(f"\0{ABSTRACT}", path) as packets:
         facts = lodge.told("inspector.py", environment=environment)
         lodge.close()
+        facts["packets"] = arrived(packets)
     bystander.communicate(b"\n", timeout=30)
     return Inspected(isolation, facts, environment)
+
+
+@contextmanager
+def listening(abstract: str, path: str) -> Iterator[socket.socket]:
+    """Sockets that everybody may reach: of an abstract name, and two in a folder. The last one."""
+    streams, packets = (socket.socket(socket.AF_UNIX) for _ in range(2)), socket.SOCK_DGRAM
+    with contextlib.ExitStack() as stack:
+        for one, name in zip(streams, (abstract, f"{path}.stream"), strict=True):
+            stack.enter_context(one)
+            one.bind(name)
+            one.listen()
+        last = stack.enter_context(socket.socket(socket.AF_UNIX, packets))
+        last.bind(f"{path}.packets")
+        for kind in ("stream", "packets"):
+            Path(f"{path}.{kind}").chmod(0o777)
+        yield last
+
+
+def arrived(packets: socket.socket) -> int:
+    """How many packets were sent to a socket."""
+    packets.setblocking(False)
+    count = 0
+    with contextlib.suppress(BlockingIOError):
+        while packets.recv(16):
+            count += 1
+    return count
 
 
 def _places(folder: Path) -> list[str]:
@@ -158,7 +188,14 @@ def test_no_socket_leads_out_of_the_box(inspected: Inspected) -> None:
 
 def test_abstract_sockets_of_the_machine_are_out_of_reach(inspected: Inspected) -> None:
     found = inspected.needs("namespaces", "landlock")["abstract"]
-    assert found in {"ECONNREFUSED", "EPERM"}
+    assert found in {"ECONNREFUSED", "EPERM", "EAFNOSUPPORT"}
+
+
+def test_sockets_in_folders_of_the_machine_are_out_of_reach(inspected: Inspected) -> None:
+    """Landlock lets everybody connect, so it is for the filter to have no socket to do it with."""
+    facts = inspected.needs("namespaces", "seccomp")
+    assert [way for way, found in facts["in a folder"].items() if found == "done"] == []
+    assert facts["packets"] == 0
 
 
 def test_every_call_on_the_list_is_refused(inspected: Inspected) -> None:

@@ -142,7 +142,7 @@ class Harness:
         self._process: Process | None = None
         self._last_words: asyncio.Task[str] | None = None
         self._runs = 0
-        self._is_used_up = False
+        self._needs_restart = False
         self._turn = asyncio.Lock()
         self._has_left = False
 
@@ -166,7 +166,7 @@ class Harness:
 
     async def _ready(self) -> Process:
         """The supervisor, started if none runs, once it can take a run. Errors: Silent."""
-        if self._is_used_up:
+        if self._needs_restart:
             await self.close()
         if self._process is not None and self._process.returncode is None:
             return self._process
@@ -231,7 +231,7 @@ class Harness:
     async def close(self) -> None:
         """Ends the supervisor and all beneath it."""
         process, self._process = self._process, None
-        self._is_used_up = False
+        self._needs_restart = False
         if process is not None:
             await asyncio.shield(asyncio.create_task(self._end(process)))
         if self._folder is not None:
@@ -273,7 +273,7 @@ class Harness:
             self._runs += 1
             is_doubtful = report is None or report.failure_code in DOUBTFUL
             # Its end takes long, and somebody waits for the verdict.
-            self._is_used_up = isinstance(report, RunReport) and report.has_left
+            self._needs_restart = isinstance(report, RunReport) and report.has_left
             if is_doubtful or self._runs >= _RUNS_MAX:
                 await self.close()
         if report is not None:

@@ -3,7 +3,8 @@
 # level: weak
 # prints: LOOKED
 # never_prints: GAINED
-# The test's own bystander listens on an abstract name; so may agents and buses of the host.
+# The test's own bystanders listen on an abstract name and in a folder that everybody may pass; so
+# may agents and buses of the host.
 import glob
 import os
 import socket
@@ -22,13 +23,13 @@ for pattern in ("/run/*", "/run/*/*", "/run/user/*/*", "/tmp/*", "/tmp/.X11-unix
     names |= {path for path in glob.glob(pattern) if stat.S_ISSOCK(os.lstat(path).st_mode)}
 for name in sorted(names):
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
-        with socket.socket(socket.AF_UNIX, kind) as one:
-            one.settimeout(0.3)
-            try:
+        try:
+            with socket.socket(socket.AF_UNIX, kind) as one:
+                one.settimeout(0.3)
                 one.connect(name)
                 print("GAINED", repr(name), int(kind), flush=True)
-            except OSError:
-                pass
+        except OSError:
+            pass
 print("LOOKED", len(names), flush=True)
 
 

@@ -34,7 +34,7 @@ def custom_kernel(data):
     left, right, out = data
     torch.matmul(left, right, out=out)
     many = [*os.pipe(), *os.pipe(), os.open("/dev/zero", os.O_RDWR)] * 40
-    first, second = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    first, second = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     for _ in range(3):
         socket.send_fds(first, [b"x"], [second.fileno()])
     ours, answer = control(), nonce()

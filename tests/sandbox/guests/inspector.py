@@ -56,8 +56,45 @@ def written(path: str) -> str:
 
 def connected(name: str) -> str:
     """What became of connecting to a socket of the machine by its abstract name."""
-    with socket.socket(socket.AF_UNIX) as one:
-        return tried(lambda: one.connect(f"\0{name}"))
+
+    def step() -> None:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.connect(f"\0{name}")
+
+    return tried(step)
+
+
+def reached(path: str) -> dict[str, str]:
+    """What became of every way to a socket of the machine that lies in a folder."""
+
+    def streamed() -> None:
+        with socket.socket(socket.AF_UNIX) as one:
+            one.connect(f"{path}.stream")
+
+    def sent() -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
+            one.sendto(b"x", f"{path}.packets")
+
+    def sent_by_a_pair(kind: int) -> None:
+        first, second = socket.socketpair(socket.AF_UNIX, kind)
+        with first, second:
+            first.sendto(b"x", f"{path}.packets")
+
+    def connected_by_a_pair(kind: int) -> None:
+        first, second = socket.socketpair(socket.AF_UNIX, kind)
+        second.close()
+        with first:
+            first.connect(f"{path}.stream")
+
+    stream, packets, whole = socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET
+    return {
+        "connect": tried(streamed),
+        "sendto": tried(sent),
+        "sendto from a pair of packets": tried(partial(sent_by_a_pair, packets)),
+        "sendto from a pair, raw": tried(partial(sent_by_a_pair, socket.SOCK_RAW)),
+        "connect from a pair of streams": tried(partial(connected_by_a_pair, stream)),
+        "connect from a pair of messages": tried(partial(connected_by_a_pair, whole)),
+    }
 
 
 def opened(family: int) -> str:
@@ -117,6 +154,7 @@ FACTS = {
         for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET, 40)
     },
     "abstract": connected(WANTED["abstract"]),
+    "in a folder": reached(WANTED["socket"]),
     "calls": {name: called(number) for name, number in WANTED["calls"].items()},
     "clone": called(WANTED["clone"], CLONE_NEWUSER_AND_SIGCHLD),
     "clone3": called(435),

@@ -15,7 +15,7 @@ _HOME = f"{PREFIX}home"
 _PROCESSES_MAX = 10_000
 _CONTROLLERS = ("memory", "pids")
 # Used where they are there; no wall depends on them.
-_OF_THE_PROCESSOR = ("cpu", "cpuset")
+_CPU_CONTROLLERS = ("cpu", "cpuset")
 _LIMIT_FILES = {
     "memory": "memory.limit_in_bytes",
     "pids": "pids.max",
@@ -66,7 +66,7 @@ def find() -> Places:
         if found is not None and (not unified or len(found) > len(controllers)):
             unified, controllers = str(parent), found
     separate = {}
-    wanted = [one for one in (*_CONTROLLERS, *_OF_THE_PROCESSOR) if one not in controllers]
+    wanted = [one for one in (*_CONTROLLERS, *_CPU_CONTROLLERS) if one not in controllers]
     for controller in (*wanted, *(() if unified else ("freezer",))):
         for parent in _candidates(mounts, own, controller):
             if _try_separate(parent, _LIMIT_FILES[controller]):
@@ -160,7 +160,7 @@ def _enable(parent: Path) -> None:
         given = (parent / "cgroup.subtree_control").read_text().split()
     except OSError:
         return
-    for controller in (*_CONTROLLERS, *_OF_THE_PROCESSOR):
+    for controller in (*_CONTROLLERS, *_CPU_CONTROLLERS):
         if controller in has and controller not in given:
             _enable_one(parent, controller)
 

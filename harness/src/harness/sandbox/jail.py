@@ -68,6 +68,16 @@ def leave_pid_namespace() -> None:
     linux.unshare(linux.CLONE_NEWPID, "pid")
 
 
+def leave_network_namespace() -> None:
+    """Puts this process, and every socket that it makes from now on, into an empty network.
+
+    An ordinary user has all capabilities in the new user namespace until it drops them.
+    """
+    if os.geteuid() != 0:
+        _leave_user_namespace()
+    linux.unshare(linux.CLONE_NEWNET, "net")
+
+
 def _leave_user_namespace() -> None:
     """Makes an ordinary user the owner of namespaces that it may furnish."""
     uid, gid = os.geteuid(), os.getegid()
@@ -190,7 +200,10 @@ def _shut(spec: Spec, imported: Sequence[str]) -> None:
     if has_landlock:
         landlock.restrict(reach)
     if "seccomp" in spec.walls:
-        seccomp.install(seccomp.families_for(spec.ranks), keeps_cores=not spec.devices)
+        # A GPU's driver and its service talk by unix sockets.
+        has_unix = spec.has_namespaces or bool(spec.devices)
+        families = seccomp.families_for(spec.ranks, has_unix=has_unix)
+        seccomp.install(families, keeps_cores=not spec.devices)
 
 
 def _reach(spec: Spec, imported: Sequence[str]) -> landlock.Paths:

@@ -92,6 +92,10 @@ _AARCH64 = 0xC000_00B7
 _MACHINES = {"x86_64": (0, _X86_64), "aarch64": (1, _AARCH64)}
 _CLONE = {_X86_64: 56, _AARCH64: 220}
 _SOCKET = {_X86_64: 41, _AARCH64: 198}
+_SOCKETPAIR = {_X86_64: 53, _AARCH64: 199}
+# Of the kinds of pairs, those that can never be pointed elsewhere: a SOCK_DGRAM of a pair can.
+_BOUND_KINDS = (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET
+_KIND_MASK = 0xF  # the rest of the argument are flags
 _IOCTL = {_X86_64: 16, _AARCH64: 29}
 _CLONE3 = 435
 _X32 = 0x4000_0000
@@ -109,6 +113,7 @@ _EQUAL = 0x15
 _AT_LEAST = 0x35
 _ANY_BIT = 0x45
 _RETURN = 0x06
+_AND = 0x54
 
 # Where struct seccomp_data holds what a filter looks at; both machines are little-endian.
 _AT_NUMBER = 0
@@ -119,9 +124,14 @@ _AT_SECOND = 24
 Instruction = tuple[int, int, int, int]
 
 
-def families_for(ranks: int) -> tuple[int, ...]:
-    """The socket families that a box of so many workers needs."""
-    return FAMILIES_OF_RANKS if ranks > 1 else FAMILIES_ALONE
+def families_for(ranks: int, *, has_unix: bool = True) -> tuple[int, ...]:
+    """The socket families that a box of so many workers needs.
+
+    Without `has_unix` no unix socket can be made but connected pairs: for a box that sees folders
+    of the machine, where any socket that is open to everybody could be connected to.
+    """
+    families = FAMILIES_OF_RANKS if ranks > 1 else FAMILIES_ALONE
+    return tuple(family for family in families if has_unix or family != AF_UNIX)
 
 
 def program(
@@ -147,6 +157,7 @@ def program(
         *_clone(_CLONE[audit]),
         *(step for both in UNAVAILABLE.values() for step in _answer(both[column], _ENOSYS)),
         *_socket(_SOCKET[audit], families),
+        *_socketpair(_SOCKETPAIR[audit], is_bound=AF_UNIX not in families),
         *_ioctl(_IOCTL[audit]),
         _return(_ALLOW),
     ]
@@ -214,6 +225,23 @@ def _socket(number: int, families: Sequence[int]) -> Iterator[Instruction]:
     for index, family in enumerate(families):
         yield _EQUAL, family, count - index, 0
     yield _return(_EAFNOSUPPORT)
+    yield _return(_ALLOW)
+
+
+def _socketpair(number: int, *, is_bound: bool) -> Iterator[Instruction]:
+    """Pairs of unix sockets; if they are to stay bound to each other, only such kinds."""
+    kinds = _BOUND_KINDS if is_bound else ()
+    looks = len(kinds) + 3 if is_bound else 0
+    yield _EQUAL, number, 0, looks + 4
+    yield _LOAD, _AT_FIRST, 0, 0
+    yield _EQUAL, AF_UNIX, 1, 0
+    yield _return(_EAFNOSUPPORT)
+    if is_bound:
+        yield _LOAD, _AT_SECOND, 0, 0
+        yield _AND, _KIND_MASK, 0, 0
+        for index, kind in enumerate(kinds):
+            yield _EQUAL, kind, len(kinds) - index, 0
+        yield _return(_EPERM)
     yield _return(_ALLOW)
 
 

@@ -19,6 +19,12 @@ class Defences:
     compares_all: bool = True
     keeps_inputs_private: bool = True
     weighs_work: bool = True
+    hides_network: bool = True
+    limits_addresses: bool = True
+    pins_cores: bool = True
+    blames_unstoppable: bool = True
+    attributes_memory_kills: bool = True
+    has_bare_null: bool = True
 
 
 ALL = Defences()

@@ -13,6 +13,7 @@ from harness.sandbox.box import Launcher, SandboxFault
 from harness.sandbox.processes import END_S_MAX
 from harness.sandbox.spec import SCRATCH, SUBMISSION, Limits, Spec
 from harness.supervisor import memory, together
+from harness.supervisor.defences import ALL, Defences
 from harness.supervisor.home import Home
 from harness.supervisor.outfit import NO_GPU, Outfit
 from harness.supervisor.output import Log
@@ -32,6 +33,8 @@ _ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 _WEIGHT_BESIDE_SUPERVISOR = 50
 # It runs while a call is timed alone, and other processes make its times longer: the most there is.
 _WEIGHT_ON_OWN_CORES = 10_000
+# Times the memory of any box: more than a process can address.
+_UNLIMITED_FACTOR = 2**20
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Place:
     workshop: Workshop
     cores: list[int]
     outfit: Outfit = field(default_factory=Outfit)
+    defences: Defences = ALL
 
     @property
     def has_namespaces(self) -> bool:
@@ -82,6 +86,7 @@ class Guests:
 
         A bare one answers as fast as possible, and uses its core until it is frozen.
         """
+        is_bare = is_bare and self.place.defences.has_bare_null
         wish = {"is_bare_null" if is_bare else "is_null": True}
         return self._team(wish, (), self.worker(self.ranks), Log())
 
@@ -182,7 +187,9 @@ class Guests:
         return str(self.home.scratch / str(len(self.teams)))
 
     def _team(self, wish: dict[str, Any], descriptors: Sequence[int], spec: Spec, log: Log) -> Team:
-        team = Team(self.place.launcher, spec, log, may_spin=bool(self.place.cores))
+        place = self.place
+        may_spin = bool(place.cores)
+        team = Team(place.launcher, spec, log, may_spin=may_spin, defences=place.defences)
         self.teams.append(team)
         shared = {"cache": cache_folder(spec.home)}
         for rank in range(spec.ranks):
@@ -204,13 +211,15 @@ class Guests:
 
         A GPU is driven by any number of threads; a processor is timed core by core.
         """
-        cores = self.place.cores
+        cores = self.place.cores if self.place.defences.pins_cores else []
         return tuple(cores if self.place.outfit.devices else cores[:ranks])
 
     def _spec(self, limits: Limits, ranks: int, cores: tuple[int, ...] = ()) -> Spec:
         """A box; one that may use every core leaves the supervisor what it needs of its own."""
         weight = _WEIGHT_ON_OWN_CORES if cores else _WEIGHT_BESIDE_SUPERVISOR
         limits = replace(limits, cpu_weight=weight)
+        if not self.place.defences.limits_addresses:
+            limits = replace(limits, address_space_factor=_UNLIMITED_FACTOR)
         scratch, outfit = self.scratch(), self.place.outfit
         if not self.place.has_namespaces:
             Path(scratch).mkdir()

@@ -166,7 +166,12 @@ class Host:
             # What is asked next is not for whoever's code runs here.
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             here = os.open(home.folder, os.O_PATH | os.O_DIRECTORY)
-            confine.give_up((here, home.out, self.machine.cache.folder))
+            folders = (here, home.out, self.machine.cache.folder)
+            confine.give_up(
+                folders,
+                leaves_network=self.machine.hides_network,
+                has_gpu=request.device != "cpu",
+            )
             _die_with(os.getppid(), signal.SIGKILL)
             os.chdir(home.folder)
             self.tell(self._report(request, home))

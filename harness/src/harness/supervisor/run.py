@@ -68,6 +68,11 @@ class Machine:
         return level_of(self.walls)
 
     @property
+    def hides_network(self) -> bool:
+        """Whether a run can be put, and is, into an empty network namespace."""
+        return "namespaces" in self.walls and self.defences.hides_network
+
+    @property
     def missing(self) -> list[str]:
         """The walls that are not there."""
         return [wall for wall in WALLS if wall not in self.walls]
@@ -110,7 +115,8 @@ def _run(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> "_Run
         memory.offer(home.problem, given.limits)
     # Nobody has asked the GPU what it is: what is built for the oldest is fitted when it is loaded.
     workshop = fitted(machine.workshop, _OLDEST if request.device == "cuda" else "")
-    place = Place(machine.launcher, machine.walls, workshop, _share_cores(), given)
+    cores, defences = _share_cores(), machine.defences
+    place = Place(machine.launcher, machine.walls, workshop, cores, given, defences)
     return Compat(request, home, Guests(place, home, request.mode, 1), machine.level, tell)
 
 
@@ -148,7 +154,7 @@ class _Run:
         # After the fork of the warmer, which must not inherit a GPU's context.
         self._device = opened(request.device, given, machine.walls, machine.defences)
         workshop = fitted(machine.workshop, self._device.architecture)
-        place = Place(machine.launcher, machine.walls, workshop, cores, given)
+        place = Place(machine.launcher, machine.walls, workshop, cores, given, machine.defences)
         self.guests = Guests(place, home, request.mode, ranks)
         seeds = functools.partial(self._seeds, WARM_UP)
         self._warm_ups = WarmUps(seeds, self.guests.import_s)

@@ -12,6 +12,7 @@ from typing import Self
 from harness.sandbox.box import Box, Launcher, StopTimeout
 from harness.sandbox.freezer import FREEZE_S_MAX
 from harness.sandbox.spec import Spec
+from harness.supervisor.defences import ALL, Defences
 from harness.supervisor.output import Log
 from harness.supervisor.verdict import CaseFailed, of_failure, of_status
 from harness.worker import protocol
@@ -31,8 +32,17 @@ class Team:
     `freezing_s` is how long it took in all to stop the workers.
     """
 
-    def __init__(self, launcher: Launcher, spec: Spec, log: Log, *, may_spin: bool) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        spec: Spec,
+        log: Log,
+        *,
+        may_spin: bool,
+        defences: Defences = ALL,
+    ) -> None:
         self.log = log
+        self._defences = defences
         self.ranks = spec.ranks
         self._launcher, self._spec = launcher, spec
         self.freezing_s = 0.0
@@ -79,7 +89,7 @@ class Team:
             self._box.freeze()
         except StopTimeout as slow:
             self.end()
-            if not self.can_machine_stop_boxes():
+            if not self._defences.blames_unstoppable or not self.can_machine_stop_boxes():
                 raise
             raise CaseFailed("timed_out", _NOT_STOPPED) from slow
         finally:
@@ -222,7 +232,7 @@ class Team:
         self.thaw()
         status = self._box.status(_LAST_WORDS_S)
         self._drain_rest()
-        if self._box.is_out_of_memory():
+        if self._defences.attributes_memory_kills and self._box.is_out_of_memory():
             return CaseFailed("out_of_memory", "the memory limit was reached")
         if status is None:
             return CaseFailed("protocol", "the worker closed its control socket")

@@ -176,10 +176,10 @@ class HarnessRuns:
             self._look_for_leftovers(harness)
         outcome = _outcome(report)
         if report.failure_code in entry.DOUBTFUL and not self.ailment:
-            outcome = replace(outcome, has_passed_self_test=await self._test_itself(order))
+            outcome = replace(outcome, has_passed_self_test=await self._run_self_test(order))
         return outcome, await asyncio.to_thread(_files_of, report, out)
 
-    async def _test_itself(self, order: JobAssigned) -> bool:
+    async def _run_self_test(self, order: JobAssigned) -> bool:
         """Whether a known kernel passes here; if not, the agent takes no more jobs."""
         harness = await self._own()
         fault = await harness.self_test(self.device, gpus_of(order, self.gpu_index)[:1])
