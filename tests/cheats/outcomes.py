@@ -26,18 +26,28 @@ def judge(one: Cheat, trials: Trials) -> Judgement:
 
     Only compared times get further rounds, as `holds_in_a_round` says; all else counts at once.
     """
-    faults: list[str] = []
-    time_faults: list[str] = []
-    runs: list[Ended] = []
+    judgement = Judgement([], [])
 
     def compare() -> bool:
+        nonlocal judgement
         honest_us = alone_us(trials.run(named("honest"))) if one.is_compared else 0.0
-        runs[:] = trials.run(one)
-        faults.extend(fault for ended in runs for part in _PARTS for fault in part(one, ended))
-        time_faults[:] = [fault for ended in runs for fault in _compare(one, ended, honest_us)]
-        return bool(faults) or not time_faults
+        runs = trials.run(one)
+        certain = faults(one, runs)
+        judgement = Judgement(runs, certain or time_faults(one, runs, honest_us))
+        return bool(certain) or not judgement.faults
 
-    return Judgement(runs, faults if holds_in_a_round(compare) else time_faults)
+    holds_in_a_round(compare)
+    return judgement
+
+
+def faults(one: Cheat, runs: Sequence[Ended]) -> list[str]:
+    """Return what is not as the header says, whatever else the machine does: a sentence each."""
+    return [fault for ended in runs for part in _PARTS for fault in part(one, ended)]
+
+
+def time_faults(one: Cheat, runs: Sequence[Ended], honest_us: float) -> list[str]:
+    """Return what is wrong with measured times; the work alone takes `honest_us`."""
+    return [fault for ended in runs for fault in _compare(one, ended, honest_us)]
 
 
 def _of_verdict(one: Cheat, ended: Ended) -> Iterator[str]:
@@ -72,7 +82,6 @@ def _of_times(one: Cheat, ended: Ended) -> Iterator[str]:
 
 
 def _compare(one: Cheat, ended: Ended, honest_us: float) -> Iterator[str]:
-    """What is wrong with measured times; `honest_us` is the time of the work alone."""
     if ended.report.verdict != "passed":
         return
     if one.is_compared and min(ended.samples_us) < (1 - GAIN_MAX) * honest_us:

@@ -1,6 +1,7 @@
 """Fifty people at the same time, each of whom Discord lets wait for three seconds at most."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ pytestmark = [
 
 PEOPLE = 50
 # Each needs the platform for its answer.
-COMMANDS = (
+COMMANDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("leaderboard submit test", {"script": KERNEL, "gpu": "CPU", **BOARD}),
     ("leaderboard show", {"gpu": "CPU", **BOARD}),
     ("leaderboard queue", {}),
