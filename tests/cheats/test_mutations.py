@@ -91,6 +91,7 @@ def test_a_wrong_answer_passes_without_the_defence(defence: str, name: str, whol
 
 
 @pytest.mark.alone
+@pytest.mark.timeout(600)  # five rounds of a minute each
 def test_work_after_the_answer_is_free_under_an_early_stop(whole: Trials) -> None:
     """Error rate: that of `holds_in_a_round`."""
     early, lax = named("done_early_quiet").like(**LARGE), {"stops_after_snapshot": False}
