@@ -184,6 +184,19 @@ def platform(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(scope="session")
+def platform_to_kill(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:  # noqa: ARG001
+    """A platform whose services tests kill, with the problem identity; all of them come back."""
+    running = Running(tmp_path_factory.mktemp("killed") / "home", PATIENT)
+    try:
+        running.up()
+        add_problem(running.url, ROOT / "problems" / "identity")
+        yield running
+    finally:
+        running.end()
+    assert running.left() == []
+
+
+@pytest.fixture(scope="session")
 def town(platform: Running) -> Town:
     """The shared platform with each kind of caller, an open leaderboard and a closed one."""
     return found_town(platform)

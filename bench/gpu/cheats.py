@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from tests.cheats.corpus import SUBMISSIONS, Cheat, cheat
-from tests.cheats.outcomes import faults
+from tests.cheats.outcomes import faults, time_faults
 from tests.cheats.trials import Ended, alone_us
 
 PROBLEM = Path(__file__).parent / "problem"
@@ -76,7 +76,7 @@ def _said(one: Cheat, ended: list[Ended], alone: float) -> list[str]:
     """What is not as promised; a failure that the header names is as promised."""
     allowed = one.header.get("fails", "").split()
     counted = [one for one in ended if one.report.failure_code not in allowed or not allowed]
-    return faults(one, counted, alone)
+    return faults(one, counted) + time_faults(one, counted, alone)
 
 
 def _row(one: Cheat, ended: list[Ended], said: list[str]) -> dict[str, Any]:

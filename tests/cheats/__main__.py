@@ -12,8 +12,8 @@ from pathlib import Path
 from harness.entry import Isolation, isolation
 
 from .corpus import LEVELS, Cheat, corpus, named
-from .outcomes import faults
-from .trials import Trials, alone_us
+from .outcomes import judge
+from .trials import Trials
 
 ROW = "{:7} {:21} {:10} {:6} {:30} {:14} {:>6}  {}"
 
@@ -59,18 +59,15 @@ def _round(wish: argparse.Namespace, launcher: str, level: str) -> Counter[str]:
     wanted = [named(name) for name in wish.names] or corpus()
     options = {"launcher": launcher, "level": level, "without": wish.without}
     with tempfile.TemporaryDirectory() as folder, Trials(Path(folder), **options) as trials:
-        is_any_timed = any(one.is_timed for one in wanted)
-        alone = alone_us(trials.run(named("honest"))) if is_any_timed else 0.0
-        return Counter(_row(trials, one, (launcher, level), alone) for one in wanted)
+        return Counter(_row(trials, one, (launcher, level)) for one in wanted)
 
 
-def _row(trials: Trials, one: Cheat, where: tuple[str, str], alone: float) -> str:
+def _row(trials: Trials, one: Cheat, where: tuple[str, str]) -> str:
     launcher, level = where
     if not one.holds_at(level, launcher):
         return "above"
     began = time.monotonic()
-    runs = trials.run(one)
-    wrong = faults(one, runs, alone)
+    runs, wrong = judge(one, trials)
     if not trials.bystanders.are_well:
         wrong.append("a bystander was harmed")
     got = " ".join(ended.report.verdict or ended.report.failure_code for ended in runs)

@@ -63,6 +63,11 @@ class Cheat:
         return self.mode != "test" and "passed" in self.verdicts
 
     @property
+    def is_compared(self) -> bool:
+        """Whether its calls are compared with the time that the work alone takes."""
+        return self.header.get("check") == "no_gain"
+
+    @property
     def is_alone(self) -> bool:
         """Whether nothing may run beside it."""
         return self.is_timed or "alone" in self.header

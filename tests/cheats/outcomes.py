@@ -1,9 +1,12 @@
 """Whether a cheat ended as its header promises."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from .corpus import Cheat
-from .trials import SECRET, Ended
+from tests.support.rounds import holds_in_a_round
+
+from .corpus import Cheat, named
+from .trials import SECRET, Ended, Trials, alone_us
 
 # What the handshake may hide of a call, as a share of the time that its work alone takes.
 GAIN_MAX = 0.03
@@ -11,14 +14,43 @@ GAIN_MAX = 0.03
 _DROPPED_MAX = 0.3
 
 
-def faults(one: Cheat, runs: Sequence[Ended], alone: float) -> list[str]:
-    """What is not as it should be, a sentence each; `alone` is the time of the work alone."""
-    return [
-        fault for ended in runs for part in _PARTS for fault in part(one, ended, alone) if fault
-    ]
+class Judgement(NamedTuple):
+    """The runs of a cheat, and what is not as its header says: a sentence each."""
+
+    runs: Sequence[Ended]
+    faults: list[str]
 
 
-def _of_verdict(one: Cheat, ended: Ended, _: float) -> Iterator[str]:
+def judge(one: Cheat, trials: Trials) -> Judgement:
+    """Run a cheat and compare its end with its header.
+
+    Only compared times get further rounds, as `holds_in_a_round` says; all else counts at once.
+    """
+    judgement = Judgement([], [])
+
+    def compare() -> bool:
+        nonlocal judgement
+        honest_us = alone_us(trials.run(named("honest"))) if one.is_compared else 0.0
+        runs = trials.run(one)
+        certain = faults(one, runs)
+        judgement = Judgement(runs, certain or time_faults(one, runs, honest_us))
+        return bool(certain) or not judgement.faults
+
+    holds_in_a_round(compare)
+    return judgement
+
+
+def faults(one: Cheat, runs: Sequence[Ended]) -> list[str]:
+    """Return what is not as the header says, whatever else the machine does: a sentence each."""
+    return [fault for ended in runs for part in _PARTS for fault in part(one, ended)]
+
+
+def time_faults(one: Cheat, runs: Sequence[Ended], honest_us: float) -> list[str]:
+    """Return what is wrong with measured times; the work alone takes `honest_us`."""
+    return [fault for ended in runs for fault in _compare(one, ended, honest_us)]
+
+
+def _of_verdict(one: Cheat, ended: Ended) -> Iterator[str]:
     report = ended.report
     if report.failure_code:
         yield f"failed: {report.failure_code}: {report.reason}"
@@ -30,7 +62,7 @@ def _of_verdict(one: Cheat, ended: Ended, _: float) -> Iterator[str]:
         yield f"{len(ended.log)} characters of output were kept"
 
 
-def _of_words(one: Cheat, ended: Ended, _: float) -> Iterator[str]:
+def _of_words(one: Cheat, ended: Ended) -> Iterator[str]:
     for word, text in (("says", ended.said), ("prints", ended.log)):
         wanted, unwanted = one.header.get(word, ""), one.header.get(f"never_{word}", SECRET)
         if wanted not in text:
@@ -42,15 +74,18 @@ def _of_words(one: Cheat, ended: Ended, _: float) -> Iterator[str]:
                 break
 
 
-def _of_times(one: Cheat, ended: Ended, alone: float) -> Iterator[str]:
+def _of_times(one: Cheat, ended: Ended) -> Iterator[str]:
+    """A call that sleeps for that long cannot be shorter, whatever else runs."""
     least_us = one.number("time_us_min", 0.0)
+    if ended.report.verdict == "passed" and ended.times_us and min(ended.times_us) < least_us:
+        yield f"{min(ended.times_us):.0f} us is less than {least_us:.0f}"
+
+
+def _compare(one: Cheat, ended: Ended, honest_us: float) -> Iterator[str]:
     if ended.report.verdict != "passed":
         return
-    if ended.times_us and min(ended.times_us) < least_us:
-        yield f"{min(ended.times_us):.0f} us is less than {least_us:.0f}"
-    if one.header.get("check") == "no_gain" and min(ended.samples_us) < (1 - GAIN_MAX) * alone:
-        yield f"a call took {min(ended.samples_us):.0f} us, its work alone takes {alone:.0f}"
-    # Beside seven busy processes one honest ratio in 45 is over 1.05, three in a row 1 in 90,000.
+    if one.is_compared and min(ended.samples_us) < (1 - GAIN_MAX) * honest_us:
+        yield f"a call took {min(ended.samples_us):.0f} us, its work alone takes {honest_us:.0f}"
     ratio_max = one.number("probe_ratio_max", float("inf"))
     if ended.probe_ratios and min(ended.probe_ratios) > ratio_max:
         yield f"its calls make the probe {min(ended.probe_ratios):.3f} times as slow"
@@ -65,7 +100,7 @@ def dropped_share(one: Cheat, ended: Ended) -> float:
     return sum(time_us >= slow_us for time_us in ended.dropped_us) / slow if slow else 0.0
 
 
-def _of_traces(_: Cheat, ended: Ended, __: float) -> Iterator[str]:
+def _of_traces(_: Cheat, ended: Ended) -> Iterator[str]:
     if ended.left:
         yield f"processes are left: {ended.left}"
 

@@ -13,9 +13,10 @@ from _pytest.mark import ParameterSet
 
 from harness.entry import Isolation, isolation
 from tests.support.harness import Warm
+from tests.support.rounds import holds_in_a_round
 
 from .corpus import HERE, Cheat, corpus, named
-from .outcomes import GAIN_MAX, faults
+from .outcomes import GAIN_MAX, judge
 from .trials import Trials, alone_us
 
 pytestmark = pytest.mark.box
@@ -82,12 +83,6 @@ def bubblewrap(here: Isolation) -> Iterator[Trials]:
         yield trials
 
 
-@pytest.fixture(scope="module")
-def alone(zygote: Trials) -> float:
-    """What the work of the timed case takes alone, in microseconds."""
-    return alone_us(zygote.run(named("honest")))
-
-
 def test_a_machine_where_we_are_root_is_strong(here: Isolation) -> None:
     if os.getuid() != 0:
         pytest.skip("not root, who alone can build every wall")
@@ -95,33 +90,43 @@ def test_a_machine_where_we_are_root_is_strong(here: Isolation) -> None:
 
 
 @pytest.mark.alone
-def test_the_honest_control_passes_with_its_true_time(zygote: Trials, alone: float) -> None:
-    (ended,) = zygote.run(named("honest"))
-    assert ended.report.verdict == "passed", ended.report
-    assert min(ended.samples_us) >= (1 - GAIN_MAX) * alone
+def test_the_honest_control_passes_with_its_true_time(zygote: Trials) -> None:
+    """Error rate: that of `holds_in_a_round`."""
+
+    def is_as_slow_as_its_work() -> bool:
+        honest_us = alone_us(zygote.run(named("honest")))
+        (ended,) = zygote.run(named("honest"))
+        assert ended.report.verdict == "passed", ended.report
+        return min(ended.samples_us) >= (1 - GAIN_MAX) * honest_us
+
+    assert holds_in_a_round(is_as_slow_as_its_work)
 
 
 @pytest.mark.alone
 def test_compiled_code_that_answers_by_itself_gains_no_more_than_a_tie(zygote: Trials) -> None:
-    (ended,) = zygote.run(named("native_answers"))
-    (work_us,) = (float(line.split()[1]) for line in ended.log.splitlines() if "WORK_US" in line)
-    assert ended.report.verdict == "passed", ended.report
-    assert min(ended.times_us) >= work_us - ended.report.tie_us
+    """Error rate: that of `holds_in_a_round`."""
+
+    def is_a_tie_or_slower() -> bool:
+        (ended,) = zygote.run(named("native_answers"))
+        lines = ended.log.splitlines()
+        (work_us,) = (float(line.split()[1]) for line in lines if "WORK_US" in line)
+        assert ended.report.verdict == "passed", ended.report
+        return min(ended.times_us) >= work_us - ended.report.tie_us
+
+    assert holds_in_a_round(is_a_tie_or_slower)
 
 
 @pytest.mark.parametrize("one", [marked(one) for one in CORPUS])
-def test_a_cheat_ends_as_its_header_says(
-    one: Cheat, zygote: Trials, here: Isolation, request: pytest.FixtureRequest
-) -> None:
-    _try(one, zygote, here, request)
+def test_a_cheat_ends_as_its_header_says(one: Cheat, zygote: Trials, here: Isolation) -> None:
+    _try(one, zygote, here)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("one", [marked(one) for one in SECOND])
 def test_a_cheat_ends_no_better_under_bubblewrap(
-    one: Cheat, bubblewrap: Trials, here: Isolation, request: pytest.FixtureRequest
+    one: Cheat, bubblewrap: Trials, here: Isolation
 ) -> None:
-    _try(one, bubblewrap, here, request)
+    _try(one, bubblewrap, here)
 
 
 @pytest.mark.long
@@ -155,9 +160,8 @@ def test_a_killed_supervisor_takes_the_submission_along(zygote: Trials) -> None:
     assert ended.report.verdict == "passed"
 
 
-def _try(one: Cheat, trials: Trials, here: Isolation, request: pytest.FixtureRequest) -> None:
+def _try(one: Cheat, trials: Trials, here: Isolation) -> None:
     if not one.holds_at(here.level, "zygote"):
         pytest.skip(f"this machine is {here.level}: {[wall.mend for wall in here.missing]}")
-    alone: float = request.getfixturevalue("alone") if one.is_timed else 0.0
-    assert not faults(one, trials.run(one), alone)
+    assert not judge(one, trials).faults
     assert trials.bystanders.are_well

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.harness import Warm
+from tests.support.rounds import holds_in_a_round
 
 from .corpus import HERE, Cheat, named
 from .outcomes import dropped_share
@@ -102,38 +103,56 @@ def test_a_wrong_answer_passes_without_the_defence(defence: str, name: str, whol
 
 
 @pytest.mark.alone
+@pytest.mark.timeout(600)  # five rounds of a minute each
 def test_work_after_the_answer_is_free_under_an_early_stop(whole: Trials) -> None:
+    """Error rate: that of `holds_in_a_round`."""
     early, lax = named("done_early_quiet").like(**LARGE), {"stops_after_snapshot": False}
-    (honest,) = whole.run(named("honest").like(**LARGE))
-    assert honest.report.verdict == "passed", honest.report
     assert whole.run(early)[0].report.verdict in ("wrong_answer", "late_write")
-    free = ended(early, defences=lax | {"requires_stillness": False})
-    assert free.report.verdict == "passed", free.report
-    assert min(free.samples_us) < 0.5 * min(honest.samples_us)
+
+    def is_twice_as_fast() -> bool:
+        (honest,) = whole.run(named("honest").like(**LARGE))
+        assert honest.report.verdict == "passed", honest.report
+        free = ended(early, defences=lax | {"requires_stillness": False})
+        assert free.report.verdict == "passed", free.report
+        return min(free.samples_us) < 0.5 * min(honest.samples_us)
+
+    assert holds_in_a_round(is_twice_as_fast)
 
 
 @pytest.mark.alone
 def test_peeking_gains_under_a_late_start(whole: Trials) -> None:
-    """A late clock loses its core before it starts, as it would on a busy machine."""
+    """A late clock loses its core before it starts, as it would on a busy machine.
+
+    Error rate: that of `holds_in_a_round`.
+    """
     require_root()
     peek = named("peek_spinner")
     with lacking(defences={"starts_before_thaw": False}) as late:
         # Both start while the machine is quiet.
         late.run(named("wrong"))
-        with neighbours():
+
+        def gains_under_the_late_start_alone() -> bool:
             honest_us = min(whole.run(named("honest"))[0].samples_us)
-            strict = whole.run(peek)[0].samples_us
-            lax = late.run(peek)[0].samples_us
-    assert min(strict, default=honest_us) > 0.85 * honest_us
-    assert min(lax, default=honest_us) < 0.5 * honest_us
+            strict_us = min(whole.run(peek)[0].samples_us, default=honest_us)
+            lax_us = min(late.run(peek)[0].samples_us, default=honest_us)
+            return lax_us < 0.5 * honest_us and strict_us > 0.85 * honest_us
+
+        with neighbours():
+            assert holds_in_a_round(gains_under_the_late_start_alone)
 
 
 @pytest.mark.alone
 def test_slow_calls_hide_in_waits_where_work_is_not_weighed(whole: Trials) -> None:
+    """Error rate: that of `holds_in_a_round`."""
     require_root()
     slow = named("slow_in_waits")
-    assert dropped_share(slow, whole.run(slow)[0]) < 0.3
-    assert dropped_share(slow, ended(slow, defences={"weighs_work": False})) > 0.7
+
+    def hides_without_the_defence_alone() -> bool:
+        strict = dropped_share(slow, whole.run(slow)[0])
+        lax = dropped_share(slow, ended(slow, defences={"weighs_work": False}))
+        return strict < 0.3 and lax > 0.7
+
+    assert holds_in_a_round(hides_without_the_defence_alone)
 
 
 def test_an_unsealed_memory_kills_who_reads_it(whole: Trials) -> None:

@@ -17,19 +17,19 @@ pytestmark = [pytest.mark.long, pytest.mark.server]
 
 
 @pytest.fixture(scope="module")
-def own(platform: Running) -> Wire:
-    """A participant of the shared platform, which comes back from every kill."""
-    return Wire(platform.url, cli_id(token_of(platform, "survivor")))
+def own(platform_to_kill: Running) -> Wire:
+    """A participant of the platform that comes back from every kill."""
+    return Wire(platform_to_kill.url, cli_id(token_of(platform_to_kill, "survivor")))
 
 
 # A poll is held for 25 s: what was killed is back by then where the machine is ours.
 @pytest.mark.alone
 @pytest.mark.parametrize("service", ["ranker", "scheduler", "gpu-agent"])
 def test_point_11_a_killed_service_ends_no_command(
-    platform: Running, own: Wire, service: str
+    platform_to_kill: Running, own: Wire, service: str
 ) -> None:
     number = submit(own, "benchmark")
-    pid = platform.pid(service)
+    pid = platform_to_kill.pid(service)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     told = polled(own, number)[-1]
@@ -45,13 +45,13 @@ def test_point_11_a_killed_service_ends_no_command(
     assert (recorded[0][0], last) == ("SubmissionReceived", "end")
 
 
-def test_point_11_a_killed_door_keeps_what_it_took_in(platform: Running, own: Wire) -> None:
+def test_point_11_a_killed_door_keeps_what_it_took_in(platform_to_kill: Running, own: Wire) -> None:
     number = submit(own)
-    pid = platform.pid("ingest")
+    pid = platform_to_kill.pid("ingest")
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    platform_is_back(platform)
-    add_problem(platform.url, ROOT / "problems" / "identity")
+    platform_is_back(platform_to_kill)
+    add_problem(platform_to_kill.url, ROOT / "problems" / "identity")
     assert polled(own, number)[-1]["job"]["status"] == "succeeded"
 
 

@@ -3,7 +3,6 @@
 The types are those of the catalogue, so that a new one is tried without anybody's help.
 """
 
-import copy
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -161,27 +160,26 @@ class Readers:
 
     def state(self) -> dict[str, Any]:
         """All that they know, but for how far they read, and what the forging agent is worth."""
-        found = copy.deepcopy(vars(self))
+        found = {name: plain(value) for name, value in vars(self).items() if name != "board"}
         for name in ("access", "choices", "hooks"):
-            found[name].seq = 0
-        board = msgspec.to_builtins(found["board"])
+            found[name]["seq"] = 0
+        board = msgspec.to_builtins(self.board)
         board["seq"] = board["last_id"] = 0
         for agent in (AGENT, OTHER):
             board["agents"].pop(agent, None)
         for run in board["runs"].values():
             run["version"] = 0
-        found["board"] = board
-        for name in ("standings", "access", "choices", "hooks", "rows", "trail", "witness"):
-            found[name] = plain(found[name])
-        return found
+        return found | {"board": board}
 
 
 def plain(value: Any) -> Any:
-    """A reader's state as data that can be compared."""
+    """Return a reader's state as data of its own, which can be compared."""
+    if value is None or isinstance(value, str | int | float):
+        return repr(value)
     if isinstance(value, dict):
         return {repr(key): plain(one) for key, one in value.items()}
     if isinstance(value, set | frozenset):
-        return sorted(map(repr, value))
+        value = sorted(value, key=repr)
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     if isinstance(value, msgspec.Raw):

@@ -81,7 +81,9 @@ async def whole(
     folder = tmp_path_factory.mktemp("edge")
     running = await asyncio.to_thread(launched, folder / "home")
     try:
-        await asyncio.to_thread(add_problem, running.url, ROOT / "problems" / "identity")
+        await asyncio.to_thread(
+            add_problem, running.url, ROOT / "problems" / "identity", running.operator
+        )
         async with Simulator(discords_judges) as sim:
             dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
             roles = {"creator": await sim.add_role("authors")}

@@ -48,12 +48,11 @@ def text_of(message: Any) -> str:
 
 async def granted(whole: Whole, name: str, role: str) -> None:
     """The platform's own table says so, too."""
-    token = (whole.running.folder / "operator_token").read_text().strip()
     async with httpx.AsyncClient(base_url=whole.running.url) as http:
         answer = await http.post(
             f"/v1/admin/participants/{name}/roles",
             json={"role": role, **WHY},
-            headers={"Authorization": f"Bearer {token}"},
+            headers=whole.running.operator,
         )
     assert answer.is_success, answer.text
 
@@ -89,8 +88,7 @@ async def begun(author: Desk, asked: dict[str, Any]) -> Any:
 
 async def kept(whole: Whole, *kinds: str) -> None:
     """What was done is in the log, with who and why, as soon as what is read has come to it."""
-    token = (whole.running.folder / "operator_token").read_text().strip()
-    headers = {"Authorization": f"Bearer {token}"}
+    headers = whole.running.operator
     async with httpx.AsyncClient(base_url=whole.running.url, headers=headers) as http:
         account = (await http.get("/v1/admin/participants/olga")).json()["participant_id"]
 

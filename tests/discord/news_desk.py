@@ -54,13 +54,12 @@ def place(sim: Simulator, name: str) -> str:
 
 async def operated(telling: Whole, method: str, path: str, **said: object) -> Any:
     """What an operator does, with a reason, and what that is answered."""
-    token = (telling.running.folder / "operator_token").read_text().strip()
     async with httpx.AsyncClient(base_url=telling.running.url, timeout=30) as http:
         answer = await http.request(
             method,
             f"/v1/admin/{path}",
             json={"reason": "a test", **said},
-            headers={"Authorization": f"Bearer {token}", "Warpboard-Operator": "olga"},
+            headers={**telling.running.operator, "Warpboard-Operator": "olga"},
         )
     assert answer.is_success, answer.text
     return answer.json()
@@ -74,7 +73,7 @@ async def changed(telling: Whole, slug: str, **said: str) -> None:
 async def published(whole: Whole, sim: Simulator, folder: Path) -> list[Any]:
     """A copy of a problem under the folder's name, published; its posts in the forum, now one."""
     shutil.copytree(ROOT / "problems" / "identity", folder)
-    await asyncio.to_thread(add_problem, whole.running.url, folder)
+    await asyncio.to_thread(add_problem, whole.running.url, folder, whole.running.operator)
     owner, central = sim.owner(), place(sim, "central")
 
     def posts() -> list[Any]:

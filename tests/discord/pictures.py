@@ -149,7 +149,9 @@ async def looking(studio: Studio, ada: Member) -> None:
     for name in OTHERS:
         # Not before: their own baselines keep the only agent busy for long.
         folder = ROOT / "problems" / name
-        await asyncio.to_thread(add_problem, studio.whole.running.url, folder)
+        await asyncio.to_thread(
+            add_problem, studio.whole.running.url, folder, studio.whole.running.operator
+        )
         await known(ada, studio.lobby, name)
     await studio.ask("list", ada, "leaderboard list")
     await studio.ask("show", ada, "leaderboard show", gpu="CPU", **BOARD)
@@ -246,7 +248,9 @@ async def studio_of(folder: Path) -> AsyncIterator[Studio]:
             whole = Whole(running, sim, folder / "edge.log", dsn, roles)
             async with told(whole), found.tab(f"{sim.url}/sim/") as tab:
                 await tab.size(WIDTH, HEIGHT)
-                await asyncio.to_thread(add_problem, running.url, ROOT / "problems" / "identity")
+                await asyncio.to_thread(
+                    add_problem, running.url, ROOT / "problems" / "identity", running.operator
+                )
                 yield Studio(whole, tab, await sim.add_channel("kernels"))
             await whole.stop()
             assert not sim.record.violations, "\n".join(sim.record.violations)

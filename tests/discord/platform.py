@@ -11,7 +11,7 @@ from discord_sim.simulator import Simulator
 from shared.testing import eventually
 from tests.discord.running import BotProcess
 from tests.support.people import HONEST
-from tests.support.platform import PATIENT, ROOT, Running
+from tests.support.platform import PATIENT, ROOT, StrictRunning
 from tests.support.repository import REPOSITORY
 
 EDGE_TOKEN = "a-token-of-the-edge"
@@ -25,7 +25,7 @@ RANKED = "leaderboard submit ranked"
 class Whole:
     """A platform with people on Discord; the edge is a process that may be killed."""
 
-    running: Running
+    running: StrictRunning
     sim: Simulator
     log: Path
     dsn: str
@@ -64,8 +64,8 @@ class Whole:
         await self.bot.stop()
 
 
-def launched(folder: Path) -> Running:
-    """A platform that lets the edge in, with an agent that is free."""
+def launched(folder: Path) -> StrictRunning:
+    """A strict platform that lets the edge in, with an agent that is free."""
     told = {
         "EDGE_TOKEN": EDGE_TOKEN,
         "EDGE_ROLES": "moderator,admin",
@@ -73,9 +73,10 @@ def launched(folder: Path) -> Running:
         "REPOSITORIES": f"{REPOSITORY}=file://{folder.parent / 'repository'}",
     }
     settings = {f"WARPBOARD_INGEST_{name}": text for name, text in told.items()}
-    found = Running(folder, PATIENT | settings)
+    found = StrictRunning(folder, PATIENT | settings)
     try:
-        return found.up()
+        found.up()
+        return found
     except BaseException:
         # Nobody else knows of it.
         if found.process is not None and found.process.poll() is None:

@@ -171,7 +171,7 @@ async def test_what_ends_while_discord_is_down_is_told_after(whole: Whole, town:
     number = int(re.findall(r"#(\d+)", ada.threads(channel)[0]["name"])[0])
     await town.outage()
     try:
-        with Person(whole.running.url, "ada7") as seen:
+        with Person(whole.running.url, "ada7", whole.running.operator) as seen:
             await asyncio.to_thread(seen.end, number)
     finally:
         town.recover()

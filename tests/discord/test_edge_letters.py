@@ -149,7 +149,7 @@ async def test_a_rejudge_that_counts_is_told_in_the_post(
     lobby, owner = await town.add_channel("rejudging"), town.owner()
     await ranked(town, town.person("zoe"), lobby, "rejudged", KERNEL)
     (folder / "statement.md").write_text("Copy it.\n")
-    await asyncio.to_thread(add_problem, telling.running.url, folder)
+    await asyncio.to_thread(add_problem, telling.running.url, folder, telling.running.operator)
     began = await operated(telling, "POST", "rejudges", problem="rejudged", select="all")
 
     async def applied() -> bool:

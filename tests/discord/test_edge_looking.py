@@ -98,7 +98,7 @@ async def test_files_beyond_what_discord_takes_are_told_of(
     task = folder / "task.yml"
     listed = "".join(f'  - {{name: "{name}", source: "{name}"}}\n' for name in names)
     task.write_text(task.read_text().replace("files:\n", f"files:\n{listed}", 1))
-    await asyncio.to_thread(add_problem, whole.running.url, folder)
+    await asyncio.to_thread(add_problem, whole.running.url, folder, whole.running.operator)
     ada, channel = town.person("ada14"), await town.add_channel("many-files")
     await known(ada, channel)
     asked = {"leaderboard_name": folder.name}
@@ -114,7 +114,7 @@ async def test_pages_turn_and_outlive_the_edge(
 ) -> None:
     for number in range(10):
         folder = shutil.copytree(ROOT / "problems" / "identity", tmp_path / f"other-{number}")
-        await asyncio.to_thread(add_problem, whole.running.url, folder)
+        await asyncio.to_thread(add_problem, whole.running.url, folder, whole.running.operator)
     ada, channel = town.person("ada8"), await town.add_channel("pages")
 
     async def listed() -> Any:
@@ -141,7 +141,7 @@ async def test_a_text_is_accepted_before_the_first_submission(
     with (folder / "warpboard.yml").open("a") as file:
         file.write("consent: CONSENT.md\n")
     (folder / "CONSENT.md").write_text("What I send in may be published.\n")
-    await asyncio.to_thread(add_problem, whole.running.url, folder)
+    await asyncio.to_thread(add_problem, whole.running.url, folder, whole.running.operator)
     ada, channel = town.person("ada9"), await town.add_channel("consents")
     asked = {"script": KERNEL, "leaderboard_name": "asking", "gpu": "CPU"}
     doing = await ada.slash(channel, "leaderboard submit test", **asked)

@@ -23,6 +23,7 @@ from tests.discord.platform import (
     thread_of,
 )
 from tests.support.people import HONEST, Person
+from tests.support.platform import Running
 
 pytestmark = [
     pytest.mark.server,
@@ -53,11 +54,12 @@ async def _ranked(sim: Simulator, name: str) -> tuple[Member, str]:
     return person, channel
 
 
-def _by_others(url: str) -> list[int]:
+def _by_others(running: Running) -> list[int]:
     """What others submit by HTTP, until it is over; its numbers."""
     numbers = []
     for name in ("terminal", "web"):
-        with Person(url, name) as somebody:
+        token = running.token(name, "submit", "submit:ranked", "read:own")
+        with Person(running.url, name, token) as somebody:
             numbers.append(somebody.submit(f"{HONEST}# {name}", mode="ranked"))
             somebody.end(numbers[-1], END_S)
     return numbers
@@ -72,7 +74,7 @@ async def test_five_minutes_without_discord_lose_and_repeat_nothing(
     await town.outage()
     try:
         town.clock.turn(AWAY_S)
-        numbers = await asyncio.to_thread(_by_others, telling.running.url)
+        numbers = await asyncio.to_thread(_by_others, telling.running)
     finally:
         town.recover()
     rooms = {entered: room, late: await thread_of(town, late, lobby)}

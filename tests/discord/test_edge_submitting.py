@@ -1,12 +1,8 @@
 """What who submits can see and press: the answer while it is told on, and the buttons after."""
 
 import asyncio
-import os
 import re
 import shutil
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +27,7 @@ from tests.discord.platform import (
 )
 from tests.support.people import Person, add_problem
 from tests.support.platform import ROOT
+from tests.support.processes import stopped
 
 pytestmark = [
     pytest.mark.server,
@@ -92,7 +89,7 @@ async def test_the_answer_says_where_it_is_and_cancels_it(whole: Whole, town: Si
     assert "only who asked for it" in others["content"]
     assert "place 1" in second["content"]
     room, thread = (one["id"] for one in ada.threads(channel))
-    with stopped(whole, "scheduler"):
+    with stopped(whole.running.pid("scheduler")):
         await (await ada.click(second, "Cancel")).acknowledged()
         await cancelling(town, ada, second)
         await cancelling(town, ada, ada.sees(thread)[0])
@@ -107,18 +104,6 @@ async def test_the_answer_says_where_it_is_and_cancels_it(whole: Whole, town: Si
     status, _ = await reported(town, ada, room)
     assert "❌ cancelled" in status["content"]
     assert not status["components"]
-
-
-@contextmanager
-def stopped(whole: Whole, name: str) -> Iterator[None]:
-    """A service that does nothing for a while."""
-    pid = whole.running.pid(name)
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 async def cancelling(town: Simulator, person: Member, message: Any) -> None:
@@ -183,7 +168,7 @@ async def test_one_case_is_profiled_alone_and_once_more(
     several = "".join(f"  - {{size: {size}, seed: 1}}\n" for size in (64, 128, 256))
     one = "  - {size: 4194304, seed: 6252}\n"
     (folder / "task.yml").write_text(text.replace(one, several))
-    await asyncio.to_thread(add_problem, whole.running.url, folder)
+    await asyncio.to_thread(add_problem, whole.running.url, folder, whole.running.operator)
     ada, channel = town.person("ada25"), await town.add_channel("profiles")
     asked = {"script": KERNEL, "gpu": "CPU", "leaderboard_name": "several"}
     path = "leaderboard submit profile"
@@ -195,7 +180,7 @@ async def test_one_case_is_profiled_alone_and_once_more(
     await newest(town, ada, channel, 1)
     for thread in ada.threads(channel):
         number = int(re.findall(r"#(\d+)", thread["name"])[0])
-        with Person(whole.running.url, "ada25") as seen:
+        with Person(whole.running.url, "ada25", whole.running.operator) as seen:
             cases = (await asyncio.to_thread(seen.end, number))["cases"]
         [profiled] = [one["name"] for one in cases if one["stage"] == "profile"]
         assert "size=128" in profiled

@@ -6,6 +6,7 @@ import pytest
 
 from discord_sim import shapes
 from discord_sim.cdn import Blob
+from discord_sim.clock import Clock
 from discord_sim.errors import NotOffered
 from discord_sim.simulator import Simulator
 from tests.discord.running import BotProcess
@@ -178,3 +179,17 @@ async def test_fifty_people_at_once_are_all_answered(sim: Simulator) -> None:
     )
     await asyncio.gather(*(one.answered() for one in doings))
     assert all(one.interaction.callback for one in doings)
+
+
+async def test_time_stands_still_for_everyone_while_the_clock_is_stopped() -> None:
+    clock = Clock()
+    with clock.stopped():
+        before = clock.now()
+        waiting = asyncio.create_task(clock.until(before + 5))
+        assert clock.now() == before
+        clock.turn(4)
+        assert clock.now() == pytest.approx(before + 4)
+        assert not waiting.done()
+        clock.turn(1)
+        await asyncio.wait_for(waiting, 10)
+    assert clock.now() > before + 4.9

@@ -1,11 +1,7 @@
 """Every panel and every alert says something true of a platform that runs."""
 
-import os
 import re
 import shutil
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -21,6 +17,7 @@ from tests.observability.prometheus import (
 )
 from tests.support.people import HONEST, Person
 from tests.support.platform import Running
+from tests.support.processes import stopped
 
 pytestmark = [pytest.mark.platform, pytest.mark.server, pytest.mark.long]
 
@@ -75,17 +72,6 @@ def test_every_metric_is_on_the_page_of_metrics(prometheus: Prometheus) -> None:
 
 def test_a_healthy_platform_wakes_nobody(prometheus: Prometheus) -> None:
     prometheus.until_only(("Watchdog", ""))
-
-
-@contextmanager
-def stopped(pid: int | None) -> Iterator[None]:
-    """A process that is there and does nothing."""
-    assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def test_alerts_fire_when_agents_and_services_fall_silent(

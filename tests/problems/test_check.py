@@ -210,6 +210,13 @@ def test_what_a_case_too_large_to_generate_needs_is_known(
     assert report.needed_bytes > 1 << 48
 
 
+def test_looking_at_a_problem_loads_no_compiler(inspector: Inspector, tmp_path: Path) -> None:
+    """Each look is a fork, which would load torch's compiler for most of a second."""
+    unloaded = '    assert "torch._dynamo" not in __import__("sys").modules\n'
+    reference = REFERENCE.replace(ANSWER, unloaded + ANSWER)
+    assert inspector.look(lay_out(tmp_path, reference)).findings == []
+
+
 def test_an_author_has_no_hand_on_what_others_runs_load(
     inspector: Inspector, tmp_path: Path
 ) -> None:

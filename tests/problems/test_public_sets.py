@@ -14,6 +14,7 @@ from docs.set_runs import Outcome
 from shared.errors import Refused
 from shared.folders import contest_files, task_folders
 from tests.support.harness import Warm
+from tests.support.rounds import holds_in_a_round
 from warpboard.local_run import LocalDisk, LocalHarness
 
 KERNELS, BENCH = "WARPBOARD_REFERENCE_KERNELS", "WARPBOARD_KERNELBENCH"
@@ -103,8 +104,18 @@ def test_the_own_solutions_of_a_set_end_as_they_must(warm: Warm) -> None:
 @pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_the_known_exploits_gain_nothing(warm: Warm) -> None:
+    """An exploit gains if it takes less than half as long as the control in every round.
+
+    Error rate: that of `holds_in_a_round`.
+    """
     root = checkout(EXPLOITS)
-    runs = set_runs.run_exploits(LocalHarness(warm.harness), root, LIMIT_S)
-    outcomes = warm.runner.run(runs)
-    assert len(outcomes) > set_runs.CONTROL_RUNS
-    assert not [f"{one.name}: {one.verdict}: {one.said}" for one in outcomes if one.said]
+    rounds: list[dict[str, str]] = []
+
+    def none_gains_in_every_round() -> bool:
+        runs = set_runs.run_exploits(LocalHarness(warm.harness), root, LIMIT_S)
+        outcomes = warm.runner.run(runs)
+        assert len(outcomes) > set_runs.CONTROL_RUNS
+        rounds.append({one.name: f"{one.verdict}: {one.said}" for one in outcomes if one.said})
+        return not set.intersection(*map(set, rounds))
+
+    assert holds_in_a_round(none_gains_in_every_round), rounds[-1]

@@ -28,6 +28,8 @@ PATIENT = {"WARPBOARD_SCHEDULER_TICK_S": "0.1"}
 class Running:
     """`warpboard up` as a child process; `folder` outlives it."""
 
+    module = "warpboard"
+
     def __init__(self, folder: Path, settings: dict[str, str] = QUICK, *options: str) -> None:
         self.folder, self.options = folder, options
         self.settings = settings
@@ -35,7 +37,7 @@ class Running:
 
     def launch(self) -> "subprocess.Popen[bytes]":
         """Start `up`, without waiting for anything."""
-        command = [sys.executable, "-m", "warpboard", "up", "--folder", str(self.folder)]
+        command = [sys.executable, "-m", self.module, "up", "--folder", str(self.folder)]
         command += self.options
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with (self.folder.parent / f"{self.folder.name}.log").open("ab") as log:
@@ -89,6 +91,21 @@ class Running:
         raw = Path(f"/proc/{self.pid(name)}/environ").read_text()
         return dict(line.split("=", 1) for line in raw.split("\0") if "=" in line)
 
+    @property
+    def operator(self) -> dict[str, str]:
+        """The header of the operators' own token."""
+        return {"Authorization": f"Bearer {(self.folder / 'operator_token').read_text().strip()}"}
+
+    def token(self, name: str, *scopes: str) -> dict[str, str]:
+        """The header of a fresh token of a participant, who is registered if they are new."""
+        with httpx.Client(base_url=f"{self.url}/v1/admin/", headers=self.operator) as http:
+            answer = http.post("participants", json={"name": name, "reason": "a test"})
+            assert answer.status_code in (201, 409), answer.text
+            body = {"participant": name, "name": "t", "scopes": scopes, "reason": "a test"}
+            answer = http.post("tokens", json=body)
+            assert answer.is_success, answer.text
+            return {"Authorization": f"Bearer {answer.json()['token']}"}
+
     def rebuild(self) -> dict[str, Any]:
         """What `ranker rebuild` finds: the leaderboards folded anew against the live ones."""
         done = subprocess.run(
@@ -129,3 +146,9 @@ class Running:
             if is_ours and process.name != str(os.getpid()):
                 found.append(f"{process.name} {command}")
         return found
+
+
+class StrictRunning(Running):
+    """A platform that believes no names: who asks shows a token, or comes by the Discord edge."""
+
+    module = "tests.support.strict"

@@ -1,7 +1,21 @@
-"""Processes of this machine, looked up by what started them."""
+"""Processes of this machine: how they are looked up, and stopped for a while."""
 
-from contextlib import suppress
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+@contextmanager
+def stopped(pid: int | None) -> Iterator[None]:
+    """Stop a process meanwhile: it is there and does nothing."""
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def command_of(pid: int) -> str:

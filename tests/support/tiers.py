@@ -15,20 +15,27 @@ from xdist.scheduler import LoadScopeScheduling
 FIXTURES = {
     "server": {"shared_nats", "own_nats", "postgres_server_dsn", "cluster", "servers"},
     "box": {"warm", "harness", "zygote", "launcher", "inspector", "isolation"},
-    "platform": {"platform", "own_platform", "whole", "running"},
+    "platform": {"platform", "platform_to_kill", "own_platform", "whole", "running"},
 }
 # What the command line of a process contains, by the marker of each test that starts one.
 PROCESSES = {
     "server": ("nats-server", "bin/postgres", "bin/initdb"),
     "box": ("harness.supervisor", "harness.zygote", "bwrap"),
-    "platform": ("warpboard up", "warpboard demo"),
+    "platform": ("warpboard up", "tests.support.strict up", "warpboard demo"),
 }
 # A platform starts servers and boxes, too.
 INCLUDED = {"platform": {"platform", "server", "box"}}
 # Files whose tests share what is slow to start, so one worker runs them all.
 GROUPS = {
     "agent": ("tests/gpu_agent/*",),
-    "harness": ("tests/harness/*", "tests/problems/test_check*", "tests/cheats/test_corpus.py"),
+    "harness": ("tests/harness/*", "tests/cheats/test_corpus.py"),
+    # A harness of its own, for one worker would need as long for both as all others for the rest.
+    "problems": ("tests/problems/test_check*",),
+    "kills": (
+        "tests/contract_popcorn/test_point_11_kills.py",
+        "tests/system/test_harness_kills.py",
+        "tests/system/test_streams.py",
+    ),
     "platform": (
         "tests/access/*",
         "tests/contract_openapi/*",
@@ -37,7 +44,8 @@ GROUPS = {
         "tests/system/test_bad_kernels.py",
         "tests/system/test_baselines.py",
         "tests/system/test_first_light.py",
-        "tests/system/test_streams.py",
+        "tests/system/test_offers.py",
+        "tests/system/test_operators.py",
     ),
     "bot": ("tests/discord/test_edge_*", "tests/discord/test_edge.py"),
 }

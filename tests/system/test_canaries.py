@@ -136,6 +136,13 @@ def send(workers: list[int], number: int) -> None:
 def test_an_agent_that_becomes_slow_is_out_of_service_until_it_is_released(
     crew: Crew, ada: Person
 ) -> None:
+    """A call takes 10 ms, on the slow agent at least 100 ms; four times as long is too long.
+
+    Beside two processes that never rest, 19 times of a sleeping kernel were 1.2 times as long as
+    its sleep on average and 1.6 times at most. Even if their excess were exponential with a mean of
+    0.2, a healthy canary would be four times as long with p = exp(-2.8 / 0.2) < 1 in 1,000,000, and
+    the test has about ten of them. The slow agent's canary is repeated until it fails.
+    """
     number = ada.submit(STEADY, "ranked", problem="copied")
     before = ada.end(number), ada.board("copied")
     assert before[0]["outcome"] == "passed", before

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -29,6 +30,13 @@ def custom_kernel(data):
 """
 
 
+@pytest.fixture
+def ada(platform_to_kill: Running) -> Iterator[Person]:
+    """A participant of the platform that comes back from every kill."""
+    with Person(platform_to_kill.url, "ada") as person:
+        yield person
+
+
 def kill_in_the_middle(
     platform: Running, ada: Person, number: int, victim: tuple[str, int]
 ) -> None:
@@ -50,10 +58,10 @@ def kill_in_the_middle(
 
 @pytest.mark.parametrize("victim", [SUPERVISOR, RUN, ZYGOTE], ids=["supervisor", "run", "zygote"])
 def test_a_killed_part_of_the_harness_is_our_failure_and_the_job_is_run_again(
-    platform: Running, ada: Person, victim: tuple[str, int]
+    platform_to_kill: Running, ada: Person, victim: tuple[str, int]
 ) -> None:
     number = ada.submit(UNHURRIED)
-    kill_in_the_middle(platform, ada, number, victim)
+    kill_in_the_middle(platform_to_kill, ada, number, victim)
     found = ada.end(number)
     types = [one["type"] for one in found["timeline"]]
     assert found["outcome"] == "passed"
@@ -61,8 +69,10 @@ def test_a_killed_part_of_the_harness_is_our_failure_and_the_job_is_run_again(
     assert types.index("RunFailed") < types.index("JobRequeued") < types.index("RunCompleted")
 
 
-def test_a_killed_worker_is_the_submissions_own_crash(platform: Running, ada: Person) -> None:
+def test_a_killed_worker_is_the_submissions_own_crash(
+    platform_to_kill: Running, ada: Person
+) -> None:
     number = ada.submit(UNHURRIED)
-    kill_in_the_middle(platform, ada, number, WORKER)
+    kill_in_the_middle(platform_to_kill, ada, number, WORKER)
     found = ada.end(number)
     assert (found["verdict"], found["attempt"]) == ("crashed", 1)

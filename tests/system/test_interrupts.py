@@ -57,11 +57,3 @@ async def test_sigkill_of_up_leaves_no_orphan_and_the_next_up_works(own_platform
         await is_empty(own_platform)
         own_platform.up()
         assert ada.end(number)["outcome"] in ("passed", "infra_failed")
-
-
-def test_a_second_up_says_that_the_folder_is_in_use(platform: Running) -> None:
-    second = Running(platform.folder)
-    process = second.launch()
-    assert process.wait(30) not in (0, None)
-    log = (platform.folder.parent / "home.log").read_text()
-    assert "in use" in log

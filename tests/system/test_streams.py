@@ -50,30 +50,30 @@ async def followed(
     return heard
 
 
-async def test_two_hundred_readers_hear_one_submission_whole(
-    platform: Running, ada: Person
-) -> None:
-    number = ada.submit(HONEST, mode="test")
+async def test_two_hundred_readers_hear_one_submission_whole(platform_to_kill: Running) -> None:
+    with Person(platform_to_kill.url, "ada") as ada:
+        number = ada.submit(HONEST, mode="test")
 
     async def nothing() -> None:
         """It runs by itself."""
 
-    heard = await followed(platform, number, READERS, nothing)
+    heard = await followed(platform_to_kill, number, READERS, nothing)
     assert all(one.places == heard[0].places for one in heard)
     assert heard[0].types[0] == "SubmissionReceived"
     assert heard[0].types[-1] == "SubmissionEnded"
 
 
-async def test_a_killed_ranker_costs_its_readers_nothing(platform: Running, ada: Person) -> None:
-    number = ada.submit(HONEST, mode="test")
+async def test_a_killed_ranker_costs_its_readers_nothing(platform_to_kill: Running) -> None:
+    with Person(platform_to_kill.url, "ada") as ada:
+        number = ada.submit(HONEST, mode="test")
 
     async def kill() -> None:
-        pid = platform.pid("ranker")
+        pid = platform_to_kill.pid("ranker")
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 
-    heard = await followed(platform, number, 20, kill)
-    url = f"{platform.url}/v1/submissions/{number}/events"
+    heard = await followed(platform_to_kill, number, 20, kill)
+    url = f"{platform_to_kill.url}/v1/submissions/{number}/events"
     async with httpx.AsyncClient(headers=ADA | {"Accept": "application/json"}) as http:
 
         async def whole() -> tuple[int, ...]:

@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
@@ -35,9 +35,10 @@ from warpboard.terminal.screen import TerminalScreen
 
 @dataclass(frozen=True)
 class LocalMachine:
-    """This machine; services get this process's environment."""
+    """This machine; services get this process's environment, and over it `overrides`."""
 
     environ: Mapping[str, str]
+    overrides: Mapping[str, str] = field(default_factory=dict)
 
     async def supervise(
         self,
@@ -50,7 +51,7 @@ class LocalMachine:
         """Run a platform for as long as the work takes; the signal that ended it, if one did."""
         said = environ(demand)
         told = said if demand.is_own else said | dict(self.environ)
-        overrides = {name: told[name] for name in said}
+        overrides = {name: told[name] for name in said} | dict(self.overrides)
         table = processes.with_discord if has_discord else processes.local_services
         platform = processes.Platform(folder, self.environ, overrides, table)
         return await processes.supervise(platform, work)

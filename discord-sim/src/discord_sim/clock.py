@@ -1,7 +1,9 @@
-"""The time at the simulator, which a test may turn forward, and ids made of it."""
+"""The time at the simulator, which a test may turn forward or stop, and ids made of it."""
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 # Discord counts milliseconds from the first second of 2015.
@@ -15,11 +17,24 @@ class Clock:
     def __init__(self) -> None:
         """A clock that has not been turned."""
         self._ahead_s = 0.0
+        self._stopped_at: float | None = None
         self._turned = asyncio.Event()
 
     def now(self) -> float:
         """Seconds since 1970."""
-        return time.time() + self._ahead_s
+        wall_s = time.time() if self._stopped_at is None else self._stopped_at
+        return wall_s + self._ahead_s
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let time pass by `turn` alone: no limit is exceeded because the machine is busy."""
+        self._stopped_at = time.time()
+        try:
+            yield
+        finally:
+            left_out_s = time.time() - self._stopped_at
+            self._stopped_at = None
+            self.turn(-left_out_s)
 
     def turn(self, seconds: float) -> None:
         """Let time pass at once; whoever waits for it is told."""
@@ -30,8 +45,9 @@ class Clock:
     async def until(self, at: float) -> None:
         """Wait for an instant, however it comes."""
         while (left_s := at - self.now()) > 0:
+            is_stopped = self._stopped_at is not None
             try:
-                await asyncio.wait_for(self._turned.wait(), left_s)
+                await asyncio.wait_for(self._turned.wait(), None if is_stopped else left_s)
             except TimeoutError:
                 continue
 

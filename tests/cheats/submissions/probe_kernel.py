@@ -1,7 +1,7 @@
 # id: T32 probe_kernel
 # expect: passed
-# mode: ranked
-# probe_ratio_max: 1.05
+# mode: benchmark
+# probe_ratio_max: 1.03
 # Leaves work for the kernel that is done later on the same core: pages, files and pipes to be freed.
 import mmap
 import os

@@ -1,7 +1,7 @@
 # id: T33 probe_thread
 # expect: passed
-# mode: ranked
-# probe_ratio_max: 1.05
+# mode: benchmark
+# probe_ratio_max: 1.03
 # A thread that never rests would be beside the probe if it ran on while that is measured.
 import threading
 

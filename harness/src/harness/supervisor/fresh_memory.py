@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,11 @@ def filled(byte: int) -> contextlib.AbstractContextManager[Any]:
     functions = [getattr(torch.ops.aten, name) for name in _NAMES]
 
     class Filled(modes.TorchDispatchMode):  # type: ignore[misc]  # looked up
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            """Otherwise torch loads its compiler with 800 modules, 0.8 s in each fork."""
+            return "torch._dynamo" in sys.modules
+
         def __torch_dispatch__(
             self,
             function: Any,
