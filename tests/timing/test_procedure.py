@@ -141,7 +141,7 @@ def test_rare_slow_calls_are_bimodal() -> None:
 def test_slow_calls_must_be_spread_to_be_bimodal() -> None:
     quiet, slow = ([Sample(100.0)] * 25, [Sample(100.0)] * 20 + [Sample(900.0)] * 5)
     burst, spread = (
-        [block_of(tuple(samples), (), 0.1, 0.032) for samples in series]
+        [block_of(tuple(samples), (), 0.1, policy_for("cuda", "ranked")) for samples in series]
         for series in ([quiet] * 6 + [slow] * 2, [slow] * 8)
     )
     assert not is_bimodal(burst, ())
@@ -164,7 +164,7 @@ def test_waking_late_from_null_calls_too_is_not_bimodal() -> None:
     calls, nulls = (
         (*[Sample(time_us)] * 20, *[Sample(time_us + 40.0)] * 5) for time_us in (130.0, 30.0)
     )
-    blocks = [block_of(calls, (), 0.1, 0.032)] * 8
+    blocks = [block_of(calls, (), 0.1, policy_for("cuda", "ranked"))] * 8
     assert is_bimodal(blocks, ())
     assert not is_bimodal(blocks, nulls)
 

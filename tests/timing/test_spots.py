@@ -1,5 +1,6 @@
 """Spot checks are revealed otherwise than the calls that they check, so they never rank."""
 
+from harness.timing.policy import policy_for
 from harness.timing.process import Block, Process, block_of, kept_us
 from harness.timing.source import DRY, SPOT, Sample
 
@@ -7,7 +8,7 @@ SAMPLES = (Sample(10.0), Sample(50.0, (SPOT,)), Sample(12.0), Sample(11.0))
 
 
 def block(*samples: Sample) -> Block:
-    return block_of(samples, (), 1.0, 0.032)
+    return block_of(samples, (), 1.0, policy_for("cuda", "ranked"))
 
 
 def test_a_spot_check_does_not_count() -> None:

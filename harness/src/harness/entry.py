@@ -45,7 +45,7 @@ from harness.sandbox.spec import Limits
 from harness.supervised import Silent, Told
 from harness.supervisor.look import Seen, look
 from harness.supervisor.outfit import GPU_LIMITS
-from harness.timing.policy import PROCESSES
+from harness.timing.policy import processes_max
 from harness.toolchains import probe as installed
 from harness.toolchains.command import BUILD_S_MAX
 
@@ -322,14 +322,14 @@ def _limit_s(request: RunRequest) -> float:
 def _warm_ups(problem: Problem, mode: str) -> int:
     """How many warm-up calls a run makes at most."""
     return sum(
-        problem.warm_ups_max(stage, mode) * (PROCESSES[mode] if stage == "time" else 1)
+        problem.warm_ups_max(stage, mode) * (processes_max(mode) if stage == "time" else 1)
         for stage in STAGES[mode]
     )
 
 
 def _teams(problem: Problem, mode: str) -> int:
     """How many teams a run starts at most: for each process that times, and for other ranks."""
-    processes, count = PROCESSES[mode], 0
+    processes, count = processes_max(mode), 0
     for stage in STAGES[mode]:
         cases = problem.cases(stage, mode)
         turns = len([*itertools.groupby(case.ranks for case in cases)]) if stage != "build" else 0

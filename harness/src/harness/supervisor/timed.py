@@ -41,6 +41,7 @@ _IDLE_SHARE_MAX = 0.02
 _HANDSHAKE_US_MAX = 100.0
 _WORK_MAX = 1.2
 _SHARE_S_MIN = 0.05
+_EXTRA_S_MIN = 2.0
 
 
 @dataclass
@@ -189,6 +190,7 @@ class Timer:
         self._clock = clock
         self._mode = mode
         self._tell = tell
+        self._policy = policy_for(clock.court.device.name, mode)
         self._plans: dict[str, Plan] = {}
         self._found: dict[str, list[Process]] = {}
         self._doubts: dict[str, str] = {}
@@ -206,23 +208,40 @@ class Timer:
         self._found = {case.name: [] for case in cases}
         null, took_s = self._null()
         purse.pardon(took_s)
-        count = policy_for(self._clock.court.device.name, self._mode).processes
-        for number in range(count):
-            left = (count - number) * len(cases)
-            for done, case in enumerate(cases):
-                total = count * len(cases)
-                self._tell(Progress("time", case.name, number * len(cases) + done, total))
+        count = self._policy.processes
+        for number in range(count + self._policy.extra_processes):
+            is_extra = number >= count
+            wanted = [case for case in cases if self._is_split(case)] if is_extra else cases
+            left = (1 if is_extra else count - number) * len(wanted)
+            for done, case in enumerate(wanted):
+                left_s = _SHARE * (purse.ends_at - time.monotonic())
+                if is_extra and left_s < _EXTRA_S_MIN:
+                    break
+                if not is_extra:
+                    total = count * len(cases)
+                    self._tell(Progress("time", case.name, number * len(cases) + done, total))
                 is_anew = count > 1 and done == 0
                 fit = self._guests.renewed if is_anew else self._guests.fitted
                 try:
                     team = fit(team, case.ranks, purse)
-                    share_s = _SHARE * (purse.ends_at - time.monotonic()) / (left - done)
-                    self._measure((team, null), case, purse, max(_SHARE_S_MIN, share_s))
+                    share_s = max(_SHARE_S_MIN, left_s / (left - done))
+                    self._measure((team, null), case, purse, share_s)
                 except CaseFailed as failure:
                     return [verdict.report(case.name, "time", failure)]
         for case in cases:
             self._note(case, self._batch(team, case, purse.until()))
         return self._reports(cases)
+
+    def _is_split(self, case: Case) -> bool:
+        """Whether the processes that would count differ too much, so that another is wanted."""
+        values = [process.value_us for process in self._counted(case)]
+        return max(values) > (1 + self._policy.spread_max) * min(values)
+
+    def _counted(self, case: Case) -> list[Process]:
+        """As many processes as the policy asks for: of more than these the fastest."""
+        found = self._found[case.name]
+        fastest = sorted(found, key=lambda process: process.value_us)[: self._policy.processes]
+        return [process for process in found if process in fastest]
 
     def _note(self, case: Case, found: dict[str, float]) -> None:
         """Of what several processes say the largest is shown."""
@@ -292,11 +311,12 @@ class Timer:
     def _reports(self, cases: Sequence[Case]) -> list[CaseReport]:
         times = {}
         for case in cases:
-            found = self._found[case.name]
+            found = self._counted(case)
             stagger_us = self._columns.get(case.name, {}).get("stagger_us", 0.0)
             plan = replace(self._plans[case.name], stagger_us=stagger_us)
             times[case.name] = combine(found, plan)
-            self._records[case.name] = records.record(found, times[case.name])
+            dropped = [process for process in self._found[case.name] if process not in found]
+            self._records[case.name] = records.record(found, times[case.name], dropped)
         self.sigma_run, self.tie_us = figures(list(times.values()))
         return [self._report(case, times[case.name]) for case in cases]
 

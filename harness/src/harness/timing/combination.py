@@ -131,7 +131,11 @@ def _handshake_us(process: Process, plan: Plan) -> float:
     if not plan.is_gated:
         return 0.0
     usual = plan.history.null_us(plan.shape)
-    return process.null_us if usual is None else min(process.null_us, usual)
+    times = kept_us(process.nulls)
+    # Of a block the fastest samples count, so of the null calls the fastest must.
+    is_fastest = plan.policy.samples_share is not None and times
+    null_us = min(times) if is_fastest else process.null_us
+    return null_us if usual is None else min(null_us, usual)
 
 
 def _sigma_run(plan: Plan, raw_us: float) -> float:

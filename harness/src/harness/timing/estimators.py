@@ -46,6 +46,16 @@ def mean_without_top(values: Sequence[float]) -> float:
     return (sum(inner) - (cut - whole) * inner[-1]) / (len(ordered) - cut)
 
 
+def mean_of_fastest(values: Sequence[float], share: float) -> float:
+    """The mean of the fastest values, this share of them but at least one.
+
+    >>> mean_of_fastest([1.0, 2.0, 9.0, 9.0], 0.5), mean_of_fastest([3.0, 9.0], 0.25)
+    (1.5, 3.0)
+    """
+    ordered = sorted(values)
+    return fmean(ordered[: max(1, round(share * len(ordered)))])
+
+
 def block_value(samples_us: Sequence[float], timer_step_us: float) -> float:
     """What a block of samples says: robust, and unbiased by the step of the clock.
 

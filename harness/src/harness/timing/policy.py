@@ -7,6 +7,8 @@ from typing import Any
 
 PROCESSES = {"test": 1, "verify": 1, "benchmark": 1, "profile": 1, "ranked": 3, "finals": 5}
 BLOCK_CALLS_MIN = 3
+# Of a mode with several processes, where they differ.
+_EXTRA_PROCESSES = 2
 
 _SHORT_US = 20.0
 _LONG_US = 200_000.0
@@ -28,9 +30,11 @@ class Policy:
     a reference kernel may be off the machine's median before the pass is called noisy, `refuse_at`
     before it is thrown away; `sigma_run` pairs a time with the run-to-run deviation there;
     `hideable_us` is what a cheat can hide of the handshake, None for the spread of null calls;
-    `clock_s` is how long a device's clock is warmed up, at least and at most; spoilt blocks are
-    repeated at most `repeats_max` times, and so that all blocks take no longer than `repeats_s`.
-    `wall_s` is what the calls may take if all are fast; `wall_s_max` bounds them if some are not.
+    `clock_s` is how long a device's clock is warmed up, at least and at most. Where other work only
+    ever adds to times, a block is worth its fastest `samples_share`, and a process its fastest
+    `blocks_share`; and while processes differ by more than `spread_max`, up to `extra_processes`
+    more are measured, of which the slowest do not count. Spoilt blocks are repeated at most
+    `repeats_max` times, and so that all blocks take no longer than `repeats_s`. `wall_s` is what the calls may take if all are fast; `wall_s_max` bounds them if some are not.
     """
 
     device: str
@@ -52,6 +56,10 @@ class Policy:
     repeats_s: float = inf
     pause_s: float = 0.0
     clock_s: tuple[float, float] = (0.0, 0.0)
+    samples_share: float | None = None
+    blocks_share: float = 1.0
+    extra_processes: int = 0
+    spread_max: float = inf
 
     @property
     def wall_s_max(self) -> float:
@@ -104,6 +112,16 @@ def _slots(calls: int, count: int) -> tuple[int, ...]:
     return tuple(step * (index + 1) for index in range(count))
 
 
+def processes_max(mode: str) -> int:
+    """How many processes a case is measured in at most.
+
+    >>> processes_max("benchmark"), processes_max("ranked")
+    (1, 5)
+    """
+    count = PROCESSES[mode]
+    return count + _EXTRA_PROCESSES if count > 1 else count
+
+
 def policy_for(device: str, mode: str, wall_s: float | None = None) -> Policy:
     """The policy of a device in a mode; `wall_s` is what the stage has for a case and process.
 
@@ -123,6 +141,7 @@ _QUICK: Mapping[str, Any] = {
     "target": 0.01,
     "device_s": 0.3,
     "warm_ups": (3, 3),
+    "extra_processes": 0,
 }
 
 # Run-to-run deviations of the cpu device: 20 fresh runs each on a shared two-core machine, 2026-11.
@@ -144,6 +163,10 @@ _CPU = Policy(
     hideable_us=30.0,
     warm_ups=(2, 5),
     nulls=20,
+    samples_share=0.25,
+    blocks_share=0.5,
+    extra_processes=_EXTRA_PROCESSES,
+    spread_max=0.02,
 )
 # Predicted, not measured: see docs/timing.md for what has to pass before these are believed.
 _CUDA = Policy(

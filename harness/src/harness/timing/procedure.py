@@ -84,6 +84,7 @@ class _Pass:
             probes=tuple(self._probes),
             first_probes=first_probes,
             last_probes=last_probes,
+            blocks_share=self._policy.blocks_share,
         )
 
     def _null_calls(self) -> tuple[float, ...]:
@@ -187,8 +188,7 @@ class _Pass:
         wall_s = self._now_s() - began_s
         times_us = [sample.time_us for sample in samples]
         self._update_cost(quantile(times_us, _FAST_SHARE), quantile(walls_s, _FAST_SHARE))
-        step_us = self._policy.timer_step_us
-        return block_of(tuple(samples), tuple(references), wall_s, step_us)
+        return block_of(tuple(samples), tuple(references), wall_s, self._policy)
 
     def _probe(self, probes: list[float]) -> None:
         if (probe_us := self._source.probe()) is not None:

@@ -8,6 +8,7 @@ from statistics import fmean, median
 from harness.timing.estimators import (
     block_value,
     interquartile_mean,
+    mean_of_fastest,
     quantile,
     skew_us,
     standard_error,
@@ -114,6 +115,7 @@ class Process:
     probes: tuple[float, ...] = ()
     first_probes: tuple[float, ...] = ()
     last_probes: tuple[float, ...] = ()
+    blocks_share: float = 1.0
     calibration: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
@@ -133,8 +135,8 @@ class Process:
 
     @property
     def value_us(self) -> float:
-        """The mean of the block values."""
-        return fmean(block.value_us for block in self.counted)
+        """The mean of the block values, or of the fastest of them."""
+        return mean_of_fastest([block.value_us for block in self.counted], self.blocks_share)
 
     @property
     def error(self) -> float:
@@ -203,10 +205,14 @@ def block_of(
     samples: tuple[Sample, ...],
     references: tuple[Reference, ...],
     wall_s: float,
-    timer_step_us: float,
+    policy: Policy,
 ) -> Block:
     """The block of these samples, with its value."""
-    value_us = block_value(kept_us(samples), timer_step_us)
+    times_us = kept_us(samples)
+    if policy.samples_share is not None:
+        value_us = mean_of_fastest(times_us, policy.samples_share)
+    else:
+        value_us = block_value(times_us, policy.timer_step_us)
     return Block(samples, references, wall_s, value_us)
 
 

@@ -13,9 +13,18 @@ from harness.timing.source import Sample
 _VERSION = 1
 
 
-def record(processes: Sequence[Process], time: CaseTime) -> dict[str, Any]:
-    """One case: what was concluded, and what from; about 10 to 40 kB compressed."""
-    return {"time": asdict(time), "processes": [_of_process(one) for one in processes]}
+def record(
+    processes: Sequence[Process], time: CaseTime, dropped: Sequence[Process] = ()
+) -> dict[str, Any]:
+    """One case: what was concluded, and what from; about 10 to 40 kB compressed.
+
+    `dropped` are processes that were measured and do not count.
+    """
+    return {
+        "time": asdict(time),
+        "processes": [_of_process(one) for one in processes],
+        "dropped_processes": [_of_process(one) for one in dropped],
+    }
 
 
 def compressed(cases: Mapping[str, Any]) -> bytes:
