@@ -3,15 +3,6 @@
 import os
 
 _BYTES_MAX = 128
-_OWN = "/proc/thread-self/schedstat"
-
-
-def own() -> int:
-    """The account of the calling thread, to be closed; -1 where there is none."""
-    try:
-        return os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return -1
 
 
 def waited_us(descriptor: int) -> float:

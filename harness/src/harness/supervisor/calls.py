@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from harness.devices.device import Foul, Memory, Window
 from harness.problem import Case
-from harness.sandbox import processes, schedule
+from harness.sandbox import processes
 from harness.supervisor.author import at
 from harness.supervisor.inputs import Shape, shapes_text
 from harness.supervisor.judging import AnswerWanted, Court, expected, judge
@@ -39,8 +39,7 @@ class Gate:
     """A case whose inputs a team of workers sees one call at a time.
 
     `shapes` has one for each rank. Of the last call, `idle_us` is how long no worker ran, and
-    `waited_us` how long a worker or this thread wanted a core and had none; both are 0 where that
-    cannot be known.
+    `waited_us` how long a worker wanted a core and had none; 0 where that cannot be known.
     """
 
     def __init__(self, court: Court, team: Team, case: Case, shapes: Sequence[Shape]) -> None:
@@ -63,14 +62,12 @@ class Gate:
         self._until = 0.0
         self._limit = ""
         self._spent_us: int | None = None
-        self._own_schedule = -1
         self._waited_before_us = 0.0
         self.idle_us = 0.0
         self.waited_us = 0.0
 
     def __enter__(self) -> Self:
         """Hands the memories to the workers; they see no input in them yet."""
-        self._own_schedule = schedule.own()
         self._seats = [
             Seat(self._device.of_rank(rank), shape) for rank, shape in enumerate(self.shapes)
         ]
@@ -84,9 +81,6 @@ class Gate:
         """Lets go of the memories."""
         for seat in self._seats:
             seat.close()
-        if self._own_schedule >= 0:
-            os.close(self._own_schedule)
-            self._own_schedule = -1
 
     def call(self, seed: int, deadline: float) -> float:
         """One call under a seed, judged. Units: microseconds out, `deadline` in monotonic seconds.
@@ -96,7 +90,6 @@ class Gate:
         time_us = self.run(seed, deadline)
         self._freeze()
         self.idle_us = _idle_us(time_us, self._spent_us, self.team.cpu_us())
-        self.waited_us = self._waited_so_far_us() - self._waited_before_us
         self._require_stillness()
         self._judge_all()
         return time_us
@@ -152,7 +145,6 @@ class Gate:
         self._descriptors = descriptors
         self._order(order)
         self._spent_us = self.team.cpu_us()
-        self._waited_before_us = self._waited_so_far_us()
         self._device.flush()
         if self._defences.requires_silence:
             self.team.require_silence()
@@ -171,6 +163,7 @@ class Gate:
         """Copies the private inputs to where the workers see them."""
         for seat in self._seats:
             seat.show()
+        self._waited_before_us = self.team.waited_us()
 
     def go(self) -> None:
         """Thaws the workers, tells each the nonce of this call, and leaves their core to them."""
@@ -221,9 +214,8 @@ class Gate:
             self._freeze()
         for seat in self._seats:
             seat.hold()
-
-    def _waited_so_far_us(self) -> float:
-        return self.team.waited_us() + schedule.waited_us(self._own_schedule)
+        # Later would count what has nothing to do with the call; sooner would delay the copy.
+        self.waited_us = self.team.waited_us() - self._waited_before_us
 
     def _at(self, rank: int) -> AbstractContextManager[None]:
         """Within it the author's code makes its tensors where the rank's are."""

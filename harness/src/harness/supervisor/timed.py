@@ -152,9 +152,9 @@ class _Source:
 def lost(idle_us: float, waited_us: float, handshake_us: float) -> float:
     """How much of a call was lost to other processes of the machine, in microseconds.
 
-    It is what nothing of the submission ran although a worker or the supervisor wanted a core,
-    beyond the waiting of every call. What a submission waits of its own accord is its time; and
-    what its own processes take from each other is no time in which nothing ran.
+    It is the time in which nothing of the submission ran although a worker wanted a core, beyond
+    the waiting of every call. What a submission waits of its own accord is its time; and what its
+    own processes take from each other is no time in which nothing ran.
 
     >>> lost(40.0, 3.0, 42.0), lost(1042.0, 900.0, 42.0), lost(1042.0, 5000.0, 42.0)
     (0.0, 900.0, 1000.0)

@@ -34,7 +34,8 @@ class Policy:
     ever adds to times, a block is worth its fastest `samples_share`, and a process its fastest
     `blocks_share`; and while processes differ by more than `spread_max`, up to `extra_processes`
     more are measured, of which the slowest do not count. Spoilt blocks are repeated at most
-    `repeats_max` times, and so that all blocks take no longer than `repeats_s`. `wall_s` is what the calls may take if all are fast; `wall_s_max` bounds them if some are not.
+    `repeats_max` times, and so that all blocks take no longer than `repeats_s`. `wall_s` is what
+    the calls may take if all are fast; `wall_s_max` bounds them if some are not.
     """
 
     device: str

@@ -1,0 +1,55 @@
+"""On a processor the time of a call is that of a quiet machine."""
+
+import gzip
+import json
+from typing import Any
+
+from tests.support.harness import Host
+
+DIFFERS_BY_PROCESS = """
+import secrets, time
+pause_s = secrets.randbelow(10**6) / 10**6 * 0.005
+def custom_kernel(data):
+    time.sleep(pause_s)
+    return data[1].copy_(data[0])
+"""
+SLEEPS = """
+import time
+def custom_kernel(data):
+    time.sleep(0.005)
+    return data[1].copy_(data[0])
+"""
+SLEEP_US = 5000.0
+
+
+def timed_case(host: Host, source: str, mode: str) -> dict[str, Any]:
+    report = host.run(source, mode)
+    assert report.verdict == "passed", report.reason
+    cases = json.loads(gzip.decompress((host.out / "samples.json.gz").read_bytes()))["cases"]
+    case: dict[str, Any] = next(iter(cases.values()))
+    return case
+
+
+def test_of_processes_that_differ_the_slowest_do_not_count(host: Host) -> None:
+    case = timed_case(host, DIFFERS_BY_PROCESS, "ranked")
+    counted = [process["value_us"] for process in case["processes"]]
+    dropped = [process["value_us"] for process in case["dropped_processes"]]
+    assert (len(counted), len(dropped)) == (3, 2)
+    assert max(counted) < min(dropped)
+    assert len(case["time"]["process_us"]) == 3
+
+
+def test_a_submission_that_waits_by_itself_has_lost_nothing(host: Host) -> None:
+    case = timed_case(host, SLEEPS, "benchmark")
+    assert case["time"]["time_us"] > 0.9 * SLEEP_US
+    blocks = [block for process in case["processes"] for block in process["blocks"]]
+    calls = sum(len(block["time_us"]) for block in blocks)
+    lost_us = sum(sum(block["lost_us"].values()) for block in blocks)
+    assert lost_us < 0.5 * calls * SLEEP_US
+
+
+def test_the_probe_alternates_with_the_calls(host: Host) -> None:
+    (process, *_) = timed_case(host, SLEEPS, "benchmark")["processes"]
+    assert len(process["probes"]) == sum(min(8, len(b["time_us"])) for b in process["blocks"])
+    assert len(process["first_probes"]) >= 5
+    assert len(process["last_probes"]) >= 5
