@@ -15,6 +15,7 @@ Everything here is pure: the clock and chance are handed in, and samples come fr
         machine was unfit. Errors: Noisy. (failure code `noisy`); pass lambda: () and time.sleep
     combination.combine(processes, plan) -> CaseTime: the fields that a CaseReport wants
     combination.figures(times) -> (sigma_run, tie_us), as a RunReport wants them
-    records.record(processes, time, dropped) -> dict; records.compressed(cases) -> bytes (samples.json.gz)
+    records.record(processes, time, dropped) -> dict; records.compressed(cases) -> bytes: the file
+        samples.json.gz
     duel.order(pairs) -> str; duel.decide(pairs) -> "A", "B" or "equal"
 """
