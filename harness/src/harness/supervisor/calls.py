@@ -215,7 +215,9 @@ class Gate:
         for seat in self._seats:
             seat.hold()
         # Later would count what has nothing to do with the call; sooner would delay the copy.
-        self.waited_us = self.team.waited_us() - self._waited_before_us
+        # While one rank waits another may be at work, so of several ranks nothing can be said.
+        if len(self._seats) == 1:
+            self.waited_us = self.team.waited_us() - self._waited_before_us
 
     def _at(self, rank: int) -> AbstractContextManager[None]:
         """Within it the author's code makes its tensors where the rank's are."""
