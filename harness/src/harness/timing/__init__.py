@@ -15,5 +15,5 @@ Everything here is pure: the clock and chance are handed in, and samples come fr
     combination.combine(processes, plan) -> CaseTime: the fields that a CaseReport wants
     combination.figures(times) -> (sigma_run, tie_us), as a RunReport wants them
     records.record(processes, time) -> dict; records.compressed(cases) -> bytes (samples.json.gz)
-    duel.order(pairs) -> str; duel.decide(pairs) -> "A", "B" or "equal"
+    duel.order(pairs) -> str; duel.compare(rounds) -> Comparison: "A", "B" or "equal", the ratio
 """
