@@ -223,6 +223,7 @@ ASKED: dict[str, tuple[str, ...]] = {
 # These ask no platform at a URL.
 HERE: dict[str, tuple[str, ...]] = {
     "run": ("FILE", "--problem", "DIR"),
+    "duel": ("DIR", "FILE", "FILE"),
     "problem check": ("DIR",),
     "problem new": ("NEW",),
     "problem eval-code": ("DIR",),
