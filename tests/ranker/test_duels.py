@@ -26,7 +26,7 @@ from shared.memory import MemoryBlobs, MemoryLog
 from shared.postgres import connect, pool
 from shared.testing import eventually
 from tests.ranker.audited import chained
-from tests.support.lives import AGENT, RUN_KEY, Life, begin, live, say
+from tests.support.lives import AGENT, RUN_KEY, Life, begin, live, registration, say
 from tests.support.ranking import is_folded, ranker_of, running
 
 pytestmark = pytest.mark.server
@@ -142,9 +142,13 @@ def facts_of(
 
 
 @asynccontextmanager
-async def dueling_at(dsn: str, *, has_duels: bool = True) -> AsyncIterator[Dueling]:
+async def dueling_at(
+    dsn: str, *, has_duels: bool = True, has_agent: bool = True
+) -> AsyncIterator[Dueling]:
     log = MemoryLog()
     await begin(log)
+    offer = structs.replace(registration(), modes=["ranked", *([DUEL] if has_agent else [])])
+    await say(log, subjects.agent(AGENT), offer)
     news = News()
     async with (
         await connect(dsn, SCHEMA) as writing,
@@ -182,7 +186,7 @@ async def test_the_winner_stands_first_within_the_rank(dueling: Dueling) -> None
     await dueling.run(duel, B_WINS)
     judged = await dueling.judged()
     assert (judged.result, judged.code) == (B_WINS, "judged")
-    because = "ahead of #3 by a duel: 0.4 % ± 0.1 %"
+    because = "ahead of #4 by a duel: 0.4 % ± 0.1 %"
     assert await dueling.board() == [("slow", 1, because), ("fast", 1, "")]
     report = await dueling.audit()
     assert report.is_clean, report.findings
@@ -241,11 +245,11 @@ async def test_an_agent_that_was_revoked_decides_no_duel(dueling: Dueling) -> No
 
 async def test_a_duel_leaves_the_submission_as_it_was(dueling: Dueling) -> None:
     await dueling.settled()
-    before = (await dueling.http.get("/v1/submissions/3")).json()
+    before = (await dueling.http.get("/v1/submissions/4")).json()
     duel, _ = await dueling.requested()
     await dueling.run(duel, B_WINS)
     await dueling.judged()
-    after = (await dueling.http.get("/v1/submissions/3")).json()
+    after = (await dueling.http.get("/v1/submissions/4")).json()
     for name in ("state", "outcome", "verdict", "run", "score_us", "reason"):
         assert before.get(name) == after.get(name), name
 
@@ -273,6 +277,13 @@ async def test_an_audit_finds_a_run_of_other_sources(dueling: Dueling) -> None:
 
 async def test_a_platform_may_have_no_duels(postgres_dsn: str) -> None:
     async with dueling_at(postgres_dsn, has_duels=False) as found:
+        await live(found.log, FAST, SLOW)
+        await found.settled()
+        assert found.told(events.DuelRequested) == []
+
+
+async def test_no_duel_is_requested_that_no_agent_takes(postgres_dsn: str) -> None:
+    async with dueling_at(postgres_dsn, has_agent=False) as found:
         await live(found.log, FAST, SLOW)
         await found.settled()
         assert found.told(events.DuelRequested) == []

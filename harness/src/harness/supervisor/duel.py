@@ -31,9 +31,10 @@ from harness.timing.process import Block, block_of
 from harness.timing.source import CONTAMINATED, Sample
 
 ROUND_PAIRS = PAIRS // ROUNDS
-# Half of the budget, for a machine can be slower than it was; and nobody waits longer for a case.
+# Half of the budget, for a machine can be slower than it was; and others wait for the machine.
 _SHARE = 0.5
 _CASE_S_MAX = 20.0
+_DUEL_S_MAX = 60.0
 _NULL_S_MAX = 60.0
 _WARM_UPS = 2
 _REPEATS_MAX = 8
@@ -99,7 +100,7 @@ class Duel:
 
         The n-th blocks of all cases make the n-th pair of scores, by the problem's ranking rule.
         """
-        share_s = min(_CASE_S_MAX, _SHARE * budget_s / len(cases))
+        share_s = min(_CASE_S_MAX, min(_DUEL_S_MAX, _SHARE * budget_s) / len(cases))
         null = self._start_null()
         try:
             for round_ in range(ROUNDS):

@@ -56,11 +56,15 @@ class Machine:
 
 @dataclass(frozen=True)
 class Demand:
-    """What an operator demands of ranked runs, and the device that all are timed on."""
+    """What an operator demands of ranked runs, and the device that all are timed on.
+
+    `has_gpu_duels` offers duels on a GPU, where one side may leave work that slows the other.
+    """
 
     level_min: str
     tiers: tuple[str, ...]
     device: str = "cpu"
+    has_gpu_duels: bool = False
 
 
 def demand(level_min: str, tiers: str, device: str = "cpu") -> Demand:
@@ -85,7 +89,8 @@ def registration(
     said = "\n".join(f"{name}={value}" for name, value in sorted(machine.environment.items()))
     against = objection(machine, wanted)
     why = {"ranked_not_offered": against} if against else {}
-    duels = [DUEL] if can_duel(machine) and not against else []
+    may_duel = wanted.device == "cpu" or wanted.has_gpu_duels
+    duels = [DUEL] if may_duel and can_duel(machine) and not against else []
     return AgentRegistered(
         gpu=gpu,
         count=1,

@@ -91,10 +91,14 @@ class Duels:
     async def request(self, board: Board, placed: Sequence[Placed]) -> None:
         """Request the duels of neighbours on a podium that share a rank, once for each pair.
 
+        None while no agent of the GPU type takes duels.
+
         Errors: Failed.
         """
         pairs = [pair for pair in pairwise(placed[:PODIUM]) if _is_tied_pair(*pair)]
         if not pairs or not self.is_on:
+            return
+        if not await self.reads.rows("duel_agents", gpu=board.gpu):
             return
         known = await self.reads.rows("duels_of_board", **_named(board))
         had = {frozenset((row["first_source"], row["second_source"])) for row in known}

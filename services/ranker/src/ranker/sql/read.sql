@@ -430,6 +430,15 @@ where submission.id = any(%(submissions)s::text[])
   )
 limit 2;
 
+-- name: duel_agents
+-- An agent of a GPU type that takes duels, if there is one.
+select agent.id
+from agent
+left join agent_standing on agent_standing.id = agent.id
+where agent.gpu = %(gpu)s and 'duel' = any(agent.modes) and agent.quarantine = ''
+  and agent_standing.enrolled_at is not null
+limit 1;
+
 -- name: agent_then
 -- What an agent had to sign with, and which harness code it had registered, before an event.
 select (select sign_key from agent_key
