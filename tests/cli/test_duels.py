@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from harness.timing.duel import PAIRS
 from tests.cli.asked import warpboard
 from tests.support.harness import HONEST, REFERENCE
+from warpboard.domain.answers import Entry, Leaderboard
 from warpboard.domain.duels import Duel, DuelRun, duel_lines
+from warpboard.domain.tables import leaderboard
 
 pytestmark = pytest.mark.box
 
@@ -79,3 +82,16 @@ def test_the_faster_one_comes_first_with_the_interval() -> None:
     found = Duel(winner="B", ratio=1.004, interval=(1.003, 1.005))
     lines = duel_lines(NAMES, DuelRun(verdict="passed", level="strong", duel=found))
     assert lines[1] == "new.py is faster than old.py: 0.4 % ± 0.1 %"
+
+
+def test_a_leaderboard_says_who_is_ahead_by_a_duel() -> None:
+    because = "ahead of #47 by a duel: 0.4 % ± 0.1 %"
+    rows = [
+        Entry(rank=1, number=12, score_us=4.0, is_tied=True, duel=because),
+        Entry(rank=1, number=47, score_us=4.0, is_tied=True),
+    ]
+    board = Leaderboard(problem="m", problem_version=1, gpu="CPU", items=rows)
+    table = leaderboard(board)
+    assert because in table.rows[0]
+    assert "duel" in table.columns
+    assert "duel" not in leaderboard(structs.replace(board, items=rows[1:])).columns

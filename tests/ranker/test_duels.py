@@ -34,7 +34,7 @@ FAST, SLOW = Life("fast", time_us=100.0), Life("slow", "grace", 100.1)
 B_WINS = DuelResult(winner="B", ratio=1.004, interval=(1.003, 1.005), pairs=40)
 
 
-class Dueling:
+class DuelPlatform:
     """A ranker over a log in memory, with two tied entries."""
 
     def __init__(self, log: MemoryLog, models: ReadModels, http: httpx.AsyncClient) -> None:
@@ -144,7 +144,7 @@ def facts_of(
 @asynccontextmanager
 async def dueling_at(
     dsn: str, *, has_duels: bool = True, has_agent: bool = True
-) -> AsyncIterator[Dueling]:
+) -> AsyncIterator[DuelPlatform]:
     log = MemoryLog()
     await begin(log)
     offer = structs.replace(registration(), modes=["ranked", *([DUEL] if has_agent else [])])
@@ -159,17 +159,17 @@ async def dueling_at(
         app = application(Reader(connections), news, Live(), log.last, MemoryBlobs())
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
-            yield Dueling(log, ReadModels(reading), http)
+            yield DuelPlatform(log, ReadModels(reading), http)
 
 
 @pytest.fixture
-async def dueling(postgres_dsn: str) -> AsyncIterator[Dueling]:
+async def dueling(postgres_dsn: str) -> AsyncIterator[DuelPlatform]:
     async with dueling_at(postgres_dsn) as found:
         await live(found.log, FAST, SLOW)
         yield found
 
 
-async def test_tied_neighbours_of_a_podium_have_one_duel(dueling: Dueling) -> None:
+async def test_tied_neighbours_of_a_podium_have_one_duel(dueling: DuelPlatform) -> None:
     _, requested = await dueling.requested()
     sides = requested.first.submission, requested.second.submission
     assert sides == ("fast", "slow")
@@ -180,7 +180,7 @@ async def test_tied_neighbours_of_a_podium_have_one_duel(dueling: Dueling) -> No
     assert len(dueling.told(events.DuelRequested)) == 1
 
 
-async def test_the_winner_stands_first_within_the_rank(dueling: Dueling) -> None:
+async def test_the_winner_stands_first_within_the_rank(dueling: DuelPlatform) -> None:
     duel, _ = await dueling.requested()
     assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
     await dueling.run(duel, B_WINS)
@@ -201,7 +201,7 @@ async def test_the_winner_stands_first_within_the_rank(dueling: Dueling) -> None
     assert podiums[-1].after == ["grace", "ada"]
 
 
-async def test_what_a_duel_cannot_tell_apart_stays_as_it_was(dueling: Dueling) -> None:
+async def test_what_a_duel_cannot_tell_apart_stays_as_it_was(dueling: DuelPlatform) -> None:
     duel, _ = await dueling.requested()
     await dueling.run(duel, DuelResult(winner="equal", ratio=1.0, interval=(0.999, 1.001)))
     assert (await dueling.judged()).code == "judged"
@@ -209,7 +209,7 @@ async def test_what_a_duel_cannot_tell_apart_stays_as_it_was(dueling: Dueling) -
     assert len(dueling.told(events.DuelRequested)) == 1
 
 
-async def test_a_run_that_does_not_pass_orders_nobody(dueling: Dueling) -> None:
+async def test_a_run_that_does_not_pass_orders_nobody(dueling: DuelPlatform) -> None:
     duel, _ = await dueling.requested()
     await dueling.run(duel, DuelResult(winner="", failed="A"), verdict="wrong_answer")
     judged = await dueling.judged()
@@ -217,14 +217,14 @@ async def test_a_run_that_does_not_pass_orders_nobody(dueling: Dueling) -> None:
     assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
 
 
-async def test_a_result_that_cannot_be_orders_nobody(dueling: Dueling) -> None:
+async def test_a_result_that_cannot_be_orders_nobody(dueling: DuelPlatform) -> None:
     duel, _ = await dueling.requested()
     await dueling.run(duel, structs.replace(B_WINS, ratio=0.5))
     assert (await dueling.judged()).code == "bad_result"
     assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
 
 
-async def test_a_duel_that_the_platform_failed_changes_nothing(dueling: Dueling) -> None:
+async def test_a_duel_that_the_platform_failed_changes_nothing(dueling: DuelPlatform) -> None:
     duel, requested = await dueling.requested()
     (agg, queued), *_ = facts_of(duel, requested, None)
     await say(dueling.log, agg, queued)
@@ -234,7 +234,7 @@ async def test_a_duel_that_the_platform_failed_changes_nothing(dueling: Dueling)
     assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
 
 
-async def test_an_agent_that_was_revoked_decides_no_duel(dueling: Dueling) -> None:
+async def test_an_agent_that_was_revoked_decides_no_duel(dueling: DuelPlatform) -> None:
     duel, _ = await dueling.requested()
     await say(dueling.log, subjects.agent(AGENT), events.AgentRevoked(reason="sold"))
     await dueling.run(duel, B_WINS)
@@ -243,7 +243,7 @@ async def test_an_agent_that_was_revoked_decides_no_duel(dueling: Dueling) -> No
     assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
 
 
-async def test_a_duel_leaves_the_submission_as_it_was(dueling: Dueling) -> None:
+async def test_a_duel_leaves_the_submission_as_it_was(dueling: DuelPlatform) -> None:
     await dueling.settled()
     before = (await dueling.http.get("/v1/submissions/4")).json()
     duel, _ = await dueling.requested()
@@ -254,7 +254,7 @@ async def test_a_duel_leaves_the_submission_as_it_was(dueling: Dueling) -> None:
         assert before.get(name) == after.get(name), name
 
 
-async def test_an_audit_finds_a_winner_that_no_run_found(dueling: Dueling) -> None:
+async def test_an_audit_finds_a_winner_that_no_run_found(dueling: DuelPlatform) -> None:
     duel, requested = await dueling.requested()
     judged = events.DuelJudged(
         problem="identity", problem_number=1, gpu="CPU", run="run-none", result=B_WINS
@@ -266,7 +266,7 @@ async def test_an_audit_finds_a_winner_that_no_run_found(dueling: Dueling) -> No
     assert requested.gpu == "CPU"
 
 
-async def test_an_audit_finds_a_run_of_other_sources(dueling: Dueling) -> None:
+async def test_an_audit_finds_a_run_of_other_sources(dueling: DuelPlatform) -> None:
     duel, _ = await dueling.requested()
     other = events.Blob(digest="e" * 64, bytes=1)
     await dueling.run(duel, B_WINS, rival=other)

@@ -91,13 +91,15 @@ def places(standings: Sequence[Standing], least: int | None = None) -> list[Plac
 def _winners_first(group: Sequence[Standing]) -> list[Standing]:
     """Order neighbours by their duel, where they had one; the others stay in order.
 
+    From the last to the first, so that a winner passes all that it beat, one after the other.
+
     >>> fast = Standing(1, 1.0, None, 1, 0.5, "a")
     >>> slow = Standing(2, 1.1, None, 1, 0.5, "b", {"a": "0.4 %"})
     >>> [one.number for one in _winners_first([fast, slow])]
     [2, 1]
     """
     ordered = list(group)
-    for at in range(len(ordered) - 1):
+    for at in reversed(range(len(ordered) - 1)):
         first, second = ordered[at], ordered[at + 1]
         if first.source in second.ahead_of:
             ordered[at], ordered[at + 1] = second, first

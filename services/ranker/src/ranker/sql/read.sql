@@ -79,17 +79,20 @@ order by problem_number desc
 limit 1000;
 
 -- name: ladder
--- What ranks are made of: the fastest entries of one leaderboard, without who is banned then.
+-- What ranks are made of: the fastest entries of one leaderboard, without who is banned then, and
+-- which sources each beat in a duel.
+with won as (
+    select winner,
+           json_agg(json_build_object('loser', loser, 'ratio', ratio, 'low', low, 'high', high)
+                    order by loser) as wins
+    from duel_win
+    where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+    group by winner
+)
 select submission, account, number, source, pooled_over, score_us, error, freedom, delta,
-       coalesce((
-           select json_agg(json_build_object('loser', loser, 'ratio', ratio, 'low', low, 'high', high)
-                           order by loser)
-           from duel_win
-           where duel_win.problem = entry.problem and duel_win.gpu = entry.gpu
-             and duel_win.problem_number = entry.problem_number
-             and duel_win.winner = entry.source
-       ), '[]') as wins
+       coalesce(won.wins, '[]') as wins
 from entry
+left join won on won.winner = entry.source
 where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
   and not exists (
       select 1 from ban
