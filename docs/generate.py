@@ -24,6 +24,8 @@ from shared.events import (
     Baseline,
     Blob,
     CaseResult,
+    DuelResult,
+    DuelSide,
     Fact,
     Milestone,
     Mismatch,
@@ -66,7 +68,7 @@ STREAM: dict[str, Any] = {
 }
 VALUES = (
     *(Blob, CaseResult, Mismatch, Artefact, Missing, Requires, RejudgeItem),
-    *(Baseline, Milestone, Roof),
+    *(DuelSide, DuelResult, Baseline, Milestone, Roof),
 )
 BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 # What some reads answer beside JSON.
@@ -101,6 +103,7 @@ ORDER = (
     "webhook",
     "moderation",
     "ranking",
+    "duel",
     "rejudge",
     "audit",
 )
@@ -118,6 +121,7 @@ WHAT = {
     "webhook": "`webhook.<webhook>`: an address that is told of events",
     "moderation": "`moderation.<submission>`: what was decided after its end",
     "ranking": "`ranking.<slug>.<gpu>`",
+    "duel": "`duel.<duel>`: two submissions of one leaderboard, timed in alternation",
     "rejudge": "`rejudge.<rejudge>`",
     "audit": "`audit.platform`, `audit.seal`: the platform's own matters",
 }

@@ -43,6 +43,7 @@ def test_the_help_tells_the_exit_codes() -> None:
         ("appeal", "0", "look"),
         ("appeal", "bans", "look"),
         ("run", "missing.py", "--problem", "."),
+        ("duel", ".", "missing.py", "missing.py"),
         ("problem", "publish"),
         ("problem", "publish", "missing"),
         ("leaderboard",),
@@ -292,6 +293,7 @@ def test_a_file_that_the_platform_would_not_take_is_refused_here(tmp_path: Path)
     for words in (
         ("submit", file, "--url", NOTHING_THERE),
         ("run", file, "--problem", ROOT / "problems" / "identity"),
+        ("duel", ROOT / "problems" / "identity", file, file),
     ):
         result = warpboard(*words)
         assert result.exit_code == 2

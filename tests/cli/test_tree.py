@@ -89,7 +89,7 @@ def test_every_command_has_an_example_and_json(command: str) -> None:
     assert max(len(line) for line in result.stdout.splitlines()) <= 100
 
 
-@pytest.mark.parametrize("command", sorted({*ASKED, *HERE} - {"run", "problem check"}))
+@pytest.mark.parametrize("command", sorted({*ASKED, *HERE} - {"run", "duel", "problem check"}))
 def test_json_is_one_document_and_text_has_no_escapes(
     command: str, standin: StandIn, tmp_path: Path
 ) -> None:

@@ -188,6 +188,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "admin intake resume": WHY,
     "admin pool pause": ("CPU", *WHY),
     "admin pool resume": ("CPU", *WHY),
+    "admin duel": ("47", "12", *WHY),
     "admin pool canary": ("CPU", "--submission", "12"),
     "admin pool no-canary": ("CPU", *WHY),
     "admin projection skip": ("ranker", "9", *WHY),
@@ -223,6 +224,7 @@ ASKED: dict[str, tuple[str, ...]] = {
 # These ask no platform at a URL.
 HERE: dict[str, tuple[str, ...]] = {
     "run": ("FILE", "--problem", "DIR"),
+    "duel": ("DIR", "FILE", "FILE"),
     "problem check": ("DIR",),
     "problem new": ("NEW",),
     "problem eval-code": ("DIR",),

@@ -9,10 +9,13 @@ import pytest
 
 from ranker.__main__ import SCHEMA
 from ranker.audit.auditing import differences
+from ranker.commands.auditing import with_duels
 from ranker.domain.roofs import BELOW_FLOOR
 from ranker.domain.standings import Board, Standings
+from ranker.domain.ties import places
 from ranker.postgres import ReadModels
 from ranker.service import News, project
+from ranker.service.top import standings as in_standings
 from shared import events, subjects
 from shared.clock import new_id
 from shared.event_log import New
@@ -39,6 +42,7 @@ class Chaos:
         self.over: list[str] = []
         self.places: dict[str, tuple[str, str, str]] = {}
         self.rejudges: dict[str, list[str]] = {}
+        self.duels: dict[str, events.DuelRequested] = {}
         self.requests = 0
         self.clock = T0
 
@@ -57,6 +61,10 @@ class Chaos:
             moves += [self.moderate, self.ban, self.request]
         if self.rejudges:
             moves += [self.judge, self.judge, self.conclude]
+        if len(self.places) > 1:
+            moves += [self.duel]
+        if self.duels:
+            moves += [self.judge_duel, self.judge_duel]
         await self.chance.choice(moves)()  # type: ignore[misc]  # Each of them is awaited.
 
     def score(self) -> SubmissionFinished:
@@ -171,11 +179,47 @@ class Chaos:
         )
         await self.say(subjects.rejudge(rejudge), fact)
 
+    async def duel(self) -> None:
+        """Two sources are to be timed in alternation."""
+        self.requests += 1
+        one, other = (self.side(name) for name in self.chance.sample(["x", "y", *self.places], 2))
+        fact = events.DuelRequested(
+            problem="identity",
+            problem_number=self.chance.choice([1, 1, 2]),
+            problem_digest="d",
+            gpu=self.chance.choice(["CPU", "H200"]),
+            first=one,
+            second=other,
+        )
+        self.duels[f"d{self.requests}"] = fact
+        await self.say(subjects.duel(f"d{self.requests}"), fact)
+
+    def side(self, source: str) -> events.DuelSide:
+        """A side of a duel, which is known by its source."""
+        blob = Blob(digest=source.rjust(64, "0"), bytes=1)
+        return events.DuelSide(submission="s", number=1, account="a", source=blob, name="k")
+
+    async def judge_duel(self) -> None:
+        """A duel is over, perhaps without a result."""
+        duel = self.chance.choice(list(self.duels))
+        requested = self.duels.pop(duel)
+        result = events.DuelResult(
+            winner=self.chance.choice(["A", "B", "equal"]), ratio=0.99, interval=(0.98, 1.0)
+        )
+        fact = events.DuelJudged(
+            problem=requested.problem,
+            problem_number=requested.problem_number,
+            gpu=requested.gpu,
+            result=self.chance.choice([None, result, result]),
+        )
+        await self.say(subjects.duel(duel), fact)
+
 
 async def shown(models: ReadModels, board: Board, at: datetime) -> list[dict[str, Any]]:
-    return await models.rows(
+    rows = await models.rows(
         "ladder", problem=board.problem, gpu=board.gpu, number=board.number, limit=1000, at=at
     )
+    return with_duels(rows)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -196,4 +240,7 @@ async def test_any_history_makes_the_same_leaderboards(postgres_dsn: str, seed: 
             for board in BOARDS:
                 for at in (T0, NOON, chaos.clock):
                     shown_now = await shown(models, board, at)
-                    assert differences(standings.board(board, at), shown_now) == []
+                    made = standings.board(board, at)
+                    assert differences(made, shown_now) == []
+                    shown_order = [place.number for place in places(in_standings(shown_now))]
+                    assert [row.number for row in made] == shown_order

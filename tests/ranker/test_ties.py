@@ -88,3 +88,36 @@ def test_the_top_is_what_the_whole_begins_with(standings: list[Standing], least:
     assert top == whole[: len(top)]
     assert len(top) >= min(least, len(whole))
     assert len(top) == len(whole) or top == [] or whole[len(top)].rank > top[-1].rank
+
+
+def test_who_won_a_duel_stands_before_the_neighbour_it_beat() -> None:
+    fast, slow = dueling(1, 0.0, "a"), dueling(2, 0.001, "b", a="0.4 % ± 0.1 %")
+    assert places([fast, slow]) == [
+        Place(2, 1, True, "ahead of #1 by a duel: 0.4 % ± 0.1 %"),
+        Place(1, 1, True),
+    ]
+
+
+def test_a_winner_passes_every_copy_of_what_it_beat() -> None:
+    original, copy = dueling(1, 0.0, "a"), dueling(3, 0.0005, "a")
+    winner = dueling(2, 0.001, "b", a="1 %")
+    assert [place.number for place in places([original, copy, winner])] == [2, 1, 3]
+
+
+def test_duels_that_go_round_in_a_circle_come_to_an_end() -> None:
+    circle = [
+        dueling(1, 0.0, "a", b=""),
+        dueling(2, 0.001, "b", c=""),
+        dueling(3, 0.002, "c", a=""),
+    ]
+    assert sorted(place.number for place in places(circle)) == [1, 2, 3]
+
+
+def test_a_duel_means_nothing_between_ranks() -> None:
+    fast, slow = dueling(1, 0.0, "a"), dueling(2, 0.05, "b", a="1 %")
+    assert places([fast, slow]) == [Place(1, 1, False), Place(2, 2, False)]
+
+
+def dueling(number: int, share: float, source: str, **beaten: str) -> Standing:
+    """An entry of a source that beat others in duels."""
+    return Standing(number, 100.0 * exp(share), 0.0, 22, 0.003, source, beaten)

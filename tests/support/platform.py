@@ -21,6 +21,8 @@ QUICK = {
     "WARPBOARD_SCHEDULER_SILENT_S_MAX": "5",
     "WARPBOARD_SCHEDULER_TICK_S": "0.1",
 }
+# Most tests have one agent, which a duel of tied entries would keep busy; who wants duels says so.
+NO_DUELS = {"WARPBOARD_RANKER_DUELS": "false"}
 # Agents as in earnest, where none falls silent: on a busy machine each one does for a while.
 PATIENT = {"WARPBOARD_SCHEDULER_TICK_S": "0.1"}
 
@@ -43,7 +45,7 @@ class Running:
         with (self.folder.parent / f"{self.folder.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command,
-                env=os.environ | self.settings,
+                env=os.environ | NO_DUELS | self.settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from ranker.__main__ import SCHEMA
 from ranker.domain.eligibility import Demand
 from ranker.postgres import ReadModels
-from ranker.service import Announcements, Decisions, Milestones, News, Ranker
+from ranker.service import Announcements, Decisions, Duels, Milestones, News, Ranker
 from shared.event_log import EventLog
 from shared.memory import MemoryBlobs
 from shared.postgres import connect
@@ -22,10 +22,14 @@ def ranker_of(
     news: News | None = None,
     blobs: MemoryBlobs | None = None,
     wanted: Demand = LOOSE,
+    *,
+    has_duels: bool = False,
 ) -> Ranker:
-    """A ranker that writes these read models."""
+    """A ranker that writes these read models; it requests duels by itself if it `has_duels`."""
     decisions = Decisions(log, models, blobs or MemoryBlobs(), NoMetrics(), wanted)
-    return Ranker(decisions, Announcements(log, models), news or News(), Milestones(log, models))
+    duels = Duels(log, models, wanted, is_on=has_duels)
+    announcing = Announcements(log, models, duels=duels)
+    return Ranker(decisions, announcing, news or News(), Milestones(log, models), duels)
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.timing.duel import PAIRS, decide, order
+from harness.timing.duel import PAIRS, combine_cases, compare, decide, order
 
 
 def test_each_has_as_many_blocks_and_is_as_often_first() -> None:
@@ -34,3 +34,24 @@ def test_pairs_that_disagree_are_equal() -> None:
 def test_a_single_pair_decides_nothing() -> None:
     with pytest.raises(ValueError, match="got 1"):
         decide([(1.0, 2.0)])
+
+
+def test_the_ratio_comes_with_its_interval() -> None:
+    found = compare([[(99.0, 100.0), (99.1, 100.0)] * 4] * 5)
+    assert found.winner == "A"
+    assert found.interval[0] < found.ratio < found.interval[1]
+    assert found.ratio == pytest.approx(0.9905, abs=1e-4)
+
+
+def test_rounds_that_disagree_are_equal() -> None:
+    """One kernel whose processes differ by half a percent is not two kernels."""
+    rounds = [[(100.0 + off, 100.0)] * 8 for off in (0.5, -0.4, 0.6, 0.3, 0.1)]
+    assert decide([pair for pairs in rounds for pair in pairs]) == "B"
+    assert compare(rounds).winner == "equal"
+
+
+@pytest.mark.parametrize(
+    ("rule", "score_us"), [("last", 9.0), ("mean", pytest.approx(6.5)), ("geom", pytest.approx(6))]
+)
+def test_cases_are_combined_by_the_rule_of_their_problem(rule: str, score_us: object) -> None:
+    assert combine_cases(rule, [4.0, 9.0]) == score_us

@@ -14,7 +14,7 @@ import pytest
 
 from harness.devices.fake import Fake, Kernel, Machine
 from harness.timing.combination import CaseTime, combine
-from harness.timing.duel import PAIRS, decide, order
+from harness.timing.duel import PAIRS, ROUNDS, compare, decide, order
 from harness.timing.estimators import interquartile_mean, reach
 from harness.timing.history import History
 from harness.timing.policy import policy_for
@@ -171,6 +171,47 @@ def test_a_duel_tells_what_there_is_to_tell(slower: float, verdict: str, least: 
 
 def test_a_duel_never_crowns_the_slower_one() -> None:
     assert "B" not in duels(0.0025) + duels(0.005)
+
+
+@cache
+def duels_in_rounds(slower: float, process_sd: float) -> list[str]:
+    chance = Random(9)
+    return [one_duel_in_rounds(slower, process_sd, chance) for _ in range(DUELS)]
+
+
+def one_duel_in_rounds(slower: float, process_sd: float, chance: Random) -> str:
+    """As the harness does it: each round has fresh processes, which differ by themselves."""
+    machine = Machine(cv=0.01, wander_sd=0.004, outliers=0.01)
+    fake = Fake(chance.getrandbits(64), Kernel(TRUE_US), machine)
+    rounds = []
+    for _ in range(ROUNDS):
+        speed = {name: 1 + chance.gauss(0, process_sd) for name in "AB"}
+        speed["B"] *= 1 + slower
+        plan, pairs = order(PAIRS // ROUNDS), []
+        for first, second in zip(plan[::2], plan[1::2], strict=True):
+            values = {
+                name: speed[name] * interquartile_mean([fake.call().time_us for _ in range(25)])
+                for name in (first, second)
+            }
+            pairs.append((values["A"], values["B"]))
+        rounds.append(pairs)
+    return compare(rounds).winner
+
+
+@pytest.mark.parametrize(
+    ("slower", "process_sd", "verdict", "least"),
+    [
+        (0.0, 0.0, "equal", 0.92),
+        (0.0, 0.0025, "equal", 0.92),
+        (0.0025, 0.0, "A", 0.75),
+        (0.005, 0.001, "A", 0.92),
+        (0.01, 0.0025, "A", 0.98),
+    ],
+)
+def test_a_duel_in_rounds_allows_for_what_processes_differ(
+    slower: float, process_sd: float, verdict: str, least: float
+) -> None:
+    assert duels_in_rounds(slower, process_sd).count(verdict) / DUELS >= least
 
 
 def test_samples_are_no_independent_evidence() -> None:

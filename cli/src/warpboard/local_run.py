@@ -240,19 +240,43 @@ class LocalHarness:
     ) -> Answer:
         """How one submission ends, in the keys of a submission's run."""
         said: dict[str, Any] = {}
-
-        async def hear(message: entry.Started | entry.Progress | entry.StageFinished) -> None:
-            if isinstance(message, entry.Started):
-                said.update(level=message.level, tier=message.tier, missing=message.missing)
-            if isinstance(message, entry.Progress):
-                await told(Progress(**asdict(message)))
-
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
             request = await asyncio.to_thread(_lay_out, Path(home), problem, wish)
             request = replace(request, level_min=terms.level_min)
-            report = await self._harness.evaluate(request, hear)
+            report = await self._harness.evaluate(request, _hearing(said, told))
             said["files"] = await asyncio.to_thread(_kept, Path(request.out), terms.save)
         return _answer(report, said)
+
+    async def duel(
+        self,
+        problem: ProblemFiles,
+        wishes: tuple[Wish, Wish],
+        told: Callable[[Progress], Awaitable[None]],
+        terms: Terms,
+    ) -> Answer:
+        """How a duel of two submissions ends, in the keys of a submission's run and `duel`."""
+        said: dict[str, Any] = {}
+        with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
+            first, second = wishes
+            rival = Path(home) / f"rival{suffix(second.name)}"
+            request = await asyncio.to_thread(_lay_out, Path(home), problem, first)
+            await asyncio.to_thread(rival.write_bytes, second.source)
+            request = replace(request, level_min=terms.level_min, rival=str(rival))
+            report = await self._harness.evaluate(request, _hearing(said, told))
+            said["files"] = await asyncio.to_thread(_kept, Path(request.out), terms.save)
+        return _answer(report, said)
+
+
+def _hearing(said: dict[str, Any], told: Callable[[Progress], Awaitable[None]]) -> Told:
+    """Keep what is said of the machine in `said`, and tell the progress."""
+
+    async def hear(message: entry.Started | entry.Progress | entry.StageFinished) -> None:
+        if isinstance(message, entry.Started):
+            said.update(level=message.level, tier=message.tier, missing=message.missing)
+        if isinstance(message, entry.Progress):
+            await told(Progress(**asdict(message)))
+
+    return hear
 
 
 def _lay_out(home: Path, problem: ProblemFiles, wish: Wish) -> RunRequest:

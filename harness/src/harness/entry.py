@@ -18,6 +18,7 @@ from harness.devices.device import DeviceFault
 from harness.inspection import Finding, InspectReport, InspectRequest
 from harness.messages import (
     CLASSES,
+    DUEL,
     FAILURE_CODES,
     LAUNCHERS,
     LEFT_BEHIND,
@@ -28,6 +29,7 @@ from harness.messages import (
     VERSION,
     Artefact,
     CaseReport,
+    DuelReport,
     Mismatch,
     Progress,
     Request,
@@ -52,6 +54,7 @@ from harness.toolchains.command import BUILD_S_MAX
 __all__ = [
     "CLASSES",
     "DOUBTFUL",
+    "DUEL",
     "FAILURE_CODES",
     "LAUNCHERS",
     "LEVELS",
@@ -61,6 +64,7 @@ __all__ = [
     "Artefact",
     "CaseReport",
     "DeviceFault",
+    "DuelReport",
     "Finding",
     "Harness",
     "InspectReport",
@@ -310,19 +314,21 @@ def _limit_s(request: RunRequest) -> float:
     problem = load(Path(request.problem))
     problem.cases("profile", request.mode, request.case)
     stages = STAGES[request.mode]
-    budgets_s = sum(problem.budget_s(stage, request.mode) for stage in stages)
+    sides = 2 if request.mode == DUEL else 1
+    budgets_s = sides * sum(problem.budget_s(stage, request.mode) for stage in stages)
     # Every team imports anew, and may take the budget of that each time.
-    imports_s = _teams(problem, request.mode) * problem.budget_s("build", request.mode)
+    imports_s = sides * _teams(problem, request.mode) * problem.budget_s("build", request.mode)
     # So may the warm-up call of every shape that is new to a process.
-    warm_ups_s = _warm_ups(problem, request.mode) * problem.budget_s("build", request.mode)
+    warm_ups_s = sides * _warm_ups(problem, request.mode) * problem.budget_s("build", request.mode)
+    builds_s = imports_s + warm_ups_s + sides * BUILD_S_MAX
     # A budget is the submission's own time: what the platform does between is bounded by this.
-    return _PLATFORM_SHARE * budgets_s + imports_s + warm_ups_s + BUILD_S_MAX + _MARGIN_S
+    return _PLATFORM_SHARE * budgets_s + builds_s + _MARGIN_S
 
 
 def _warm_ups(problem: Problem, mode: str) -> int:
     """How many warm-up calls a run makes at most."""
     return sum(
-        problem.warm_ups_max(stage, mode) * (processes_max(mode) if stage == "time" else 1)
+        problem.warm_ups_max(stage, mode) * (processes_max(mode) if stage in ("time", DUEL) else 1)
         for stage in STAGES[mode]
     )
 
@@ -333,5 +339,5 @@ def _teams(problem: Problem, mode: str) -> int:
     for stage in STAGES[mode]:
         cases = problem.cases(stage, mode)
         turns = len([*itertools.groupby(case.ranks for case in cases)]) if stage != "build" else 0
-        count += turns * (processes if stage == "time" else 1)
+        count += turns * (processes if stage in ("time", DUEL) else 1)
     return count

@@ -15,6 +15,9 @@ VERSION = "2"
 LEVELS = ("none", "weak", "medium", "strong")
 LAUNCHERS = ("zygote", "bubblewrap")
 MODES = ("test", "benchmark", "profile", "ranked")
+DUEL = "duel"
+SIDES = ("A", "B")
+WINNERS = (*SIDES, "equal")
 STAGES = {
     "test": ("build", "check"),
     "benchmark": ("build", "check", "time"),
@@ -22,6 +25,8 @@ STAGES = {
     "ranked": ("build", "check", "hidden_check", "time"),
     # What no participant asks for: every case, judged and not timed, for who wrote the problem.
     "verify": ("build", "check", "timed_check"),
+    # Two submissions: each is built and checked, then they are timed in alternation.
+    DUEL: ("build", "check", "hidden_check", DUEL),
 }
 FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy", "memory")
 # What the supervisor's process ends with when something beneath it would not die. No line of it
@@ -67,7 +72,7 @@ class RunRequest:
     `level_min` refuses, as a failure `sandbox`, to run on a machine that isolates less. `gpus` are
     the numbers of the GPUs of the ranks, in order, of those that this machine shows, from 0 on;
     without any they have the first ones. `case` is the only timed case to be profiled, from 1 on;
-    0 is every one.
+    0 is every one. In mode `duel`, `rival` is the path of the file that `source` is timed against.
     """
 
     problem: str
@@ -79,6 +84,7 @@ class RunRequest:
     level_min: str = "none"
     gpus: list[int] = field(default_factory=list)
     case: int = 0
+    rival: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,13 +170,31 @@ class CaseReport:
 
 
 @dataclass(frozen=True)
+class DuelReport:
+    """How a duel ended: `winner` is one of WINNERS, "" if the side `failed` did not pass.
+
+    A is the request's `source`, B its `rival`. `ratio` is the time of A over that of B with its
+    95 % interval; `pairs_us` are the scores of A and B of each pair of blocks, in microseconds,
+    of which `round_pairs` in a row come from the same processes.
+    """
+
+    winner: str
+    failed: str = ""
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+    pairs_us: list[tuple[float, float]] = field(default_factory=list)
+    round_pairs: int = 0
+
+
+@dataclass(frozen=True)
 class RunReport:
     """The end of a run: a verdict on the submission, or a failure that is not its fault.
 
     With `failure_code` set (one of FAILURE_CODES) there is no verdict (""). `tie_us` is what a
     cheat could hide of the handshake, and `sigma_run` the machine's own run-to-run deviation as a
     fraction: times closer than these allow are tied. `has_left` asks for another supervisor, for a
-    process of the submission lives on beneath this one.
+    process of the submission lives on beneath this one. In mode `duel` the verdict is that of both
+    submissions, or of the one that failed, and `duel` says which.
     """
 
     verdict: str
@@ -188,6 +212,7 @@ class RunReport:
     sigma_run: float = 0.0
     tie_us: float = 0.0
     has_left: bool = False
+    duel: DuelReport | None = None
 
 
 Request = RunRequest | InspectRequest
@@ -240,6 +265,7 @@ def _from_body(kind: Any, body: dict[str, Any]) -> Message:
     if kind is RunReport:
         body["cases"] = [_case(case) for case in body["cases"]]
         body["artefacts"] = [_checked(Artefact(**one)) for one in body["artefacts"]]
+        body["duel"] = _duel(body["duel"])
         _require_one_ending(body["verdict"], body["failure_code"])
     if kind is InspectReport:
         body["findings"] = [_checked(Finding(**one)) for one in body["findings"]]
@@ -256,6 +282,19 @@ def _case(body: dict[str, Any]) -> CaseReport:
     if case.verdict not in VERDICTS:
         raise ValueError(f"no such verdict: {case.verdict!r}")
     return case
+
+
+def _duel(body: dict[str, Any] | None) -> DuelReport | None:
+    if body is None:
+        return None
+    body["pairs_us"] = [(one, other) for one, other in body["pairs_us"]]
+    if body["interval"] is not None:
+        low, high = body["interval"]
+        body["interval"] = (low, high)
+    duel: DuelReport = _checked(DuelReport(**body))
+    if duel.winner not in (*WINNERS, "") or duel.failed not in (*SIDES, ""):
+        raise ValueError(f"no such end of a duel: {duel.winner!r}, {duel.failed!r}")
+    return duel
 
 
 def _require_one_ending(verdict: str, failure_code: str) -> None:

@@ -24,6 +24,7 @@ _BUDGETS = {
     "hidden_check": "test",
     "timed_check": "benchmark",
     "profile": "benchmark",
+    "duel": "ranked",
 }
 # The last is of one call of an author's function; all others are of stages.
 BUDGETS_S = {
@@ -157,7 +158,7 @@ class Problem:
             if not 0 < case <= len(timed):
                 raise ProblemFault(f"there is no timed case {case}, only {len(timed)}")
             return timed[case - 1 : case]
-        if stage in ("time", "profile") or mode == "benchmark":
+        if stage in ("time", "profile", "duel") or mode == "benchmark":
             return timed
         return self.tests or timed
 

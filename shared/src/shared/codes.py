@@ -5,6 +5,7 @@ STATUS = {
     "authorization_pending": 400,
     "bad_branch": 400,
     "bad_canary": 400,
+    "bad_duel": 400,
     "bad_cursor": 400,
     "bad_directive": 400,
     "bad_directory": 400,

@@ -20,3 +20,20 @@ def derived(cause: str, effect: str) -> str:
     digest[8] = digest[8] & 0x3F | 0x80
     text = digest.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def duel_job(duel: str) -> str:
+    """The id of a duel's one job."""
+    return derived(duel, "job")
+
+
+def podium_duel(problem: str, number: int, gpu: str, sources: tuple[str, str]) -> str:
+    """The id of the one duel of two sources on a leaderboard that nobody asks for.
+
+    `number` is the problem version's; `sources` are digests, in either order.
+
+    >>> podium_duel("p", 1, "CPU", ("a", "b")) == podium_duel("p", 1, "CPU", ("b", "a"))
+    True
+    """
+    first, second = sorted(sources)
+    return derived(f"{problem}/{number}/{gpu}", f"duel/{first}/{second}")

@@ -109,6 +109,11 @@ def rejudge(rejudge_id: str) -> str:
     return _named("rejudge", rejudge_id)
 
 
+def duel(duel_id: str) -> str:
+    """The aggregate of a duel."""
+    return _named("duel", duel_id)
+
+
 def audit(topic: str) -> str:
     """The aggregate of one of the platform's own matters, such as `seal` or `platform`."""
     return _named("audit", topic)

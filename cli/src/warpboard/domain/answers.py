@@ -107,6 +107,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     is_provisional: bool = False
     roofline_fraction: float | None = None
     vs_baseline: dict[str, float] = {}
+    duel: str = ""
 
 
 class OtherVersion(msgspec.Struct, frozen=True, kw_only=True):

@@ -63,6 +63,8 @@ def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
     pools = [(numbers_text(one.pooled_over) if one else "") or NOTHING for one in entries]
     table = _beside(Table(title, columns, rows), "pooled over", pools)
     table = _beside(table, "roofline", shares)
+    duels = [(one.duel if one else "") or NOTHING for one in entries]
+    table = _beside(table, "duel", duels)
     return _beside(table, "speed-up", ratios)
 
 

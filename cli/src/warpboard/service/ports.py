@@ -290,6 +290,16 @@ class Harness(Protocol):
         """How one submission ends, in the keys of a submission's run; no verdict if we failed."""
         ...
 
+    async def duel(
+        self,
+        problem: ProblemFiles,
+        wishes: tuple[Wish, Wish],
+        told: Callable[[Progress], Awaitable[None]],
+        terms: Terms,
+    ) -> Answer:
+        """How a duel of two submissions ends, in the keys of a submission's run and `duel`."""
+        ...
+
     async def inspect(self, problem: ProblemFiles) -> Answer:
         """What is found in a problem's own code: findings, or why there was no looking."""
         ...

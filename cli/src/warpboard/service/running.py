@@ -6,6 +6,7 @@ from pathlib import Path
 from shared.problems.score import score_us
 from warpboard.domain import evaluation
 from warpboard.domain.answers import Progress, Run, read
+from warpboard.domain.duels import DuelRun, duel_lines
 from warpboard.domain.outcome import OK, local_exit_code, local_lines
 from warpboard.domain.progress import step
 from warpboard.domain.rooflines import with_roofline
@@ -51,6 +52,54 @@ async def run(disk: Disk, harness: Harness, screen: Screen, asked: Asked, *, as_
         if asked.save is not None and found.files:
             screen.say(f"{asked.save} holds {', '.join(one.name for one in found.files)}")
     return local_exit_code(found)
+
+
+@dataclass(frozen=True)
+class DuelRequest:
+    """Which two files to time against each other, for which problem's folder."""
+
+    problem: Path
+    first: Path
+    second: Path
+    level_min: str = "none"
+    save: Path | None = None
+
+
+async def duel(
+    disk: Disk, harness: Harness, screen: Screen, request: DuelRequest, *, as_json: bool
+) -> int:
+    """Time two files in alternation here; the exit code. Errors: Refused; Failed."""
+    problem = disk.problem(request.problem, None, HERE)
+    files = (request.first, request.second)
+    first, second = (Wish(file.name, disk.source(file), problem.slug, "duel") for file in files)
+    names = names_apart(*files)
+    with screen.live([problem.slug]) as live:
+
+        async def told(progress: Progress) -> None:
+            live.show(problem.slug, step(progress))
+
+        terms = Terms(request.level_min, request.save)
+        answer = await harness.duel(problem, (first, second), told, terms)
+    found = read(answer, DuelRun)
+    if as_json:
+        screen.json(answer)
+    else:
+        for line in duel_lines(names, found):
+            screen.say(line)
+        if request.save is not None and found.files:
+            screen.say(f"{request.save} holds {', '.join(one.name for one in found.files)}")
+    return local_exit_code(found)
+
+
+def names_apart(first: Path, second: Path) -> tuple[str, str]:
+    """The names of two files, with their folders where the names are the same.
+
+    >>> names_apart(Path("a.py"), Path("b.py")), names_apart(Path("old/a.py"), Path("new/a.py"))
+    (('a.py', 'b.py'), ('old/a.py', 'new/a.py'))
+    """
+    if first.name != second.name:
+        return first.name, second.name
+    return str(first), str(second)
 
 
 async def explain(

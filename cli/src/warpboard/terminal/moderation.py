@@ -1,7 +1,7 @@
 """Operators' commands for submissions and participants."""
 
 import click
-from click import FloatRange
+from click import FloatRange, IntRange
 
 from warpboard.terminal import options
 from warpboard.terminal.deeds import Shape
@@ -76,6 +76,19 @@ SHAPES = (
         "Let a disqualified submission be ranked again.",
         '12 --reason "the rule came later"',
         (options.number, options.reason),
+    ),
+    Shape(
+        "admin duel",
+        "admin/duels",
+        "Time submissions FIRST and SECOND of one leaderboard in alternation.\n\n"
+        "The faster one stands first where they are tied. It costs nobody's quota.",
+        '47 12 --reason "they look alike"',
+        (
+            click.argument("first", type=IntRange(min=1)),
+            click.argument("second", type=IntRange(min=1)),
+            click.option("--gpu", type=options.GPU, help="Refuse others than of this GPU type."),
+            options.reason,
+        ),
     ),
     Shape(
         "admin decide-appeal",

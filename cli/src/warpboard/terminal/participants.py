@@ -62,6 +62,28 @@ def run_here(desk: Desk, /, *, as_json: bool, **asked: Any) -> int:
     return run(running.run(desk.disk, desk.harness, desk.screen, wanted, as_json=as_json))
 
 
+@click.command(name="duel")
+@click.argument("problem", type=options.PROBLEM)
+@click.argument("first", type=options.FILE)
+@click.argument("second", type=options.FILE)
+@options.level_min
+@options.save
+@options.as_json
+@click.pass_obj
+def duel_here(desk: Desk, /, *, as_json: bool, **asked: Any) -> int:
+    """Time FIRST and SECOND in alternation here for a PROBLEM's directory: which is faster?
+
+    Every call of both is judged. They are told apart from 0.15 % on, if the interval allows.
+    The exit code tells how it ended: 0 both passed, 1 one did not, 3 infrastructure.
+
+    \b
+    Example:
+      warpboard duel problems/matmul old.py new.py
+    """
+    request = running.DuelRequest(**asked | {"level_min": asked["level_min"] or "none"})
+    return run(running.duel(desk.disk, desk.harness, desk.screen, request, as_json=as_json))
+
+
 @click.command()
 @click.argument("file", type=options.FILE)
 @click.option(
@@ -201,4 +223,4 @@ def consent(desk: Desk, /, place: Place, problem: str, *, wish: str | None, as_j
     )
 
 
-COMMANDS = (init, run_here, consent, submit, cancel, delete, appeal)
+COMMANDS = (init, run_here, duel_here, consent, submit, cancel, delete, appeal)

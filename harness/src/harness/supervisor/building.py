@@ -16,8 +16,8 @@ from harness.toolchains.plan import Plan, ToolMissing
 from harness.worker import protocol
 
 
-def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
-    """Leaves in `guests` what every worker is to be given.
+def prepare(guests: Guests, cache: Cache, deadline: float, *, is_last: bool = True) -> None:
+    """Leaves in `guests` what every worker is to be given; the `last` closes the cache.
 
     Errors: CaseFailed, if the submission cannot be built; DeviceFault, if nothing could be here.
     """
@@ -36,7 +36,7 @@ def prepare(guests: Guests, cache: Cache, deadline: float) -> None:
         guests.given["launch"] = made.launch
     if data:
         guests.built = (sealed(data),)
-    if guests.home.problem.lang == "py":
+    if guests.home.problem.lang == "py" and is_last:
         # The author's code comes next, and others' runs believe what they find in there.
         cache.close()
 

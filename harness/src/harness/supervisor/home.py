@@ -28,7 +28,7 @@ class Home:
 
     `mark` says to the supervisor what of the author's code the run is in.
     `submission` is shown to the worker; `scratch` holds the workers' own folders where there is no
-    mount namespace to give them one.
+    mount namespace to give them one. Of a duel, `rival` is the same for the second submission.
     """
 
     folder: Path
@@ -37,6 +37,7 @@ class Home:
     scratch: Path
     out: int
     mark: Mark
+    rival: "Home | None" = None
 
     def keep(self, name: str, data: bytes) -> None:
         """Writes one of the run's records, in a folder that its path may not reach any more."""
@@ -89,6 +90,27 @@ def _furnish(folder: Path, problem: Problem, request: Request) -> Home:
     ours.chmod(0o700)
     for name in problem.files:
         shutil.copyfile(problem.folder / name, ours / name)
+    main = _show(ours, shown, problem, source)
+    out = os.open(place or records, os.O_RDONLY | os.O_DIRECTORY)
+    ready = replace(problem, folder=ours, submission=main)
+    home = Home(folder, ready, shown, scratch, out, Mark())
+    if not isinstance(request, RunRequest) or not request.rival:
+        return home
+    return replace(home, rival=_furnish_rival(home, problem, request.rival))
+
+
+def _furnish_rival(home: Home, problem: Problem, source: str) -> Home:
+    """The same for the second submission, in folders that no worker of the first sees."""
+    shown, scratch = home.folder / "rival", home.folder / "rival_scratch"
+    shown.mkdir()
+    scratch.mkdir()
+    main = _show(home.problem.folder, shown, problem, source)
+    ready = replace(home.problem, submission=main)
+    return replace(home, problem=ready, submission=shown, scratch=scratch)
+
+
+def _show(ours: Path, shown: Path, problem: Problem, source: str) -> str:
+    """Lay out what a submission's workers see; the submission's own name there."""
     if problem.lang == "cu":
         main = problem.submission
         for path in _native(ours, problem):
@@ -97,8 +119,7 @@ def _furnish(folder: Path, problem: Problem, request: Request) -> Home:
         main = _python(ours, shown, problem, Path(source))
     if source:
         shutil.copyfile(source, shown / main)
-    out = os.open(place or records, os.O_RDONLY | os.O_DIRECTORY)
-    return Home(folder, replace(problem, folder=ours, submission=main), shown, scratch, out, Mark())
+    return main
 
 
 def _native(ours: Path, problem: Problem) -> list[Path]:

@@ -12,10 +12,13 @@ from dataclasses import dataclass, replace
 from harness.devices import cpu
 from harness.devices.device import DeviceFault
 from harness.messages import (
+    DUEL,
+    SIDES,
     STAGES,
     VERSION,
     Artefact,
     CaseReport,
+    DuelReport,
     Progress,
     RunReport,
     RunRequest,
@@ -31,6 +34,7 @@ from harness.supervisor.author import Author, is_shortage
 from harness.supervisor.calls import Gate
 from harness.supervisor.compat import Compat
 from harness.supervisor.defences import ALL, Defences
+from harness.supervisor.duel import Duel, Side, SideFailed, require_walls
 from harness.supervisor.guests import Guests, Place
 from harness.supervisor.home import Home
 from harness.supervisor.inputs import KEY_BYTES, Shape, seed_of
@@ -38,6 +42,7 @@ from harness.supervisor.judging import Court
 from harness.supervisor.outfit import fitted, opened, outfit
 from harness.supervisor.profiled import Profiler
 from harness.supervisor.purse import Purse
+from harness.supervisor.team import Team
 from harness.supervisor.timed import Clock, Timer
 from harness.supervisor.verdict import CaseFailed
 from harness.supervisor.warm_ups import WARM_UP, WarmUps
@@ -48,6 +53,7 @@ from harness.toolchains.command import BUILD_S_MAX
 from harness.toolchains.plan import Workshop
 
 _OLDEST = "compute_75"
+_TIMED = ("time", DUEL)
 
 Tell = Callable[[Started | Progress | StageFinished], None]
 
@@ -108,6 +114,8 @@ def execute(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> Ru
 
 def _run(request: RunRequest, home: Home, machine: Machine, tell: Tell) -> "_Run | Compat":
     """A run by our harness, or by the problem's own program. Errors: as every run's."""
+    if request.mode == DUEL:
+        return _DuelRun(request, home, machine, tell)
     if not home.problem.main:
         return _Run(request, home, machine, tell)
     given = outfit(request.device, home.problem.ranks, request.gpus)
@@ -243,7 +251,7 @@ class _Run:
         for stage in STAGES[mode]:
             for case in self._problem.cases(stage, mode):
                 if sizes := memory.estimate(author, case):
-                    offer.require(case, [sizes], is_timed=stage == "time")
+                    offer.require(case, [sizes], is_timed=stage in _TIMED)
 
     def _require_memory(self, offer: memory.MemoryOffer) -> None:
         """Raise MemoryShortage before the submission sees a case that this machine cannot run."""
@@ -252,7 +260,7 @@ class _Run:
         for stage in STAGES[mode]:
             for case in self._problem.cases(stage, mode):
                 found = [memory.sizes_of(shape) for shape in self._shapes[case.name]]
-                is_timed = stage == "time"
+                is_timed = stage in _TIMED
                 offer.require(case, found, is_timed=is_timed)
                 shared = max(shared, memory.shared_bytes(found, is_timed=is_timed))
         offer.limit(shared)
@@ -345,9 +353,113 @@ class _Run:
         )
 
 
+class _DuelRun(_Run):
+    """A run of two submissions: each is built and checked, then both are timed in alternation.
+
+    A is the request's source, whose log and usage are the run's; B is its rival.
+    """
+
+    def __init__(self, request: RunRequest, home: Home, machine: Machine, tell: Tell) -> None:
+        if home.problem.main:
+            raise ProblemFault("a problem that times its submissions itself has no duels")
+        if home.rival is None:
+            raise ProblemFault("a duel needs two submissions: name the rival")
+        super().__init__(request, home, machine, tell)
+        rival = Guests(self.guests.place, home.rival, request.mode, self.guests.ranks)
+        self._all_guests = dict(zip(SIDES, (self.guests, rival), strict=True))
+        self._teams: dict[str, Team] = {}
+        self._duel: DuelReport | None = None
+        self._steps |= {
+            "check": self._judge_both,
+            "hidden_check": self._judge_both,
+            DUEL: self._time_both,
+        }
+
+    def execute(self) -> RunReport:
+        try:
+            report = replace(super().execute(), duel=self._duel)
+        finally:
+            self._end_rival()
+        if self._duel is not None and self._duel.failed:
+            report = replace(report, reason=f"submission {self._duel.failed}: {report.reason}")
+        return report
+
+    def _end_rival(self) -> None:
+        """Leave nothing of B; its end cannot fail without a process of it that lives on."""
+        rival = self._all_guests["B"]
+        try:
+            rival.end()
+        except CaseFailed as failure:
+            raise SandboxFault(failure.message) from failure
+        finally:
+            self._home.keep("rival-log.txt", rival.log.whole().encode())
+
+    def _build(self, stage: str, purse: Purse) -> list[CaseReport]:
+        require_walls(self.guests.place)
+        # No cache is open any more once the author's code is there.
+        for name, guests in self._all_guests.items():
+            began = time.monotonic()
+            is_last = name == SIDES[-1]
+            cache = self._machine.cache
+            try:
+                building.prepare(guests, cache, began + BUILD_S_MAX, is_last=is_last)
+            except CaseFailed as failure:
+                return self._fail(name, verdict.report("", stage, failure))
+            purse.pardon(time.monotonic() - began)
+        ranks = next((case.ranks for case in self._every_case()), 1)
+        for name, guests in self._all_guests.items():
+            began = time.monotonic()
+            self._teams[name] = guests.start(ranks)
+            if not self._shapes:
+                self._look_around()
+            try:
+                guests.welcome(self._teams[name], began + purse.left_s)
+                self._teams[name].freeze()
+            except CaseFailed as failure:
+                return self._fail(name, verdict.report("", stage, failure))
+        return []
+
+    def _judge_both(self, stage: str, purse: Purse) -> list[CaseReport]:
+        reports: list[CaseReport] = []
+        budget_s = purse.left_s
+        for name in SIDES:
+            self._team, guests = self._teams[name], self.guests
+            self.guests = self._all_guests[name]
+            try:
+                found = self._judge_all(stage, Purse(budget_s))
+            finally:
+                self._teams[name], self.guests = self._team, guests
+            if failed_case := verdict.first_failed(found):
+                return self._fail(name, failed_case)
+            reports = reports or found
+        return reports
+
+    def _time_both(self, stage: str, purse: Purse) -> list[CaseReport]:
+        cases = self._problem.cases(stage, self._request.mode)
+        seeds = functools.partial(self._seeds, stage)
+        clock = Clock(self._court, self._shapes, seeds, self._home.history())
+        one, other = (
+            Side(name, self._all_guests[name], self._teams[name], Purse(purse.left_s))
+            for name in SIDES
+        )
+        duel = Duel((one, other), clock, self._warm_ups, self._tell)
+        try:
+            self._duel = duel.run(cases, self._problem.ranking_by, purse.left_s)
+        except SideFailed as failed_side:
+            return self._fail(failed_side.side, failed_side.report)
+        finally:
+            self._home.keep("samples.json.gz", duel.record())
+        return [CaseReport(case.name, stage, "passed") for case in cases]
+
+    def _fail(self, side: str, report: CaseReport) -> list[CaseReport]:
+        """The duel ends with the verdict of the side that did not pass."""
+        self._duel = DuelReport(winner="", failed=side)
+        return [report]
+
+
 def _is_timed(mode: str) -> bool:
     """Whether anybody will see how long a call took."""
-    return "time" in STAGES[mode]
+    return any(stage in STAGES[mode] for stage in _TIMED)
 
 
 def _share_cores() -> list[int]:

@@ -17,5 +17,5 @@ Everything here is pure: the clock and chance are handed in, and samples come fr
     combination.figures(times) -> (sigma_run, tie_us), as a RunReport wants them
     records.record(processes, time, dropped) -> dict; records.compressed(cases) -> bytes: the file
         samples.json.gz
-    duel.order(pairs) -> str; duel.decide(pairs) -> "A", "B" or "equal"
+    duel.order(pairs) -> str; duel.compare(rounds) -> Comparison: "A", "B" or "equal", the ratio
 """

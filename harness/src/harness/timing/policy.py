@@ -5,7 +5,15 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-PROCESSES = {"test": 1, "verify": 1, "benchmark": 1, "profile": 1, "ranked": 3, "finals": 5}
+PROCESSES = {
+    "test": 1,
+    "verify": 1,
+    "benchmark": 1,
+    "profile": 1,
+    "ranked": 3,
+    "finals": 5,
+    "duel": 5,
+}
 BLOCK_CALLS_MIN = 3
 # Of a mode with several processes, where they differ.
 _EXTRA_PROCESSES = 2
@@ -129,7 +137,7 @@ def policy_for(device: str, mode: str, wall_s: float | None = None) -> Policy:
     Errors: KeyError for a device or mode that nobody has made a policy for.
     """
     policy = replace(_RANKED[_LIKE.get(device, device)], device=device)
-    if mode not in ("ranked", "finals"):
+    if mode not in ("ranked", "finals", "duel"):
         policy = replace(policy, **_QUICK)
     if wall_s is not None:
         policy = replace(policy, wall_s=min(policy.wall_s, wall_s), repeats_s=wall_s)

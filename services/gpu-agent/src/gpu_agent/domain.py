@@ -8,6 +8,7 @@ import msgspec
 
 from shared.errors import Refused
 from shared.events import (
+    DUEL,
     LEVELS,
     MODES,
     TIERS,
@@ -15,6 +16,7 @@ from shared.events import (
     Artefact,
     Blob,
     CaseResult,
+    DuelResult,
     Fact,
     JobAssigned,
     Missing,
@@ -33,6 +35,8 @@ MISMATCHES_MAX = 5
 FACT_BYTES_MAX = 240 * 1024
 PARTS = (1, 4, 16, 64, 256)
 DEVICES = ("cpu", "cuda", "hip")
+# Without these a harness refuses a duel.
+DUEL_WALLS = ("namespaces", "freezer")
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,15 @@ class Machine:
 
 @dataclass(frozen=True)
 class Demand:
-    """What an operator demands of ranked runs, and the device that all are timed on."""
+    """What an operator demands of ranked runs, and the device that all are timed on.
+
+    `has_gpu_duels` offers duels on a GPU, where one side may leave work that slows the other.
+    """
 
     level_min: str
     tiers: tuple[str, ...]
     device: str = "cpu"
+    has_gpu_duels: bool = False
 
 
 def demand(level_min: str, tiers: str, device: str = "cpu") -> Demand:
@@ -81,6 +89,8 @@ def registration(
     said = "\n".join(f"{name}={value}" for name, value in sorted(machine.environment.items()))
     against = objection(machine, wanted)
     why = {"ranked_not_offered": against} if against else {}
+    may_duel = wanted.device == "cpu" or wanted.has_gpu_duels
+    duels = [DUEL] if may_duel and can_duel(machine) and not against else []
     return AgentRegistered(
         gpu=gpu,
         count=1,
@@ -91,11 +101,20 @@ def registration(
         tier=machine.tier,
         missing=machine.missing,
         toolchains=machine.toolchains,
-        modes=[mode for mode in MODES if mode != "ranked" or not against],
+        modes=[mode for mode in MODES if mode != "ranked" or not against] + duels,
         memory_mib=machine.memory_mib,
         host=machine.host,
         sandbox_memory_mib=machine.sandbox_memory_mib,
     )
+
+
+def can_duel(machine: Machine) -> bool:
+    """Whether two submissions can be kept apart here, and one stopped while the other runs.
+
+    >>> can_duel(Machine("2", "weak", "C2", [Missing(wall="freezer", reason="", mend="")], {}, {}))
+    False
+    """
+    return not any(one.wall in DUEL_WALLS for one in machine.missing)
 
 
 def objection(machine: Machine, wanted: Demand) -> str:
@@ -168,6 +187,7 @@ class Outcome:
     usage: dict[str, float] = field(default_factory=dict)
     sigma_run: float = 0.0
     tie_us: float = 0.0
+    duel: DuelResult | None = None
 
 
 @dataclass(frozen=True)
@@ -249,6 +269,7 @@ def _completed(
         usage=outcome.usage,
         sigma_run=outcome.sigma_run,
         tie_us=outcome.tie_us,
+        duel=outcome.duel,
     )
 
 

@@ -30,7 +30,15 @@ from harness.entry import (
 )
 from shared.blobs import BLOB_BYTES_MAX, Blobs
 from shared.errors import Failed
-from shared.events import HARNESS_CODE, CaseResult, JobAssigned, Mismatch, Missing
+from shared.events import (
+    DUEL,
+    HARNESS_CODE,
+    CaseResult,
+    DuelResult,
+    JobAssigned,
+    Mismatch,
+    Missing,
+)
 from shared.problems.languages import suffix
 
 logger = logging.getLogger(__name__)
@@ -139,8 +147,11 @@ class HarnessRuns:
         """Run one job to its end. Errors: Missing, Failed; cancellation kills it."""
         try:
             problem = await self._problem(order.problem_digest)
-            source = await self.blobs.get(order.source.digest)
-            home = await asyncio.to_thread(self._home, source, f"submission{suffix(order.name)}")
+            files = {f"submission{suffix(order.name)}": order.source}
+            if order.rival is not None:
+                files[_rival_file(order)] = order.rival
+            sources = {name: await self.blobs.get(blob.digest) for name, blob in files.items()}
+            home = await asyncio.to_thread(self._home, sources)
             try:
                 return await self._evaluate(order, problem, home, told)
             finally:
@@ -158,9 +169,10 @@ class HarnessRuns:
             mode=order.mode,
             out=str(out),
             device=self.device,
-            level_min=self.level_min if order.mode == "ranked" else "none",
+            level_min=self.level_min if order.mode in ("ranked", DUEL) else "none",
             gpus=gpus_of(order, self.gpu_index),
             case=order.case,
+            rival=str(home / _rival_file(order)) if order.rival is not None else "",
         )
 
         async def hear(message: Started | Progress | StageFinished) -> None:
@@ -193,13 +205,14 @@ class HarnessRuns:
             self.ailment = "the harness code was changed under this agent: start it again"
             raise Failed(self.ailment)
 
-    def _home(self, source: bytes, name: str) -> Path:
-        """A run's own folder, with the submission in it."""
+    def _home(self, sources: dict[str, bytes]) -> Path:
+        """A run's own folder, with the submission in it, of a duel with both."""
         runs = self.folder / "runs"
         runs.mkdir(parents=True, exist_ok=True)
         home = Path(tempfile.mkdtemp(dir=runs))
         (home / "out").mkdir()
-        (home / name).write_bytes(source)
+        for name, source in sources.items():
+            (home / name).write_bytes(source)
         return home
 
     async def _problem(self, digest: str) -> Path:
@@ -217,6 +230,10 @@ class HarnessRuns:
         for name in ("runs", "problems"):
             if (self.folder / name).exists():
                 shutil.rmtree(self.folder / name)
+
+
+def _rival_file(order: JobAssigned) -> str:
+    return f"rival{suffix(order.rival_name)}"
 
 
 def _lay_out(folder: Path, files: dict[str, bytes]) -> None:
@@ -282,6 +299,20 @@ def _outcome(report: RunReport) -> Outcome:
         usage=report.usage,
         sigma_run=report.sigma_run,
         tie_us=report.tie_us,
+        duel=_duel(report),
+    )
+
+
+def _duel(report: RunReport) -> DuelResult | None:
+    found = report.duel
+    if found is None:
+        return None
+    return DuelResult(
+        winner=found.winner,
+        failed=found.failed,
+        ratio=found.ratio,
+        interval=found.interval,
+        pairs=len(found.pairs_us),
     )
 
 

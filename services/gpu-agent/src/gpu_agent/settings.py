@@ -1,7 +1,7 @@
 """What gpu-agent is told at start; the only reader of its environment."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu_agent.domain import Demand, demand
@@ -18,7 +18,7 @@ class Settings:
 
     `device` is what it times: cpu, cuda or hip; `gpu_index` is which of the GPUs that this process
     can see, counted from 0. `nats_url` has the agent's own user of the bus, which opens no more
-    than the agent needs.
+    than the agent needs. `gpu_duels` offers duels on a GPU, too.
     """
 
     nats_url: str
@@ -31,6 +31,7 @@ class Settings:
     tiers: str = "G1 G2 C1"
     device: str = "cpu"
     gpu_index: int = 0
+    gpu_duels: bool = False
 
     @property
     def sign_key(self) -> Path:
@@ -39,7 +40,8 @@ class Settings:
 
     def wanted(self) -> Demand:
         """What is demanded of ranked runs. Errors: Refused."""
-        return demand(self.level_min, self.tiers, self.device)
+        wanted = demand(self.level_min, self.tiers, self.device)
+        return replace(wanted, has_gpu_duels=self.gpu_duels)
 
 
 def load() -> Settings:

@@ -80,6 +80,8 @@ from shared.events.people import (
     SubmissionRestored,
 )
 from shared.events.ranking import (
+    DuelJudged,
+    DuelRequested,
     MilestoneReached,
     PodiumChanged,
     RecordSet,
@@ -109,6 +111,7 @@ from shared.events.submission import (
 )
 from shared.events.values import (
     CLASSES,
+    DUEL,
     FIRST_MODES,
     HARNESS_CODE,
     LEVELS,
@@ -118,6 +121,8 @@ from shared.events.values import (
     Baseline,
     Blob,
     CaseResult,
+    DuelResult,
+    DuelSide,
     Milestone,
     Mismatch,
     Missing,
@@ -132,6 +137,7 @@ CATALOGUE: dict[str, type[Fact]] = {fact.__name__: fact for fact in Fact.__subcl
 __all__ = [
     "CATALOGUE",
     "CLASSES",
+    "DUEL",
     "FIRST_MODES",
     "HARNESS_CODE",
     "LEVELS",
@@ -168,6 +174,10 @@ __all__ = [
     "ConsentGiven",
     "ConsentWithdrawn",
     "DeadLetterRedriven",
+    "DuelJudged",
+    "DuelRequested",
+    "DuelResult",
+    "DuelSide",
     "EventSkipped",
     "Fact",
     "IdentityLinked",

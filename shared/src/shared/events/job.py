@@ -13,7 +13,7 @@ class JobQueued(Fact, frozen=True, kw_only=True):
     """The work that a submission gives on one GPU type waits for an agent.
 
     A rejudge's or a canary's job names its `source` itself, for its submission may be over; a
-    canary's is for `agent` alone.
+    canary's is for `agent` alone. So does a duel's, which names the `rival` of its source besides.
     """
 
     aggregate: ClassVar[str] = "job"
@@ -33,6 +33,9 @@ class JobQueued(Fact, frozen=True, kw_only=True):
     agent: str = ""
     source: Blob | None = None
     name: str = ""
+    duel: str = ""
+    rival: Blob | None = None
+    rival_name: str = ""
 
 
 class JobLeased(Fact, frozen=True, kw_only=True):

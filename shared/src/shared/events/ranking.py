@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from shared.events.fact import Fact
 from shared.events.submission import SubmissionFinished
-from shared.events.values import Blob, RejudgeItem
+from shared.events.values import Blob, DuelResult, DuelSide, RejudgeItem
 
 
 class RecordSet(Fact, frozen=True, kw_only=True):
@@ -51,6 +51,43 @@ class MilestoneReached(Fact, frozen=True, kw_only=True):
     account: str
     submission: str
     value: float
+
+
+class DuelRequested(Fact, frozen=True, kw_only=True):
+    """Two submissions of one leaderboard are to be timed in alternation.
+
+    An operator asks for it, or ranker for tied neighbours among the first three.
+    """
+
+    aggregate: ClassVar[str] = "duel"
+    publisher: ClassVar[str] = "ingest, ranker"
+
+    problem: str
+    problem_number: int
+    problem_digest: str
+    gpu: str
+    first: DuelSide
+    second: DuelSide
+    reason: str = ""
+
+
+class DuelJudged(Fact, frozen=True, kw_only=True):
+    """A duel is over. `result` says who won, A being the first; None without a signed verdict.
+
+    It orders the two within a rank that they share, and changes no score.
+    """
+
+    aggregate: ClassVar[str] = "duel"
+    publisher: ClassVar[str] = "ranker"
+    is_terminal: ClassVar[bool] = True
+
+    problem: str
+    problem_number: int
+    gpu: str
+    run: str | None = None
+    result: DuelResult | None = None
+    code: str = ""
+    reason: str = ""
 
 
 class RejudgeRequested(Fact, frozen=True, kw_only=True):

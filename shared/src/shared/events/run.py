@@ -6,7 +6,7 @@ from typing import ClassVar
 import msgspec
 
 from shared.events.fact import Fact
-from shared.events.values import Artefact, Blob, CaseResult
+from shared.events.values import Artefact, Blob, CaseResult, DuelResult
 
 
 class JobAssigned(Fact, frozen=True, kw_only=True):
@@ -14,7 +14,8 @@ class JobAssigned(Fact, frozen=True, kw_only=True):
 
     A `gang` are the agents of a job of several GPUs; all but the first just keep theirs free.
     `gpus` says which GPU of their host each of them has, in the same order, where they said it.
-    A profile of one timed case alone names the `case`, from 1 on.
+    A profile of one timed case alone names the `case`, from 1 on. In mode `duel` the source is
+    timed against its `rival`.
     """
 
     aggregate: ClassVar[str] = "run"
@@ -36,6 +37,8 @@ class JobAssigned(Fact, frozen=True, kw_only=True):
     class_: str = msgspec.field(default="practice", name="class")
     gpus: list[int] = []
     case: int = 0
+    rival: Blob | None = None
+    rival_name: str = ""
 
 
 class RunStarted(Fact, frozen=True, kw_only=True):
@@ -89,6 +92,7 @@ class RunCompleted(Fact, frozen=True, kw_only=True):
     usage: dict[str, float] = {}
     sigma_run: float = 0.0
     tie_us: float = 0.0
+    duel: DuelResult | None = None
 
 
 class RunFailed(Fact, frozen=True, kw_only=True):

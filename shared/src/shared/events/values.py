@@ -3,6 +3,8 @@
 import msgspec
 
 MODES = ("test", "benchmark", "profile", "ranked")
+# Two submissions timed in alternation: a mode of jobs, which no participant asks for.
+DUEL = "duel"
 # What agents took before they said so.
 FIRST_MODES = ("test", "benchmark", "ranked")
 # Who comes first in a queue; an operator may order them otherwise.
@@ -103,6 +105,30 @@ class RejudgeItem(msgspec.Struct, frozen=True, kw_only=True):
     gpu: str
     source: Blob
     name: str
+
+
+class DuelSide(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two submissions of a duel."""
+
+    submission: str
+    number: int
+    account: str
+    source: Blob
+    name: str
+
+
+class DuelResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run found of two submissions: `winner` is A, the source, B, its rival, or `equal`.
+
+    It is "" where the side `failed` did not pass. `ratio` is the time of A over that of B, with
+    its 95 % interval, from so many `pairs` of blocks.
+    """
+
+    winner: str
+    failed: str = ""
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+    pairs: int = 0
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):

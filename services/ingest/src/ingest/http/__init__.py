@@ -9,6 +9,7 @@ from ingest.http.appeals import appeals
 from ingest.http.baselines import baselines
 from ingest.http.boards import boards
 from ingest.http.consents import consents
+from ingest.http.duels import duels
 from ingest.http.limits import RateLimits, Rates, RequestIds
 from ingest.http.machines import machines
 from ingest.http.moderation import moderation
@@ -31,7 +32,7 @@ from shared.http import BodyLimit, install
 
 THEMES = (
     *(accounts, boards, baselines, people, consents, appeals, machines, moderation),
-    *(preferences, rejudges, platform),
+    *(preferences, rejudges, duels, platform),
 )
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 ABOUT = (

@@ -8,6 +8,7 @@ from ingest.service.baselines import Baselines
 from ingest.service.boards import Boards
 from ingest.service.consents import Consents
 from ingest.service.decisions import Decisions
+from ingest.service.duels import Duels
 from ingest.service.gate import AccessFeed
 from ingest.service.histories import Histories
 from ingest.service.intake import Intake
@@ -40,6 +41,7 @@ class Ingest:
     machines: Machines
     moderators: Moderators
     rejudges: Rejudges
+    duels: Duels
     operators: Operators
     boards: Boards
     invites: Invites
@@ -68,6 +70,7 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: Bounds = USUAL) -> Ingest:
         machines=Machines(ports, decisions),
         moderators=Moderators(ports, decisions, feed),
         rejudges=Rejudges(ports, decisions),
+        duels=Duels(ports, decisions),
         operators=Operators(ports, decisions),
         boards=boards,
         invites=Invites(decisions, feed, ports.people, people, wrong, wrong_there),

@@ -5,6 +5,7 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, archive
 from ranker.audit.auditing import Live, Question, audit
@@ -12,8 +13,10 @@ from ranker.audit.copies import ArchiveCopy, FileCopy
 from ranker.domain.kept import Damaged
 from ranker.domain.report import Report
 from ranker.domain.scrutiny import Published
+from ranker.domain.ties import places
 from ranker.export.file import Reader as FileReader
 from ranker.postgres import Reader
+from ranker.service.top import standings
 from ranker.settings import Settings
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -95,8 +98,14 @@ async def _shown(reader: Reader, question: Question) -> Live:
         if before == after and not before["seq"]:
             raise Refused("nothing_folded", "nothing is folded yet: start the platform first")
         if before == after:
-            return Live(after["seq"], at, entries)
+            return Live(after["seq"], at, with_duels(entries))
     raise Failed("the read models never stood still: audit with --as-of-seq")
+
+
+def with_duels(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries with what is shown of their duels."""
+    duels = {place.number: place.duel for place in places(standings(entries))}
+    return [entry | {"duel": duels[entry["number"]]} for entry in entries]
 
 
 async def _catch_up(kept: Archive, seq: int) -> None:

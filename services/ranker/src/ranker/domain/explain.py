@@ -8,6 +8,7 @@ from ranker.domain.standings import Board, Row
 from shared import events, subjects
 from shared.event_log import Recorded
 from shared.subjects import history_of, last_token
+from shared.telling.duels import difference_text
 from shared.wire import is_genuine
 
 
@@ -35,6 +36,7 @@ class Trail:
         self._runs: dict[str, str] = {}
         self._rejudges: dict[str, list[Reason]] = {}
         self._versions: list[tuple[int, Reason]] = []
+        self._duels: dict[str, events.DuelRequested] = {}
 
     def fold(self, event: Recorded) -> None:
         """Note what concerns this leaderboard."""
@@ -89,8 +91,27 @@ class Trail:
 
     def queued(self, job: str, _reason: Reason, fact: events.JobQueued) -> None:
         """Whose job this is."""
-        if fact.submission in self._submissions:
+        if fact.submission in self._submissions and not fact.duel:
             self._jobs[job] = fact.submission
+
+    def duel_requested(self, duel: str, reason: Reason, fact: events.DuelRequested) -> None:
+        """Two submissions are to be timed in alternation."""
+        if (fact.problem, fact.gpu) != (self.problem, self.gpu):
+            return
+        self._duels[duel] = fact
+        for side, other in ((fact.first, fact.second), (fact.second, fact.first)):
+            sentence = f"a duel with #{other.number} was requested"
+            self.submission(side.submission, reason._replace(sentence=sentence), fact)
+
+    def duel_judged(self, duel: str, reason: Reason, fact: events.DuelJudged) -> None:
+        """The end of a duel, as each of the two sees it."""
+        requested = self._duels.pop(duel, None)
+        if requested is None:
+            return
+        sides = (("A", requested.first, requested.second), ("B", requested.second, requested.first))
+        for name, side, other in sides:
+            sentence = _duel_sentence(name, other.number, fact)
+            self.submission(side.submission, reason._replace(sentence=sentence), fact)
 
     def run(self, run: str, reason: Reason, fact: object) -> None:
         """The first verdict of a run, by the agent that was given it."""
@@ -147,6 +168,17 @@ def _completed(fact: events.RunCompleted) -> str:
     return f"the run ended {fact.verdict} with {len(fact.cases)} cases{by}"
 
 
+def _duel_sentence(name: str, other: int, fact: events.DuelJudged) -> str:
+    """What a duel with another submission means for the side of this name."""
+    result = fact.result
+    if result is None or result.ratio is None or result.interval is None:
+        return f"the duel with #{other} ended without a result ({fact.code}): {fact.reason}"
+    if result.winner not in ("A", "B"):
+        return f"a duel cannot tell it from #{other}"
+    place = "ahead of" if result.winner == name else "behind"
+    return f"{place} #{other} by a duel: {difference_text(result.ratio, result.interval)}"
+
+
 _POOLED = ("SubmissionReceived", "RunCompleted", "SubmissionFinished", "RejudgeJudged")
 _Where = Callable[[Trail, str, Reason, Any], None]
 _TELLING: dict[str, tuple[_Where, Callable[[Any], str]]] = {
@@ -171,6 +203,8 @@ _TELLING: dict[str, tuple[_Where, Callable[[Any], str]]] = {
     "AppealDecided": (Trail.submission, _appeal),
     "AccountBanned": (Trail.account, _banned),
     "AccountUnbanned": (Trail.account, lambda fact: f"the ban is over: {fact.reason}"),
+    "DuelRequested": (Trail.duel_requested, lambda _: ""),
+    "DuelJudged": (Trail.duel_judged, lambda _: ""),
     "RejudgeJudged": (Trail.judged, _judged_again),
     "RejudgeApplied": (Trail.applied, lambda fact: f"the rejudge counts: {fact.reason}"),
     "RejudgeDiscarded": (Trail.applied, lambda fact: f"the rejudge does not count: {fact.reason}"),

@@ -151,6 +151,36 @@ def _appeal_decided(event: Recorded, fact: events.AppealDecided) -> list[Step]:
     return [Step("appeal_decided", values), *lifted]
 
 
+def _duel_requested(event: Recorded, fact: events.DuelRequested) -> list[Step]:
+    values = _of(event) | {
+        "problem": fact.problem,
+        "gpu": fact.gpu,
+        "problem_number": fact.problem_number,
+        "first_number": fact.first.number,
+        "second_number": fact.second.number,
+        "first_source": fact.first.source.digest,
+        "second_source": fact.second.source.digest,
+    }
+    return [Step("duel_requested", values)]
+
+
+def _duel_judged(event: Recorded, fact: events.DuelJudged) -> list[Step]:
+    result, values = fact.result, _of(event)
+    low, high = (result and result.interval) or (None, None)
+    is_decided = result is not None and result.ratio is not None and low is not None
+    judged = values | {
+        "run": fact.run,
+        "winner": result.winner if result else None,
+        "ratio": result.ratio if result else None,
+        "low": low,
+        "high": high,
+        "code": fact.code,
+        "reason": fact.reason,
+    }
+    decided = [Step("duel_unwon", values), Step("duel_won", values)] if is_decided else []
+    return [Step("duel_judged", judged), *decided]
+
+
 def _rejudge_requested(event: Recorded, fact: events.RejudgeRequested) -> list[Step]:
     values = _of(event) | {
         "problem": fact.problem,
@@ -252,6 +282,8 @@ MEANING: dict[str, Callable[[Recorded, Any], list[Step]]] = {
     "SubmissionWithdrawn": _reasoned,
     "AppealFiled": _appeal_filed,
     "AppealDecided": _appeal_decided,
+    "DuelRequested": _duel_requested,
+    "DuelJudged": _duel_judged,
     "RejudgeRequested": _rejudge_requested,
     "RejudgeJudged": _rejudge_judged,
     "RejudgePreviewed": _rejudge_previewed,

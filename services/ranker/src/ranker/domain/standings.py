@@ -14,6 +14,7 @@ from shared import events
 from shared.event_log import Recorded
 from shared.events import Fact, ProblemPublished, SubmissionFinished
 from shared.subjects import last_token
+from shared.telling.duels import difference_text
 from shared.wire import is_genuine
 
 
@@ -50,6 +51,7 @@ class Row(NamedTuple):
     freedom: int
     delta: float
     received_at: datetime
+    duel: str = ""
 
 
 @dataclass
@@ -81,6 +83,8 @@ class Standings:
     withdrawn: set[str] = field(default_factory=set)
     banned: dict[str, datetime | None] = field(default_factory=dict)
     rejudges: dict[str, Rejudge] = field(default_factory=dict)
+    duels: dict[str, events.DuelRequested] = field(default_factory=dict)
+    wins: dict[Board, dict[str, dict[str, str]]] = field(default_factory=dict)
 
     def fold(self, event: Recorded) -> None:
         """Take the next event in. Errors: UnknownEvent."""
@@ -99,6 +103,7 @@ class Standings:
                 one.pool.freedom,
                 one.pool.delta,
                 one.received.source,
+                self.wins.get(board, {}).get(one.received.source, {}),
             )
             for number, one in entries.items()
         ]
@@ -160,6 +165,7 @@ def _row(place: Place, entry: _Entry) -> Row:
         freedom=pool.freedom,
         delta=pool.delta,
         received_at=received.received_at,
+        duel=place.duel,
     )
 
 
@@ -260,6 +266,26 @@ def _apply(state: Standings, rejudge: str, _: Recorded, _fact: Fact) -> None:
             _count(state, submission, known.board._replace(number=applied.to_number), result)
 
 
+def _request_duel(state: Standings, duel: str, _: Recorded, fact: events.DuelRequested) -> None:
+    state.duels.setdefault(duel, fact)
+
+
+def _judge_duel(state: Standings, duel: str, _: Recorded, fact: events.DuelJudged) -> None:
+    """Of a pair the newest duel with a result counts."""
+    requested, result = state.duels.pop(duel, None), fact.result
+    if requested is None or result is None or result.ratio is None or result.interval is None:
+        return
+    board = Board(requested.problem, requested.problem_number, requested.gpu)
+    wins = state.wins.setdefault(board, {})
+    one, other = requested.first.source.digest, requested.second.source.digest
+    wins.get(one, {}).pop(other, None)
+    wins.get(other, {}).pop(one, None)
+    if result.winner in ("A", "B"):
+        winner, loser = (one, other) if result.winner == "A" else (other, one)
+        said = difference_text(result.ratio, result.interval)
+        wins.setdefault(winner, {})[loser] = said
+
+
 def _discard(state: Standings, rejudge: str, _: Recorded, _fact: Fact) -> None:
     state.rejudges.pop(rejudge, None)
 
@@ -277,6 +303,8 @@ _MEANING: dict[str, Callable[[Standings, str, Recorded, Any], None]] = {
     "AppealDecided": _decide,
     "AccountBanned": _ban,
     "AccountUnbanned": _unban,
+    "DuelRequested": _request_duel,
+    "DuelJudged": _judge_duel,
     "RejudgeRequested": _rejudge,
     "RejudgeJudged": _judge,
     "RejudgeApplied": _apply,

@@ -1,7 +1,7 @@
 """Which scores are too close to be told apart, and the ranks that follow."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 from math import log, sqrt
 
@@ -14,7 +14,8 @@ class Standing:
 
     Units: microseconds; `error` is the standard error of ln(score_us), None where nobody knows it;
     `delta` is the share of the score below which a difference means nothing; `source` is the
-    source's digest.
+    source's digest. `ahead_of` are the digests of sources that it beat in a duel, each with by how
+    much, in words.
     """
 
     number: int
@@ -23,15 +24,20 @@ class Standing:
     freedom: float
     delta: float
     source: str = ""
+    ahead_of: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A submission's rank; `is_tied` if another has the same."""
+    """A submission's rank; `is_tied` if another has the same.
+
+    `duel` says that it is before the next one of its rank by a duel.
+    """
 
     number: int
     rank: int
     is_tied: bool
+    duel: str = ""
 
 
 def is_tied(one: Standing, other: Standing) -> bool:
@@ -73,8 +79,37 @@ def places(standings: Sequence[Standing], least: int | None = None) -> list[Plac
     while len(found) < wanted:
         group = _group(ordered, len(found))
         rank = len(found) + 1
-        found += [Place(one.number, rank, len(group) > 1) for one in _originals_first(group)]
+        placed = _winners_first(_originals_first(group))
+        following = [*placed[1:], None]
+        found += [
+            Place(one.number, rank, len(group) > 1, _duel_text(one, other))
+            for one, other in zip(placed, following, strict=True)
+        ]
     return found
+
+
+def _winners_first(group: Sequence[Standing]) -> list[Standing]:
+    """Order neighbours by their duel, where they had one; the others stay in order.
+
+    From the last to the first, so that a winner passes all that it beat, one after the other.
+
+    >>> fast = Standing(1, 1.0, None, 1, 0.5, "a")
+    >>> slow = Standing(2, 1.1, None, 1, 0.5, "b", {"a": "0.4 %"})
+    >>> [one.number for one in _winners_first([fast, slow])]
+    [2, 1]
+    """
+    ordered = list(group)
+    for at in reversed(range(len(ordered) - 1)):
+        first, second = ordered[at], ordered[at + 1]
+        if first.source in second.ahead_of:
+            ordered[at], ordered[at + 1] = second, first
+    return ordered
+
+
+def _duel_text(one: Standing, other: Standing | None) -> str:
+    if other is None or other.source not in one.ahead_of:
+        return ""
+    return f"ahead of #{other.number} by a duel: {one.ahead_of[other.source]}"
 
 
 def _originals_first(group: Sequence[Standing]) -> list[Standing]:

@@ -11,7 +11,8 @@ from ranker.domain.scrutiny import Finding
 from ranker.domain.seals import Verify
 from shared import events
 from shared.event_log import Recorded
-from shared.events import HARNESS_CODE, SubmissionFinished
+from shared.events import DUEL, HARNESS_CODE, SubmissionFinished
+from shared.ids import duel_job
 from shared.subjects import history_of, last_token
 from shared.wire import is_genuine
 
@@ -28,6 +29,8 @@ class _Run(NamedTuple):
     timed: tuple[events.CaseResult, ...]
     sigma_run: float
     tie_us: float
+    order: events.JobAssigned | None = None
+    duel: events.DuelResult | None = None
 
 
 class Witness:
@@ -50,6 +53,9 @@ class Witness:
         self._floors: dict[int, dict[str, float]] = {}
         self._versions: dict[str, int] = {}
         self._rejudges: dict[str, int] = {}
+        self._orders: dict[str, events.JobAssigned] = {}
+        self._duels: dict[str, events.DuelRequested] = {}
+        self._duel_faults: dict[tuple[int, frozenset[str]], Finding] = {}
 
     def fold(self, event: Recorded) -> None:
         """Take the next event in."""
@@ -60,7 +66,8 @@ class Witness:
     def findings(self, counting: Iterable[str], number: int) -> list[Finding]:
         """What is wrong with the results of these submissions under a problem version."""
         found = (self._faults.get((submission, number)) for submission in counting)
-        return [one for one in found if one is not None]
+        duels = (fault for (of, _), fault in self._duel_faults.items() if of == number)
+        return [*(one for one in found if one is not None), *duels]
 
     def enrolled(self, event: Recorded, fact: events.AgentEnrolled) -> None:
         """An agent has a key."""
@@ -95,8 +102,10 @@ class Witness:
         agg = event.envelope.agg
         if self._leased.get(last_token(agg)) != agg:
             return
-        if fact.submission in self._versions and fact.mode == "ranked":
+        if fact.submission in self._versions and fact.mode in ("ranked", DUEL):
             self._tokens[agg] = event.seq
+            if fact.mode == DUEL:
+                self._orders[agg] = fact
         else:
             del self._leased[last_token(agg)]
 
@@ -110,6 +119,7 @@ class Witness:
         """The verdict: checked now, so that its bytes need not be kept."""
         agg = history_of(event.envelope.agg)
         token, key_commit = self._tokens.pop(agg, None), self._key_commits.pop(agg, None)
+        order = self._orders.pop(agg, None)
         run = last_token(agg)
         if token is None or self._leased.pop(run, None) != agg:
             return
@@ -121,13 +131,38 @@ class Witness:
         if fault is not None:
             self.refused.append(Finding(event.seq, fault.reason))
         timed = tuple(case for case in fact.cases if case.stage == "time")
-        self._runs[run] = _Run(event.seq, fault, fact.verdict, timed, fact.sigma_run, fact.tie_us)
+        times = fact.sigma_run, fact.tie_us
+        self._runs[run] = _Run(event.seq, fault, fact.verdict, timed, *times, order, fact.duel)
 
     def finished(self, event: Recorded, fact: SubmissionFinished) -> None:
         """The decision must follow from a run that was signed."""
         submission = last_token(event.envelope.agg)
         if submission in self._versions:
             self._decided((submission, self._versions[submission]), event.seq, fact)
+
+    def duel_requested(self, event: Recorded, fact: events.DuelRequested) -> None:
+        """Which two sources are to be timed."""
+        if (fact.problem, fact.gpu) == (self._problem, self._gpu):
+            self._duels.setdefault(last_token(event.envelope.agg), fact)
+
+    def duel_judged(self, event: Recorded, fact: events.DuelJudged) -> None:
+        """The winner must be what a signed run of just this duel found."""
+        duel = last_token(event.envelope.agg)
+        requested = self._duels.pop(duel, None)
+        run = self._runs.pop(fact.run or "", None)
+        if requested is None or fact.result is None or fact.result.ratio is None:
+            return
+        sources = frozenset((requested.first.source.digest, requested.second.source.digest))
+        pair = requested.problem_number, sources
+        self._duel_faults.pop(pair, None)
+        if run is None:
+            what = f"it orders two entries, but no leased run {fact.run} ended before it"
+            self._duel_faults[pair] = Finding(event.seq, what)
+        elif run.fault is not None:
+            self._duel_faults[pair] = Finding(run.seq, run.fault.reason)
+        elif not _is_of_duel(run, duel, requested) or run.duel != fact.result:
+            what = f"its winner does not follow from its run (event {run.seq})"
+            self._duel_faults[pair] = Finding(event.seq, what)
 
     def rejudge(self, event: Recorded, fact: events.RejudgeRequested) -> None:
         """Which version the new results are for."""
@@ -146,7 +181,7 @@ class Witness:
         # What is held for a time under its floor counts once it is released: looked at now.
         if not fact.is_eligible and (fact.code != BELOW_FLOOR or fact.score_us is None):
             return
-        if run is None:
+        if run is None or run.order is not None:
             fault = Finding(seq, f"it counts, but no leased run {fact.run} ended before it")
             self._faults[what] = fault
         elif run.fault is not None:
@@ -178,6 +213,16 @@ class Witness:
         )
 
 
+def _is_of_duel(run: _Run, duel: str, requested: events.DuelRequested) -> bool:
+    """Whether a run was ordered for this duel, with its two sources."""
+    order = run.order
+    if order is None or order.rival is None or order.job != duel_job(duel):
+        return False
+    is_same = order.problem_digest == requested.problem_digest
+    sources = requested.first.source.digest, requested.second.source.digest
+    return is_same and (order.source.digest, order.rival.digest) == sources
+
+
 def _is_equal(one: float | None, other: float | None) -> bool:
     if one is None or other is None:
         return one is other
@@ -195,6 +240,8 @@ _MEANING: dict[str, Callable[[Witness, Recorded, Any], None]] = {
     "RunStarted": Witness.started,
     "RunCompleted": Witness.completed,
     "SubmissionFinished": Witness.finished,
+    "DuelRequested": Witness.duel_requested,
+    "DuelJudged": Witness.duel_judged,
     "RejudgeRequested": Witness.rejudge,
     "RejudgeJudged": Witness.judged,
 }

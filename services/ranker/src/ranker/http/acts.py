@@ -24,11 +24,12 @@ ACTS = frozenset(
         *("AccountBanned", "AccountUnbanned", "BanAppealDecided", "RoleGranted", "RoleRevoked"),
         *("SubmissionHeld", "SubmissionReleased", "SubmissionDisqualified", "SubmissionRestored"),
         *("AppealDecided", "RejudgeRequested", "RejudgeApplied", "RejudgeDiscarded"),
+        "DuelRequested",
         *("LeaderboardChanged", "LeaderboardArchived", "InviteIssued", "InviteRevoked"),
     )
 )
 # Of what an act says these are long, or no reader's matter.
-LEFT_OUT = ("reason", "items", "token_hash", "code_hash", "sign_key")
+LEFT_OUT = ("reason", "items", "first", "second", "token_hash", "code_hash", "sign_key")
 
 Before = Annotated[int, Query(ge=1, le=NUMBER_MAX)]
 

@@ -263,7 +263,11 @@ def _item(placed: Placed, shown: Row) -> Row:
     entry, place = placed.row, placed.place
     row = shown | {name: entry[name] for name in ("score_us", "error", "freedom", "delta")}
     row["pooled_over"] = entry["pooled_over"] if len(entry["pooled_over"]) > 1 else []
-    return with_interval(row) | {"rank": place.rank, "is_tied": place.is_tied}
+    return with_interval(row) | {
+        "rank": place.rank,
+        "is_tied": place.is_tied,
+        "duel": place.duel,
+    }
 
 
 def _shown(seen: Seen, row: Row, problem: Row) -> shapes.Entry:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ranker.service.announcing import Announcements
 from ranker.service.deciding import Decisions
+from ranker.service.duels import Duels
 from ranker.service.milestones import Milestones
 from ranker.service.news import News, Parked
 from ranker.service.ports import (
@@ -28,6 +29,7 @@ __all__ = [
     "Deciding",
     "Decisions",
     "Due",
+    "Duels",
     "Folded",
     "Metrics",
     "Milestones",
@@ -54,6 +56,7 @@ class Ranker:
     announcements: Announcements
     news: News
     milestones: Milestones
+    duels: Duels
     boards: set[Board] | None = None
     met: set[Board] | None = None
     is_end_due: bool = True
@@ -68,6 +71,7 @@ class Ranker:
                 self.is_end_due = self.is_end_due and await made.ends()
                 self.is_draft_due = self.is_draft_due and await made.drafts()
                 self.boards = await self.announcements.of(self.boards)
+                await self.duels.judge()
                 self.met = await self.milestones.of(self.met)
 
     def _note(self, folded: Folded) -> None:
@@ -76,11 +80,13 @@ class Ranker:
         if change is None:
             self.boards, self.met = None, None
             self.is_end_due, self.is_draft_due = True, True
+            self.duels.forget()
             return
         self.decisions.hear(folded.batch)
+        reordered = self.duels.hear(folded.batch)
         self.is_end_due = self.is_end_due or change.is_end_due
         self.is_draft_due = self.is_draft_due or change.is_draft_due
         if self.boards is not None:
-            self.boards |= change.boards
+            self.boards |= change.boards | reordered
         if self.met is not None:
             self.met |= change.boards | change.met

@@ -1,9 +1,10 @@
 """Records and podiums, announced as they happen: never while catching up, never twice."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from ranker.domain import records
 from ranker.domain.records import Known, Leader, Past
@@ -22,6 +23,14 @@ ACTOR = "service:ranker"
 BANS_PAUSE_S = 1.0
 
 
+class Duels(Protocol):
+    """What settles ties among the first three."""
+
+    async def request(self, board: Board, placed: Sequence[Placed]) -> None:
+        """Request the duels of the first places that share a rank. Errors: Failed."""
+        ...
+
+
 @dataclass
 class Announcements:
     """Compares leaderboards with what was announced of them, and appends what is new."""
@@ -29,6 +38,7 @@ class Announcements:
     log: EventLog
     reads: Reads
     looked_at: datetime | None = None
+    duels: Duels | None = None
 
     async def of(self, boards: Iterable[Board] | None) -> set[Board]:
         """Announce what is new of some leaderboards, or of all; which to look at again.
@@ -65,6 +75,8 @@ class Announcements:
             version = await self._say(board, fact, version)
             if not version:
                 return False
+        if self.duels is not None:
+            await self.duels.request(board, placed)
         return True
 
     async def _records(self, board: Board, at: datetime) -> list[Past]:

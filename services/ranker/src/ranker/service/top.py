@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ranker.domain.ties import Place, Standing, places
 from ranker.service.ports import Board, Reads
+from shared.telling.duels import difference_text
 
 RANKED_MAX = 10_000
 STEP = 200
@@ -60,6 +61,11 @@ def standings(ladder: Sequence[Row]) -> list[Standing]:
             row["freedom"],
             row["delta"],
             row["source"],
+            {win["loser"]: _difference(win) for win in row["wins"]},
         )
         for row in ladder
     ]
+
+
+def _difference(win: Row) -> str:
+    return difference_text(win["ratio"], (win["low"], win["high"]))

@@ -522,6 +522,43 @@ values (%(problem)s, %(gpu)s, %(milestone)s, %(account)s, %(problem_number)s, %(
         %(title)s, %(value)s, %(seq)s, %(at)s)
 on conflict (problem, gpu, milestone, account) do nothing;
 
+-- name: duel_requested
+-- Two submissions of a leaderboard are to be timed in alternation.
+insert into duel (id, seq, problem, gpu, problem_number, first_number, second_number, first_source,
+                  second_source)
+values (%(id)s, %(seq)s, %(problem)s, %(gpu)s, %(problem_number)s, %(first_number)s,
+        %(second_number)s, %(first_source)s, %(second_source)s)
+on conflict (id) do nothing;
+
+-- name: duel_judged
+-- A duel is over, with a winner or without.
+update duel
+set judged_seq = %(seq)s, run = %(run)s, winner = %(winner)s, ratio = %(ratio)s, low = %(low)s,
+    high = %(high)s, code = %(code)s, reason = %(reason)s
+where id = %(id)s and judged_seq is null;
+
+-- name: duel_unwon
+-- Of a pair the newest duel with a result counts.
+delete from duel_win
+using duel
+where duel.id = %(id)s and duel.judged_seq = %(seq)s
+  and duel_win.problem = duel.problem and duel_win.gpu = duel.gpu
+  and duel_win.problem_number = duel.problem_number
+  and ((duel_win.winner = duel.first_source and duel_win.loser = duel.second_source)
+       or (duel_win.winner = duel.second_source and duel_win.loser = duel.first_source));
+
+-- name: duel_won
+-- The winner's source stands before the loser's where they share a rank.
+insert into duel_win (problem, gpu, problem_number, winner, loser, ratio, low, high)
+select problem, gpu, problem_number,
+       case winner when 'A' then first_source else second_source end,
+       case winner when 'A' then second_source else first_source end,
+       ratio, low, high
+from duel
+where id = %(id)s and judged_seq = %(seq)s and winner in ('A', 'B')
+on conflict (problem, gpu, problem_number, winner, loser)
+do update set ratio = excluded.ratio, low = excluded.low, high = excluded.high;
+
 -- name: park
 -- The event at which a projection stopped, and why.
 insert into parked (projection, seq, error) values (%(projection)s, %(seq)s, %(error)s)

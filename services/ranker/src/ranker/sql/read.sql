@@ -79,9 +79,20 @@ order by problem_number desc
 limit 1000;
 
 -- name: ladder
--- What ranks are made of: the fastest entries of one leaderboard, without who is banned then.
-select submission, account, number, source, pooled_over, score_us, error, freedom, delta
+-- What ranks are made of: the fastest entries of one leaderboard, without who is banned then, and
+-- which sources each beat in a duel.
+with won as (
+    select winner,
+           json_agg(json_build_object('loser', loser, 'ratio', ratio, 'low', low, 'high', high)
+                    order by loser) as wins
+    from duel_win
+    where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+    group by winner
+)
+select submission, account, number, source, pooled_over, score_us, error, freedom, delta,
+       coalesce(won.wins, '[]') as wins
 from entry
+left join won on won.winner = entry.source
 where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
   and not exists (
       select 1 from ban
@@ -392,6 +403,51 @@ having max(result.seq) > (
     ) as decided
 )
 limit 10;
+
+-- name: duels_open
+-- Duels that have no result yet.
+select id, seq, problem, gpu, problem_number
+from duel
+where judged_seq is null
+order by seq
+limit 10000;
+
+-- name: duels_of_board
+-- The pairs of sources that had, or are to have, a duel on a leaderboard.
+select id, first_source, second_source, judged_seq
+from duel
+where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+order by seq desc
+limit 10000;
+
+-- name: duel_sides
+-- What a duel needs of two submissions of one leaderboard, while its version is the newest.
+select submission.id, submission.number, submission.account, submission.name, submission.source,
+       submission.source_bytes, submission.source_media, problem.digest
+from submission
+join problem on problem.slug = submission.problem and problem.number = %(number)s
+where submission.id = any(%(submissions)s::text[])
+  and not exists (
+      select 1 from problem as newer
+      where newer.slug = problem.slug and newer.number > problem.number
+  )
+limit 2;
+
+-- name: duel_agents
+-- An agent of a GPU type that takes duels, if there is one.
+select agent.id
+from agent
+left join agent_standing on agent_standing.id = agent.id
+where agent.gpu = %(gpu)s and 'duel' = any(agent.modes) and agent.quarantine = ''
+  and agent_standing.enrolled_at is not null
+limit 1;
+
+-- name: agent_then
+-- What an agent had to sign with, and which harness code it had registered, before an event.
+select (select sign_key from agent_key
+         where agent = %(agent)s and seq < %(seq)s order by seq desc limit 1) as sign_key,
+       (select digest from agent_harness
+         where agent = %(agent)s and seq < %(seq)s order by seq desc limit 1) as harness_code;
 
 -- name: announced
 -- The podium that was announced, and how far the leaderboard's history is known.

@@ -59,6 +59,9 @@ class Job(msgspec.Struct):
     agent: str = ""
     rejudge: str = ""
     case: int = 0
+    duel: str = ""
+    rival: Blob | None = None
+    rival_name: str = ""
     attempt: int = 0
     run: str | None = None
     agents: list[str] = []
@@ -73,7 +76,7 @@ class Job(msgspec.Struct):
     @property
     def is_side(self) -> bool:
         """Whether its end ends no submission: a baseline's does, though it waits among rejudges."""
-        return self.class_ == CANARY or bool(self.rejudge)
+        return self.class_ == CANARY or bool(self.rejudge) or bool(self.duel)
 
     @property
     def is_baseline(self) -> bool:
@@ -201,6 +204,13 @@ class Rejudge(msgspec.Struct):
     items: list[RejudgeItem]
 
 
+class Duel(msgspec.Struct):
+    """A duel that is not queued yet."""
+
+    seq: int
+    requested: events.DuelRequested
+
+
 class Refund(msgspec.Struct):
     """What a submission took of a quota and is to get back."""
 
@@ -224,6 +234,7 @@ class Board(msgspec.Struct):
     agents: dict[str, Agent] = {}
     pools: dict[str, Pool] = {}
     rejudges: dict[str, Rejudge] = {}
+    duels: dict[str, Duel] = {}
     quotas: dict[str, int] = {}
     open_count: dict[str, int] = {}
     refunds: dict[str, dict[str, Refund]] = {}

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from scheduler.domain import fair, machines
-from scheduler.domain.board import Board, Job, Refund, Rejudge, Submission
+from scheduler.domain.board import Board, Duel, Job, Refund, Rejudge, Submission
 from shared import events
 from shared.event_log import Recorded
 from shared.events import Blob, Requires
@@ -132,13 +132,18 @@ def _queued(board: Board, event: Recorded, fact: events.JobQueued, id_: str) -> 
         queued_at=event.envelope.at,
         agent=fact.agent,
         rejudge=fact.rejudge,
-        case=submission.case if submission else 0,
+        case=submission.case if submission and not fact.duel else 0,
+        duel=fact.duel,
+        rival=fact.rival,
+        rival_name=fact.rival_name,
     )
     fair.wait(board.pool(job.gpu), job)
     if job.class_ == "canary":
         machines.canary_queued(board, job)
     elif job.rejudge:
         _item_queued(board, job)
+    elif job.duel:
+        board.duels.pop(job.duel, None)
     elif submission is not None:
         submission.job = id_
 
@@ -221,6 +226,14 @@ def _rejudge_asked(board: Board, _event: Recorded, fact: events.RejudgeRequested
         board.rejudges[id_] = Rejudge(fact.problem, fact.to_digest, list(fact.items))
 
 
+def _duel_requested(board: Board, event: Recorded, fact: events.DuelRequested, id_: str) -> None:
+    board.duels[id_] = Duel(event.seq, fact)
+
+
+def _duel_over(board: Board, _event: Recorded, _fact: events.DuelJudged, id_: str) -> None:
+    board.duels.pop(id_, None)
+
+
 def _rejudge_over(board: Board, _event: Recorded, _fact: events.Fact, id_: str) -> None:
     board.rejudges.pop(id_, None)
     for job in board.jobs.values():
@@ -243,6 +256,8 @@ _CHANGES: dict[str, Callable[[Board, Recorded, Any, str], None]] = {
     "QuotaLimitSet": _quota_limited,
     "QuotaReturned": _quota_returned,
     "ProblemPublished": _published,
+    "DuelRequested": _duel_requested,
+    "DuelJudged": _duel_over,
     "RejudgeRequested": _rejudge_asked,
     "RejudgeApplied": _rejudge_over,
     "RejudgeDiscarded": _rejudge_over,

@@ -148,4 +148,6 @@ def _order(job: Job, session: str, attempt: int, until: datetime) -> events.JobA
         deadline_at=job.deadline_at,
         class_=job.class_,
         case=job.case,
+        rival=job.rival,
+        rival_name=job.rival_name,
     )

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from scheduler.domain.board import Agent, Board, Job
 from scheduler.domain.moves import Offer, World
-from shared.events import AgentRegistered, is_at_least
+from shared.events import DUEL, AgentRegistered, is_at_least
 
 NAMED_MAX = 3
-RANKED = "ranked"
+# What these modes find changes a leaderboard.
+COUNTING = ("ranked", DUEL)
 # Of so many digits is the number of a GPU on its host at most.
 INDEX_DIGITS_MAX = 3
 
@@ -109,7 +110,7 @@ def _takes_mode(need: Need, one: Candidate) -> bool:
 
 def _answers_for_it(need: Need, one: Candidate) -> bool:
     """What counts is signed by an agent that somebody answers for; a canary counts for nobody."""
-    return need.mode != RANKED or need.is_canary or one.agent.is_enrolled
+    return need.mode not in COUNTING or need.is_canary or one.agent.is_enrolled
 
 
 def _has_memory(need: Need, one: Candidate) -> bool:

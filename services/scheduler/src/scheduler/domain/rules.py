@@ -46,6 +46,7 @@ def due(board: Board, world: World, policy: Policy = USUAL) -> Iterator[Move]:
             yield from _job(board, job, world)
     yield from endings.releases(board)
     yield from sides.rejudges(board, world)
+    yield from sides.duels(board, world)
     yield from sides.canaries(board, world, alive)
     yield from assignments(board, world, policy, alive)
 

@@ -1,4 +1,4 @@
-"""Work that ends no submission: canaries on every agent of a pool, and rejudges."""
+"""Work that ends no submission: canaries on every agent of a pool, rejudges and duels."""
 
 import statistics
 from collections.abc import Iterator
@@ -8,7 +8,8 @@ from scheduler.domain.board import Agent, Board, Job, Pool, Run, canary_job, rej
 from scheduler.domain.match import Candidate
 from scheduler.domain.moves import Move, Say, World, about_agent, about_job
 from shared import events, subjects
-from shared.events import Requires
+from shared.events import DUEL, Requires
+from shared.ids import duel_job
 
 CANARY_S_MAX = 900.0
 CANARY_MODE = "benchmark"
@@ -20,6 +21,10 @@ CANARY_RATIO_MAX = 1e6
 REJUDGE_S_MAX = 24 * 3600.0
 REJUDGE_BATCH_MAX = 100
 REJUDGE_ATTEMPTS_MAX = 3
+DUEL_S_MAX = 24 * 3600.0
+# Where the platform failed it is tried once more; then it ends without a result.
+DUEL_ATTEMPTS_MAX = 2
+DUEL_CLASS = "rejudge"
 
 
 def rejudges(board: Board, world: World) -> Iterator[Move]:
@@ -47,6 +52,31 @@ def rejudges(board: Board, world: World) -> Iterator[Move]:
             job = rejudge_job(id_, item.submission)
             says.append(Say(subjects.job(job), queued, 0, job, id_))
         yield tuple(says)
+
+
+def duels(board: Board, world: World) -> Iterator[Move]:
+    """A job for each duel that has none yet, behind everybody who waits for a verdict."""
+    for id_, duel in board.duels.items():
+        wanted = duel.requested
+        queued = events.JobQueued(
+            submission=wanted.first.submission,
+            account=wanted.first.account,
+            problem=wanted.problem,
+            problem_digest=wanted.problem_digest,
+            gpu=wanted.gpu,
+            mode=DUEL,
+            deadline_at=world.now + timedelta(seconds=DUEL_S_MAX),
+            attempts_max=DUEL_ATTEMPTS_MAX,
+            class_=DUEL_CLASS,
+            requires=board.requires.get(wanted.problem_digest, Requires()),
+            source=wanted.first.source,
+            name=wanted.first.name,
+            duel=id_,
+            rival=wanted.second.source,
+            rival_name=wanted.second.name,
+        )
+        job = duel_job(id_)
+        yield (Say(subjects.job(job), queued, 0, job, id_),)
 
 
 def canaries(board: Board, world: World, alive: dict[str, list[Candidate]]) -> Iterator[Move]:

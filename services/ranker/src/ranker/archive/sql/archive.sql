@@ -77,6 +77,8 @@ where at <= %(at)s and subject in (
     from result where problem = %(problem)s and gpu = %(gpu)s
     union all
     select 'events.rejudge.' || id from rejudge where problem = %(problem)s
+    union all
+    select 'events.duel.' || id from duel where problem = %(problem)s and gpu = %(gpu)s
 )
 order by seq
 limit %(limit)s;

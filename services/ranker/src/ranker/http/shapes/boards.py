@@ -64,6 +64,9 @@ class Entry(TypedDict):
     ]
     vs_baseline: Against
     source_visible: bool
+    duel: Annotated[
+        str, Field(description="Why it is before the next of its rank, if a duel decided that.")
+    ]
 
 
 class OtherVersion(TypedDict):

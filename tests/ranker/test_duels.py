@@ -1,0 +1,318 @@
+"""Duels: requested for tied neighbours of a podium, judged by a signed run, and audited."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from msgspec import structs
+
+from ranker.__main__ import SCHEMA
+from ranker.audit.auditing import Question, audit
+from ranker.domain.kept import kept
+from ranker.domain.report import Report
+from ranker.http import application
+from ranker.live import Live
+from ranker.postgres import Reader, ReadModels
+from ranker.service import News
+from ranker.service.duels import is_sound
+from shared import events, signing, subjects
+from shared.event_log import Recorded
+from shared.events import DUEL, DuelResult
+from shared.ids import duel_job
+from shared.memory import MemoryBlobs, MemoryLog
+from shared.postgres import connect, pool
+from shared.testing import eventually
+from tests.ranker.audited import chained
+from tests.support.lives import AGENT, RUN_KEY, Life, begin, live, registration, say
+from tests.support.ranking import is_folded, ranker_of, running
+
+pytestmark = pytest.mark.server
+FAST, SLOW = Life("fast", time_us=100.0), Life("slow", "grace", 100.1)
+B_WINS = DuelResult(winner="B", ratio=1.004, interval=(1.003, 1.005), pairs=40)
+
+
+class DuelPlatform:
+    """A ranker over a log in memory, with two tied entries."""
+
+    def __init__(self, log: MemoryLog, models: ReadModels, http: httpx.AsyncClient) -> None:
+        self.log, self.models, self.http = log, models, http
+
+    def told(self, kind: type[events.Fact]) -> list[Recorded]:
+        """The events of one kind."""
+        return [event for event in self.log.since(0) if isinstance(event.fact, kind)]
+
+    async def requested(self) -> tuple[str, events.DuelRequested]:
+        """The id of the only duel, and what was requested."""
+        (event,) = await eventually(lambda: self.told(events.DuelRequested))
+        fact = event.fact
+        assert isinstance(fact, events.DuelRequested)
+        return event.envelope.agg.removeprefix("duel."), fact
+
+    async def settled(self) -> None:
+        """The read models hold everything, and nothing more was said."""
+
+        async def is_still() -> bool:
+            last = await self.log.last()
+            await asyncio.sleep(0.05)
+            return await is_folded(self.log, self.models) and last == await self.log.last()
+
+        await eventually(is_still)
+
+    async def run(self, duel: str, result: DuelResult | None, **other: Any) -> None:
+        """The job of a duel, from its queue to its end."""
+        fact = next(one.fact for one in self.told(events.DuelRequested))
+        assert isinstance(fact, events.DuelRequested)
+        for agg, said in facts_of(duel, fact, result, **other):
+            await say(self.log, agg, said)
+
+    async def judged(self) -> events.DuelJudged:
+        """How the duel ended."""
+        (event,) = await eventually(lambda: self.told(events.DuelJudged))
+        assert isinstance(event.fact, events.DuelJudged)
+        await self.settled()
+        return event.fact
+
+    async def board(self) -> list[tuple[str, int, str]]:
+        """Who stands where, and why so within a rank."""
+        answer = await self.http.get("/v1/leaderboards/identity/CPU")
+        assert answer.status_code == 200, answer.text
+        rows = answer.json()["items"]
+        return [(row["submission"], row["rank"], row["duel"]) for row in rows]
+
+    async def audit(self) -> Report:
+        """The leaderboard as the log alone gives it."""
+        rows = chained([kept(event) for event in self.log.since(0)])
+
+        class Copy:
+            async def events(self) -> AsyncIterator[Any]:
+                for row in rows:
+                    yield row
+
+            def findings(self) -> list[Any]:
+                return []
+
+        return await audit(Question("identity", "CPU"), Copy(), signing.verify)
+
+
+def facts_of(
+    duel: str,
+    requested: events.DuelRequested,
+    result: DuelResult | None,
+    *,
+    verdict: str = "passed",
+    rival: events.Blob | None = None,
+    run: str = "run-duel",
+) -> list[tuple[str, events.Fact]]:
+    """What services say of a duel's job."""
+    job, agg = subjects.job(duel_job(duel)), subjects.run(AGENT, run)
+    first, second = requested.first, requested.second
+    pattern = Life("fast", mode=DUEL)
+    _, (_, queued), (_, leased), (_, order), (_, began), _, (_, ended), _ = pattern.facts()
+    assert isinstance(order, events.JobAssigned)
+    return [
+        (
+            job,
+            structs.replace(
+                queued,
+                mode=DUEL,
+                class_="rejudge",
+                duel=duel,
+                source=first.source,
+                rival=second.source,
+            ),
+        ),
+        (job, structs.replace(leased, run=run)),
+        (
+            agg,
+            structs.replace(
+                order,
+                job=duel_job(duel),
+                source=first.source,
+                rival=rival or second.source,
+                class_="rejudge",
+            ),
+        ),
+        (agg, began),
+        (agg, structs.replace(ended, verdict=verdict, duel=result, cases=[], key=RUN_KEY)),
+        (job, events.JobFinished(run=run, verdict=verdict)),
+    ]
+
+
+@asynccontextmanager
+async def dueling_at(
+    dsn: str, *, has_duels: bool = True, has_agent: bool = True
+) -> AsyncIterator[DuelPlatform]:
+    log = MemoryLog()
+    await begin(log)
+    offer = structs.replace(registration(), modes=["ranked", *([DUEL] if has_agent else [])])
+    await say(log, subjects.agent(AGENT), offer)
+    news = News()
+    async with (
+        await connect(dsn, SCHEMA) as writing,
+        await connect(dsn, SCHEMA) as reading,
+        pool(dsn, 1, 4, SCHEMA) as connections,
+        running(ranker_of(log, ReadModels(writing), news, has_duels=has_duels)),
+    ):
+        app = application(Reader(connections), news, Live(), log.last, MemoryBlobs())
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
+            yield DuelPlatform(log, ReadModels(reading), http)
+
+
+@pytest.fixture
+async def dueling(postgres_dsn: str) -> AsyncIterator[DuelPlatform]:
+    async with dueling_at(postgres_dsn) as found:
+        await live(found.log, FAST, SLOW)
+        yield found
+
+
+async def test_tied_neighbours_of_a_podium_have_one_duel(dueling: DuelPlatform) -> None:
+    _, requested = await dueling.requested()
+    sides = requested.first.submission, requested.second.submission
+    assert sides == ("fast", "slow")
+    assert (requested.first.source, requested.second.source) == (FAST.blob, SLOW.blob)
+    assert (requested.problem_digest, requested.gpu) == ("d", "CPU")
+    await live(dueling.log, Life("third", "linus", 500.0))
+    await dueling.settled()
+    assert len(dueling.told(events.DuelRequested)) == 1
+
+
+async def test_the_winner_stands_first_within_the_rank(dueling: DuelPlatform) -> None:
+    duel, _ = await dueling.requested()
+    assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
+    await dueling.run(duel, B_WINS)
+    judged = await dueling.judged()
+    assert (judged.result, judged.code) == (B_WINS, "judged")
+    because = "ahead of #4 by a duel: 0.4 % ± 0.1 %"
+    assert await dueling.board() == [("slow", 1, because), ("fast", 1, "")]
+    report = await dueling.audit()
+    assert report.is_clean, report.findings
+    assert [(one.row.submission, one.row.duel) for one in report.rows] == [
+        ("slow", because),
+        ("fast", ""),
+    ]
+    said = [[reason.sentence for reason in one.reasons] for one in report.rows]
+    assert because in said[0]
+    assert any(sentence.startswith("behind #") for sentence in said[1])
+    podiums: list[Any] = [event.fact for event in dueling.told(events.PodiumChanged)]
+    assert podiums[-1].after == ["grace", "ada"]
+
+
+async def test_what_a_duel_cannot_tell_apart_stays_as_it_was(dueling: DuelPlatform) -> None:
+    duel, _ = await dueling.requested()
+    await dueling.run(duel, DuelResult(winner="equal", ratio=1.0, interval=(0.999, 1.001)))
+    assert (await dueling.judged()).code == "judged"
+    assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
+    assert len(dueling.told(events.DuelRequested)) == 1
+
+
+async def test_a_run_that_does_not_pass_orders_nobody(dueling: DuelPlatform) -> None:
+    duel, _ = await dueling.requested()
+    await dueling.run(duel, DuelResult(winner="", failed="A"), verdict="wrong_answer")
+    judged = await dueling.judged()
+    assert (judged.code, judged.result) == ("wrong_answer", None)
+    assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
+
+
+async def test_a_result_that_cannot_be_orders_nobody(dueling: DuelPlatform) -> None:
+    duel, _ = await dueling.requested()
+    await dueling.run(duel, structs.replace(B_WINS, ratio=0.5))
+    assert (await dueling.judged()).code == "bad_result"
+    assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
+
+
+async def test_a_duel_that_the_platform_failed_changes_nothing(dueling: DuelPlatform) -> None:
+    duel, requested = await dueling.requested()
+    (agg, queued), *_ = facts_of(duel, requested, None)
+    await say(dueling.log, agg, queued)
+    await say(dueling.log, agg, events.JobGivenUp(attempts=2, reason="the device is gone"))
+    judged = await dueling.judged()
+    assert (judged.code, judged.reason, judged.result) == ("given_up", "the device is gone", None)
+    assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
+
+
+async def test_an_agent_that_was_revoked_decides_no_duel(dueling: DuelPlatform) -> None:
+    duel, _ = await dueling.requested()
+    await say(dueling.log, subjects.agent(AGENT), events.AgentRevoked(reason="sold"))
+    await dueling.run(duel, B_WINS)
+    judged = await dueling.judged()
+    assert (judged.code, judged.result) == ("agent_not_enrolled", None)
+    assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
+
+
+async def test_a_duel_leaves_the_submission_as_it_was(dueling: DuelPlatform) -> None:
+    await dueling.settled()
+    before = (await dueling.http.get("/v1/submissions/4")).json()
+    duel, _ = await dueling.requested()
+    await dueling.run(duel, B_WINS)
+    await dueling.judged()
+    after = (await dueling.http.get("/v1/submissions/4")).json()
+    for name in ("state", "outcome", "verdict", "run", "score_us", "reason"):
+        assert before.get(name) == after.get(name), name
+
+
+async def test_an_audit_finds_a_winner_that_no_run_found(dueling: DuelPlatform) -> None:
+    duel, requested = await dueling.requested()
+    judged = events.DuelJudged(
+        problem="identity", problem_number=1, gpu="CPU", run="run-none", result=B_WINS
+    )
+    await say(dueling.log, subjects.duel(duel), judged)
+    report = await dueling.audit()
+    assert not report.is_clean
+    assert "no leased run run-none ended before it" in report.findings[0].what
+    assert requested.gpu == "CPU"
+
+
+async def test_an_audit_finds_a_run_of_other_sources(dueling: DuelPlatform) -> None:
+    duel, _ = await dueling.requested()
+    other = events.Blob(digest="e" * 64, bytes=1)
+    await dueling.run(duel, B_WINS, rival=other)
+    await dueling.judged()
+    report = await dueling.audit()
+    assert "does not follow from its run" in report.findings[0].what
+
+
+async def test_a_platform_may_have_no_duels(postgres_dsn: str) -> None:
+    async with dueling_at(postgres_dsn, has_duels=False) as found:
+        await live(found.log, FAST, SLOW)
+        await found.settled()
+        assert found.told(events.DuelRequested) == []
+
+
+async def test_no_duel_is_requested_that_no_agent_takes(postgres_dsn: str) -> None:
+    async with dueling_at(postgres_dsn, has_agent=False) as found:
+        await live(found.log, FAST, SLOW)
+        await found.settled()
+        assert found.told(events.DuelRequested) == []
+
+
+async def test_one_source_has_no_duel_with_itself(postgres_dsn: str) -> None:
+    async with dueling_at(postgres_dsn) as found:
+        await live(found.log, FAST, with_source(SLOW, source="fast"))
+        await found.settled()
+        assert found.told(events.DuelRequested) == []
+
+
+def with_source(life: Life, source: str) -> Life:
+    """The same life with another's source."""
+    return Life(life.id, life.account, life.time_us, source=source)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        None,
+        DuelResult(winner="A", ratio=1.1, interval=(1.05, 1.2)),
+        DuelResult(winner="B", ratio=0.9, interval=(0.8, 0.95)),
+        DuelResult(winner="C", ratio=1.0, interval=(0.9, 1.1)),
+        DuelResult(winner="A", ratio=0.5, interval=(0.8, 0.9)),
+        DuelResult(winner="A", ratio=0.0, interval=(0.0, 0.0)),
+        DuelResult(winner="A", ratio=float("inf"), interval=(0.1, float("inf"))),
+        DuelResult(winner="A", failed="B", ratio=0.9, interval=(0.8, 0.95)),
+    ],
+)
+def test_a_result_that_contradicts_itself_is_none(result: DuelResult | None) -> None:
+    assert not is_sound(result)

@@ -1,0 +1,125 @@
+"""Duels: a job of two sources, which ends no submission and costs nobody anything."""
+
+from typing import Any
+
+import msgspec
+
+from shared import events, subjects
+from shared.events import DUEL, Blob, DuelSide
+from shared.ids import duel_job
+from tests.scheduler.histories import History, completed, failed, offering, received, world
+
+AGG = subjects.duel("d1")
+MODES = ["test", "ranked", DUEL]
+
+
+def side(submission: str, account: str) -> DuelSide:
+    return DuelSide(
+        submission=submission,
+        number=1,
+        account=account,
+        source=Blob(digest=submission, bytes=1),
+        name=f"{submission}.py",
+    )
+
+
+REQUESTED = events.DuelRequested(
+    problem="identity",
+    problem_number=1,
+    problem_digest="d",
+    gpu="CPU",
+    first=side("s1", "ada"),
+    second=side("s2", "grace"),
+)
+
+
+def given_duel(*agents: str, **offered: Any) -> History:
+    history = History()
+    alive = [offering(agent, **{"modes": MODES} | offered) for agent in agents]
+    history.settle(world(*alive))
+    history.say(AGG, REQUESTED)
+    history.settle(world(*alive))
+    return history
+
+
+def orders(history: History) -> list[tuple[str, Any]]:
+    return history.of_type("JobAssigned")
+
+
+def test_a_duel_is_one_job_with_both_sources() -> None:
+    history = given_duel("a1")
+    ((agg, queued),) = history.of_type("JobQueued")
+    assert isinstance(queued, events.JobQueued)
+    assert agg == subjects.job(duel_job("d1"))
+    assert (queued.mode, queued.class_, queued.duel) == (DUEL, "rejudge", "d1")
+    ((_, order),) = orders(history)
+    assert order.source.digest == "s1"
+    assert (order.rival.digest, order.rival_name) == ("s2", "s2.py")
+    assert history.of_type("QuotaReturned") == []
+
+
+def test_a_duel_needs_an_agent_that_offers_them() -> None:
+    assert orders(given_duel("a1", modes=["test", "ranked"])) == []
+    assert len(orders(given_duel("a1"))) == 1
+
+
+def test_a_duel_needs_an_agent_that_somebody_answers_for() -> None:
+    history = History()
+    history.say(subjects.agent("a1"), events.AgentRevoked(reason="sold"))
+    history.say(AGG, REQUESTED)
+    history.settle(world(offering("a1", modes=MODES)))
+    assert len(history.of_type("JobQueued")) == 1
+    assert orders(history) == []
+
+
+def test_a_duel_that_came_to_a_verdict_is_over() -> None:
+    history = given_duel("a1")
+    ((agg, _),) = orders(history)
+    history.say(agg, completed("passed", None))
+    alive = offering("a1", modes=MODES)
+    history.settle(world(alive))
+    assert len(history.of_type("JobFinished")) == 1
+    assert history.of_type("SubmissionFinished") == []
+    assert history.board.jobs == {}
+    assert history.board.duels == {}
+
+
+def test_a_duel_that_the_platform_fails_is_tried_once_more() -> None:
+    history = given_duel("a1", "a2")
+    alive = [offering(agent, modes=MODES) for agent in ("a1", "a2")]
+    history.say(orders(history)[0][0], failed("noisy"))
+    history.settle(world(*alive))
+    assert len(orders(history)) == 2
+    assert orders(history)[0][0].split(".")[1] != orders(history)[1][0].split(".")[1]
+    history.say(orders(history)[1][0], failed("noisy"))
+    history.settle(world(*alive))
+    assert len(orders(history)) == 2
+    assert len(history.of_type("JobGivenUp")) == 1
+    assert history.of_type("SubmissionFinished") == []
+    assert history.board.jobs == {}
+
+
+def test_a_duel_leaves_an_open_submission_alone() -> None:
+    history = History()
+    alive = offering("a1", modes=MODES)
+    history.settle(world(alive))
+    history.say(subjects.submission("s1"), received())
+    history.say(AGG, REQUESTED)
+    history.settle(world(alive))
+    queued: list[Any] = [fact for _, fact in history.of_type("JobQueued")]
+    assert sorted(fact.mode for fact in queued) == [DUEL, "ranked"]
+    ((_, first),) = orders(history)
+    assert first.mode == "ranked"
+    history.say(orders(history)[0][0], completed("passed", 1.0))
+    history.settle(world(alive))
+    assert [order.mode for _, order in orders(history)] == ["ranked", DUEL]
+
+
+def test_a_forged_request_means_nothing() -> None:
+    history = History()
+    alive = offering("a1", modes=MODES)
+    history.settle(world(alive))
+    forged = msgspec.structs.replace(REQUESTED, reason="I am an agent")
+    history.say(subjects.report("a1", "run"), forged)
+    history.settle(world(alive))
+    assert history.of_type("JobQueued") == []
