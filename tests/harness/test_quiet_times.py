@@ -4,6 +4,8 @@ import gzip
 import json
 from typing import Any
 
+import pytest
+
 from tests.support.harness import Host
 
 DIFFERS_BY_PROCESS = """
@@ -30,6 +32,7 @@ def timed_case(host: Host, source: str, mode: str) -> dict[str, Any]:
     return case
 
 
+@pytest.mark.long
 def test_of_processes_that_differ_the_slowest_do_not_count(host: Host) -> None:
     case = timed_case(host, DIFFERS_BY_PROCESS, "ranked")
     counted = [process["value_us"] for process in case["processes"]]

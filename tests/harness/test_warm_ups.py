@@ -64,6 +64,7 @@ def test_a_profile_has_a_warm_up_before_its_calls(host: Host) -> None:
     assert report.verdict == "passed", report.reason
 
 
+@pytest.mark.long
 def test_every_process_that_times_may_compile_again(host: Host) -> None:
     host.budgets_s = {"build": 30.0, "test": 1.0, "ranked": 2.5}
     report = host.run(COMPILES, "ranked")

@@ -249,13 +249,14 @@ class Duel:
             time_us = gate.call(seed, side.purse.until())
         except CaseFailed as failure:
             raise SideFailed(side.name, case.name, failure) from failure
-        side.purse.spend(time_us)
         device = self._clock.court.device
         if device.name != "cpu":
+            side.purse.spend(time_us)
             return Sample(time_us, device.flags)
         lost_us = lost(gate.idle_us, gate.waited_us, self._plans[case.name].handshake_us)
         is_disturbed = lost_us > _LOST_SHARE_MAX * time_us
         flags = (*device.flags, CONTAMINATED) if is_disturbed else device.flags
+        side.purse.spend(time_us - lost_us)
         return Sample(time_us - lost_us, flags, lost_us)
 
     def _require_fit_device(self) -> None:

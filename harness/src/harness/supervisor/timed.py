@@ -100,14 +100,15 @@ class _Source:
     def call(self) -> Sample:
         """One judged call of the submission. Errors: CaseFailed."""
         time_us = self.gate.call(next(self.seeds), self.purse.until())
-        self.purse.spend(time_us)
         device = self.court.device
         # Elsewhere the worker is stopped while its work is under way.
         if device.name != "cpu":
+            self.purse.spend(time_us)
             return Sample(time_us, device.flags)
         flags = (*device.flags, CONTAMINATED) if self._was_disturbed(time_us) else device.flags
         handshake_us = quantile(self.nulls_us, 0.1) if self.nulls_us else _HANDSHAKE_US_MAX
         lost_us = lost(self.gate.idle_us, self.gate.waited_us, handshake_us)
+        self.purse.spend(time_us - lost_us)
         return Sample(time_us - lost_us, flags, lost_us)
 
     def null(self) -> Sample:
