@@ -105,11 +105,13 @@ class Agent:
         """Until there is something else to say; that we are busy, the log said before us."""
         while self._state() == said:
             await self.changed.wait()
-            self.changed.clear()
-            if self.lease is not None and not self.is_draining:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.busy_s):
-                        await self.changed.wait()
+            # The next run may have begun before the end of the last one was seen here.
+            while self.changed.is_set():
+                self.changed.clear()
+                if self.lease is not None and not self.is_draining:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self.busy_s):
+                            await self.changed.wait()
 
     def _state(self) -> bytes:
         """What a heartbeat says."""
