@@ -208,3 +208,8 @@ def test_who_delays_the_probe_gains_next_to_nothing(delay: float) -> None:
     kernel = Kernel(time_us=5000.0, probe_delay=delay)
     found = one_case(kernel, replace(QUIET, probe_us=35.0), plan)
     assert found.time_us > 5000.0 * 0.975
+
+
+def test_who_is_slow_in_most_calls_is_not_ranked_by_the_others() -> None:
+    kernel = Kernel(time_us=1000.0, slow_share=0.75, slow_by=10.0)
+    assert one_case(kernel, plan=plan_for("cpu")).time_us > 8000.0

@@ -7,6 +7,7 @@ from statistics import StatisticsError, correlation, fmean, stdev
 TREND_BLOCKS_MIN = 8
 # Where a time is so few steps of its clock, a middle half may lock to one step.
 STEPS_MIN = 40
+_SLOW_FACTOR_MAX = 1.15
 _TOP_SHARE = 0.02
 _NORMAL = 1.95996
 # The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom, from the usual table.
@@ -46,14 +47,18 @@ def mean_without_top(values: Sequence[float]) -> float:
     return (sum(inner) - (cut - whole) * inner[-1]) / (len(ordered) - cut)
 
 
-def mean_of_fastest(values: Sequence[float], share: float) -> float:
+def mean_of_fastest(values: Sequence[float], share: float, usual: float) -> float:
     """The mean of the fastest values, this share of them but at least one.
 
-    >>> mean_of_fastest([1.0, 2.0, 9.0, 9.0], 0.5), mean_of_fastest([3.0, 9.0], 0.25)
-    (1.5, 3.0)
+    `usual` if that is over 15 % more: so much is no chance of the machine, and who is slow in most
+    calls must not be ranked by the others.
+
+    >>> mean_of_fastest([10.0, 11.0, 12.0, 12.0], 0.5, 11.25), mean_of_fastest([3.0, 9.0], 0.5, 6.0)
+    (10.5, 6.0)
     """
     ordered = sorted(values)
-    return fmean(ordered[: max(1, round(share * len(ordered)))])
+    fastest = fmean(ordered[: max(1, round(share * len(ordered)))])
+    return fastest if usual <= _SLOW_FACTOR_MAX * fastest else usual
 
 
 def block_value(samples_us: Sequence[float], timer_step_us: float) -> float:

@@ -136,7 +136,8 @@ class Process:
     @property
     def value_us(self) -> float:
         """The mean of the block values, or of the fastest of them."""
-        return mean_of_fastest([block.value_us for block in self.counted], self.blocks_share)
+        values = [block.value_us for block in self.counted]
+        return mean_of_fastest(values, self.blocks_share, fmean(values))
 
     @property
     def error(self) -> float:
@@ -210,7 +211,8 @@ def block_of(
     """The block of these samples, with its value."""
     times_us = kept_us(samples)
     if policy.samples_share is not None:
-        value_us = mean_of_fastest(times_us, policy.samples_share)
+        usual_us = interquartile_mean(times_us)
+        value_us = mean_of_fastest(times_us, policy.samples_share, usual_us)
     else:
         value_us = block_value(times_us, policy.timer_step_us)
     return Block(samples, references, wall_s, value_us)
