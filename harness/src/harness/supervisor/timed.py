@@ -122,7 +122,7 @@ class _Source:
 
     def probe(self) -> float | None:
         """The platform's fixed work, done on the submission's core while that is frozen."""
-        if self.court.device.tier != "C1":
+        if self.court.device.tier != "C1" or not self.court.defences.has_bare_null:
             return None
         try:
             self.null_gate.team.thaw()
