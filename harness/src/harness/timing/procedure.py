@@ -24,6 +24,7 @@ from harness.timing.source import Sample, Source
 
 _TREND_P = 0.01
 _NULLS_MIN = 5
+_QUIET_PROBES = 10
 # Null calls, before and after, may each take this share of the wall budget.
 _NULL_SHARE = 0.05
 _WINDOW_S = 0.02
@@ -90,7 +91,7 @@ class _Pass:
     def _null_calls(self) -> tuple[float, ...]:
         """Half of them; where they are slow, so many as fit their share of the budget.
 
-        Returns the times of the probes between them.
+        Returns the times of the probes after them.
         """
         probes: list[float] = []
         until = self._now_s() + _NULL_SHARE * self._policy.wall_s
@@ -98,6 +99,8 @@ class _Pass:
             if done >= _NULLS_MIN and self._now_s() >= until:
                 break
             self._nulls.append(self._source.null())
+        # Not between them: a null call after a probe finds its caches full of other things.
+        for _ in range(_QUIET_PROBES):
             self._probe(probes)
         return tuple(probes)
 

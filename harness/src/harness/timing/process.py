@@ -102,7 +102,7 @@ class Process:
     """One case in one fresh process; `grade` is one of messages.CLASSES.
 
     `probes` are the times of the platform's fixed work between the submission's calls, in
-    microseconds, `first_probes` and `last_probes` those between the null calls before and after;
+    microseconds, `first_probes` and `last_probes` those beside the null calls before and after;
     none where there is no probe.
     """
 
