@@ -173,20 +173,17 @@ def platform(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     It believes names. Tests keep apart by participants and problems of their own.
     """
     folder = tmp_path_factory.mktemp("platform")
-    running = Running(folder / "home", PATIENT | repository_settings(folder))
-    try:
-        running.up()
-        add_problem(running.url, ROOT / "problems" / "identity")
-        yield running
-    finally:
-        running.end()
-    assert running.left() == []
+    yield from _run_platform(Running(folder / "home", PATIENT | repository_settings(folder)))
 
 
 @pytest.fixture(scope="session")
 def platform_to_kill(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:  # noqa: ARG001
     """A platform whose services tests kill, with the problem identity; all of them come back."""
-    running = Running(tmp_path_factory.mktemp("killed") / "home", PATIENT)
+    yield from _run_platform(Running(tmp_path_factory.mktemp("killed") / "home", PATIENT))
+
+
+def _run_platform(running: Running) -> Iterator[Running]:
+    """Start a platform with the problem identity, and leave no process of it behind."""
     try:
         running.up()
         add_problem(running.url, ROOT / "problems" / "identity")
