@@ -64,6 +64,13 @@ def test_the_faster_one_wins_from_either_side(host: Host) -> None:
     assert second.duel.winner == "B"
 
 
+def test_a_side_that_is_much_slower_has_time_for_as_many_calls(host: Host) -> None:
+    report = duel(host, SLOW.replace("0.001", "0.01"), HONEST)
+    assert report.verdict == "passed", report.reason
+    assert report.duel is not None
+    assert report.duel.winner == "B"
+
+
 def test_a_duel_leaves_every_sample_and_both_logs(host: Host) -> None:
     report = duel(host, HONEST + "print('one')\n", HONEST + "print('other')\n")
     assert "one" in (host.out / "log.txt").read_text()

@@ -194,19 +194,22 @@ class Duel:
     ) -> None:
         """Call each side as in all blocks; in the first round that says how long blocks can be."""
         plan = self._plans[case.name]
-        walls, times = [], []
+        pair_s, times_us = 0.0, []
         for side in self._sides:
             try:
                 self._warm_ups.warm_up(gates[side.name], side.purse)
             except CaseFailed as failure:
                 raise SideFailed(side.name, case.name, failure) from failure
+            walls_s = []
             for seed in islice(seeds, _WARM_UPS):
                 began = time.monotonic()
-                times.append(self._call(side, case, gates[side.name], seed).time_us)
-                walls.append(time.monotonic() - began)
+                times_us.append(self._call(side, case, gates[side.name], seed).time_us)
+                walls_s.append(time.monotonic() - began)
+            # Both sides are called equally often, so the slow one takes most of the time.
+            pair_s += min(walls_s)
         if not plan.calls:
-            fits = int(share_s / (2 * PAIRS * min(walls)))
-            plan.calls = max(1, min(plan.policy.calls(min(times), 0.0), fits))
+            fits = int(share_s / (PAIRS * pair_s))
+            plan.calls = max(1, min(plan.policy.calls(min(times_us), 0.0), fits))
 
     def _pair(
         self, case: Case, gates: dict[str, Gate], names: tuple[str, str], seeds: Iterator[int]
