@@ -29,7 +29,7 @@ from shared.postgres import connect, drop_schema, migrate, pool
 from shared.signing import verify
 from shared.testing import eventually
 from tests.ranker.audited import Town
-from tests.ranker.replayed import fold, replayed
+from tests.ranker.replayed import filling, fold, replayed
 from tests.support.lives import Life, NoMetrics
 
 pytestmark = pytest.mark.server
@@ -141,6 +141,12 @@ async def test_events_that_come_during_a_switch_are_folded_once(dsn: str, town: 
         await submitting
         await eventually(partial(is_at, models, await town.log.last()))
     assert (await replayed(dsn, town.log, LIVE)).differences == []
+
+
+async def test_a_replay_that_is_over_holds_no_other_up(dsn: str, town: Town) -> None:
+    async with schemas(dsn, LIVE, PROJECTION) as both:
+        await replay(both, filling(dsn, town.log), switch=False)
+        assert (await replayed(dsn, town.log, LIVE)).differences == []
 
 
 async def broken(dsn: str, both: Schemas, source: EventLog) -> None:

@@ -27,6 +27,11 @@ class Schemas:
             raise Refused("replay_runs", f"another replay of {self.name} runs: wait for its end")
         await self.drop(self.fresh)
 
+    async def end_turn(self) -> None:
+        """Drop what this replay made and let the next one begin."""
+        await self.drop(self.fresh)
+        await self._one("end_turn", {"schema": self.live})
+
     async def drop(self, schema: str) -> None:
         """Remove a schema, if it is there."""
         await self._run("drop", schema=schema)

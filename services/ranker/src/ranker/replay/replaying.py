@@ -24,8 +24,8 @@ class Both(Protocol):
         """Be the only replay of this schema, and drop what a killed one left. Errors: Refused."""
         ...
 
-    async def drop(self, schema: str) -> None:
-        """Remove a schema, if it is there."""
+    async def end_turn(self) -> None:
+        """Drop what this replay made and let the next one begin."""
         ...
 
     async def exists(self) -> bool:
@@ -81,7 +81,7 @@ async def replay(both: Both, filling: Filling, *, switch: bool) -> Replayed:
     try:
         return await _replay(both, filling, switch=switch)
     finally:
-        await both.drop(both.fresh)
+        await both.end_turn()
 
 
 async def _replay(both: Both, filling: Filling, *, switch: bool) -> Replayed:

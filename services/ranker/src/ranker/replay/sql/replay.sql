@@ -2,6 +2,10 @@
 -- One replay of a schema at a time; the lock ends with its connection, however that ends.
 select pg_try_advisory_lock(hashtextextended('warpboard replay ' || %(schema)s, 0));
 
+-- name: end_turn
+-- At once: a closed connection would give it up a moment later.
+select pg_advisory_unlock(hashtextextended('warpboard replay ' || %(schema)s, 0));
+
 -- name: exists
 -- Whether a schema is there.
 select count(schema_name) = 1 from information_schema.schemata where schema_name = %(schema)s;
