@@ -104,6 +104,7 @@ ORDER = (
     "moderation",
     "ranking",
     "duel",
+    "confirmation",
     "rejudge",
     "audit",
 )
@@ -122,6 +123,7 @@ WHAT = {
     "moderation": "`moderation.<submission>`: what was decided after its end",
     "ranking": "`ranking.<slug>.<gpu>`",
     "duel": "`duel.<duel>`: two submissions of one leaderboard, timed in alternation",
+    "confirmation": "`confirmation.<confirmation>`: one ranked run, repeated on another agent",
     "rejudge": "`rejudge.<rejudge>`",
     "audit": "`audit.platform`, `audit.seal`: the platform's own matters",
 }

@@ -1,100 +1,48 @@
 """Duels: requested for tied neighbours of a podium, judged by a signed run, and audited."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
 import pytest
 from msgspec import structs
 
-from ranker.__main__ import SCHEMA
-from ranker.audit.auditing import Question, audit
-from ranker.domain.kept import kept
-from ranker.domain.report import Report
-from ranker.http import application
-from ranker.live import Live
-from ranker.postgres import Reader, ReadModels
-from ranker.service import News
 from ranker.service.duels import is_sound
-from shared import events, signing, subjects
-from shared.event_log import Recorded
+from shared import events, subjects
 from shared.events import DUEL, DuelResult
 from shared.ids import duel_job
-from shared.memory import MemoryBlobs, MemoryLog
-from shared.postgres import connect, pool
 from shared.testing import eventually
-from tests.ranker.audited import chained
-from tests.support.lives import AGENT, RUN_KEY, Life, begin, live, registration, say
-from tests.support.ranking import is_folded, ranker_of, running
+from tests.ranker.podium import Podium, podium_at
+from tests.support.lives import AGENT, RUN_KEY, Life, live, registration, say
 
 pytestmark = pytest.mark.server
 FAST, SLOW = Life("fast", time_us=100.0), Life("slow", "grace", 100.1)
 B_WINS = DuelResult(winner="B", ratio=1.004, interval=(1.003, 1.005), pairs=40)
 
 
-class DuelPlatform:
+class DuelPlatform(Podium):
     """A ranker over a log in memory, with two tied entries."""
-
-    def __init__(self, log: MemoryLog, models: ReadModels, http: httpx.AsyncClient) -> None:
-        self.log, self.models, self.http = log, models, http
-
-    def told(self, kind: type[events.Fact]) -> list[Recorded]:
-        """The events of one kind."""
-        return [event for event in self.log.since(0) if isinstance(event.fact, kind)]
 
     async def requested(self) -> tuple[str, events.DuelRequested]:
         """The id of the only duel, and what was requested."""
-        (event,) = await eventually(lambda: self.told(events.DuelRequested))
-        fact = event.fact
-        assert isinstance(fact, events.DuelRequested)
-        return event.envelope.agg.removeprefix("duel."), fact
-
-    async def settled(self) -> None:
-        """The read models hold everything, and nothing more was said."""
-
-        async def is_still() -> bool:
-            last = await self.log.last()
-            await asyncio.sleep(0.05)
-            return await is_folded(self.log, self.models) and last == await self.log.last()
-
-        await eventually(is_still)
+        (found,) = await eventually(lambda: self.find(events.DuelRequested))
+        return found
 
     async def run(self, duel: str, result: DuelResult | None, **other: Any) -> None:
         """The job of a duel, from its queue to its end."""
-        fact = next(one.fact for one in self.told(events.DuelRequested))
-        assert isinstance(fact, events.DuelRequested)
+        _, fact = self.find(events.DuelRequested)[0]
         for agg, said in facts_of(duel, fact, result, **other):
             await say(self.log, agg, said)
 
     async def judged(self) -> events.DuelJudged:
         """How the duel ended."""
-        (event,) = await eventually(lambda: self.told(events.DuelJudged))
-        assert isinstance(event.fact, events.DuelJudged)
-        await self.settled()
-        return event.fact
+        ((_, fact),) = await eventually(lambda: self.find(events.DuelJudged))
+        await self.settle()
+        return fact
 
     async def board(self) -> list[tuple[str, int, str]]:
         """Who stands where, and why so within a rank."""
-        answer = await self.http.get("/v1/leaderboards/identity/CPU")
-        assert answer.status_code == 200, answer.text
-        rows = answer.json()["items"]
-        return [(row["submission"], row["rank"], row["duel"]) for row in rows]
-
-    async def audit(self) -> Report:
-        """The leaderboard as the log alone gives it."""
-        rows = chained([kept(event) for event in self.log.since(0)])
-
-        class Copy:
-            async def events(self) -> AsyncIterator[Any]:
-                for row in rows:
-                    yield row
-
-            def findings(self) -> list[Any]:
-                return []
-
-        return await audit(Question("identity", "CPU"), Copy(), signing.verify)
+        return [(row["submission"], row["rank"], row["duel"]) for row in await self.rows()]
 
 
 def facts_of(
@@ -145,21 +93,10 @@ def facts_of(
 async def dueling_at(
     dsn: str, *, has_duels: bool = True, has_agent: bool = True
 ) -> AsyncIterator[DuelPlatform]:
-    log = MemoryLog()
-    await begin(log)
-    offer = structs.replace(registration(), modes=["ranked", *([DUEL] if has_agent else [])])
-    await say(log, subjects.agent(AGENT), offer)
-    news = News()
-    async with (
-        await connect(dsn, SCHEMA) as writing,
-        await connect(dsn, SCHEMA) as reading,
-        pool(dsn, 1, 4, SCHEMA) as connections,
-        running(ranker_of(log, ReadModels(writing), news, has_duels=has_duels)),
-    ):
-        app = application(Reader(connections), news, Live(), log.last, MemoryBlobs())
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
-            yield DuelPlatform(log, ReadModels(reading), http)
+    async with podium_at(dsn, has_duels=has_duels) as podium:
+        offer = structs.replace(registration(), modes=["ranked", *([DUEL] if has_agent else [])])
+        await say(podium.log, subjects.agent(AGENT), offer)
+        yield DuelPlatform(podium.log, podium.models, podium.http)
 
 
 @pytest.fixture
@@ -176,8 +113,8 @@ async def test_tied_neighbours_of_a_podium_have_one_duel(dueling: DuelPlatform) 
     assert (requested.first.source, requested.second.source) == (FAST.blob, SLOW.blob)
     assert (requested.problem_digest, requested.gpu) == ("d", "CPU")
     await live(dueling.log, Life("third", "linus", 500.0))
-    await dueling.settled()
-    assert len(dueling.told(events.DuelRequested)) == 1
+    await dueling.settle()
+    assert len(dueling.find(events.DuelRequested)) == 1
 
 
 async def test_the_winner_stands_first_within_the_rank(dueling: DuelPlatform) -> None:
@@ -197,8 +134,8 @@ async def test_the_winner_stands_first_within_the_rank(dueling: DuelPlatform) ->
     said = [[reason.sentence for reason in one.reasons] for one in report.rows]
     assert because in said[0]
     assert any(sentence.startswith("behind #") for sentence in said[1])
-    podiums: list[Any] = [event.fact for event in dueling.told(events.PodiumChanged)]
-    assert podiums[-1].after == ["grace", "ada"]
+    podiums = dueling.find(events.PodiumChanged)
+    assert podiums[-1][1].after == ["grace", "ada"]
 
 
 async def test_what_a_duel_cannot_tell_apart_stays_as_it_was(dueling: DuelPlatform) -> None:
@@ -206,7 +143,7 @@ async def test_what_a_duel_cannot_tell_apart_stays_as_it_was(dueling: DuelPlatfo
     await dueling.run(duel, DuelResult(winner="equal", ratio=1.0, interval=(0.999, 1.001)))
     assert (await dueling.judged()).code == "judged"
     assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]
-    assert len(dueling.told(events.DuelRequested)) == 1
+    assert len(dueling.find(events.DuelRequested)) == 1
 
 
 async def test_a_run_that_does_not_pass_orders_nobody(dueling: DuelPlatform) -> None:
@@ -244,7 +181,7 @@ async def test_an_agent_that_was_revoked_decides_no_duel(dueling: DuelPlatform) 
 
 
 async def test_a_duel_leaves_the_submission_as_it_was(dueling: DuelPlatform) -> None:
-    await dueling.settled()
+    await dueling.settle()
     before = (await dueling.http.get("/v1/submissions/4")).json()
     duel, _ = await dueling.requested()
     await dueling.run(duel, B_WINS)
@@ -278,22 +215,22 @@ async def test_an_audit_finds_a_run_of_other_sources(dueling: DuelPlatform) -> N
 async def test_a_platform_may_have_no_duels(postgres_dsn: str) -> None:
     async with dueling_at(postgres_dsn, has_duels=False) as found:
         await live(found.log, FAST, SLOW)
-        await found.settled()
-        assert found.told(events.DuelRequested) == []
+        await found.settle()
+        assert found.find(events.DuelRequested) == []
 
 
 async def test_no_duel_is_requested_that_no_agent_takes(postgres_dsn: str) -> None:
     async with dueling_at(postgres_dsn, has_agent=False) as found:
         await live(found.log, FAST, SLOW)
-        await found.settled()
-        assert found.told(events.DuelRequested) == []
+        await found.settle()
+        assert found.find(events.DuelRequested) == []
 
 
 async def test_one_source_has_no_duel_with_itself(postgres_dsn: str) -> None:
     async with dueling_at(postgres_dsn) as found:
         await live(found.log, FAST, with_source(SLOW, source="fast"))
-        await found.settled()
-        assert found.told(events.DuelRequested) == []
+        await found.settle()
+        assert found.find(events.DuelRequested) == []
 
 
 def with_source(life: Life, source: str) -> Life:

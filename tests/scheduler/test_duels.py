@@ -6,7 +6,7 @@ import msgspec
 
 from shared import events, subjects
 from shared.events import DUEL, Blob, DuelSide
-from shared.ids import duel_job
+from shared.ids import confirmation_job, duel_job
 from tests.scheduler.histories import History, completed, failed, offering, received, world
 
 AGG = subjects.duel("d1")
@@ -113,6 +113,68 @@ def test_a_duel_leaves_an_open_submission_alone() -> None:
     history.say(orders(history)[0][0], completed("passed", 1.0))
     history.settle(world(alive))
     assert [order.mode for _, order in orders(history)] == ["ranked", DUEL]
+
+
+CONFIRMATION = events.ConfirmationRequested(
+    problem="identity",
+    problem_number=1,
+    problem_digest="d",
+    gpu="CPU",
+    item=events.RejudgeItem(
+        submission="s1",
+        account="ada",
+        gpu="CPU",
+        source=Blob(digest="s1", bytes=1),
+        name="s1.py",
+    ),
+    run="r1",
+    agent="a1",
+    score_us=1.0,
+)
+
+
+def given_confirmation(*agents: str) -> History:
+    history = History()
+    alive = [offering(agent, modes=MODES) for agent in agents]
+    history.settle(world(*alive))
+    history.say(subjects.confirmation("c1"), CONFIRMATION)
+    history.settle(world(*alive))
+    return history
+
+
+def test_a_confirmation_runs_on_another_agent() -> None:
+    history = given_confirmation("a1", "a2")
+    ((agg, queued),) = history.of_type("JobQueued")
+    assert isinstance(queued, events.JobQueued)
+    assert agg == subjects.job(confirmation_job("c1"))
+    assert (queued.mode, queued.class_, queued.confirmation) == ("ranked", "rejudge", "c1")
+    ((run, order),) = orders(history)
+    assert run.split(".")[1] == "a2"
+    assert (order.mode, order.source.digest, order.rival) == ("ranked", "s1", None)
+    history.say(run, completed("passed", 1.0))
+    history.settle(world(*(offering(agent, modes=MODES) for agent in ("a1", "a2"))))
+    assert len(history.of_type("JobFinished")) == 1
+    assert history.of_type("SubmissionFinished") == history.of_type("QuotaReturned") == []
+    assert (history.board.jobs, history.board.confirmations) == ({}, {})
+
+
+def test_a_confirmation_waits_while_its_first_agent_is_alone() -> None:
+    history = given_confirmation("a1")
+    assert orders(history) == []
+    history.settle(world(offering("a1", modes=MODES), offering("a2", modes=MODES)))
+    ((run, _),) = orders(history)
+    assert run.split(".")[1] == "a2"
+
+
+def test_a_confirmation_that_fails_is_tried_once_more_but_never_by_its_first_agent() -> None:
+    history = given_confirmation("a1", "a2")
+    alive = [offering(agent, modes=MODES) for agent in ("a1", "a2")]
+    for count in (1, 2):
+        assert [run.split(".")[1] for run, _ in orders(history)] == ["a2"] * count
+        history.say(orders(history)[-1][0], failed("noisy"))
+        history.settle(world(*alive))
+    assert len(history.of_type("JobGivenUp")) == 1
+    assert history.board.jobs == {}
 
 
 def test_a_forged_request_means_nothing() -> None:

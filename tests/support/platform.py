@@ -21,8 +21,11 @@ QUICK = {
     "WARPBOARD_SCHEDULER_SILENT_S_MAX": "5",
     "WARPBOARD_SCHEDULER_TICK_S": "0.1",
 }
-# Most tests have one agent, which a duel of tied entries would keep busy; who wants duels says so.
-NO_DUELS = {"WARPBOARD_RANKER_DUELS": "false"}
+# Duels and confirmations would keep the agents of most tests busy; who wants them says so.
+NO_PODIUM_JOBS = {
+    "WARPBOARD_RANKER_DUELS": "false",
+    "WARPBOARD_RANKER_CONFIRMATIONS": "false",
+}
 # Agents as in earnest, where none falls silent: on a busy machine each one does for a while.
 PATIENT = {"WARPBOARD_SCHEDULER_TICK_S": "0.1"}
 
@@ -45,7 +48,7 @@ class Running:
         with (self.folder.parent / f"{self.folder.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command,
-                env=os.environ | NO_DUELS | self.settings,
+                env=os.environ | NO_PODIUM_JOBS | self.settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from ranker.__main__ import SCHEMA
 from ranker.domain.eligibility import Demand
 from ranker.postgres import ReadModels
-from ranker.service import Announcements, Decisions, Duels, Milestones, News, Ranker
+from ranker.service import Announcements, Confirmations, Decisions, Duels, Milestones, News, Ranker
 from shared.event_log import EventLog
 from shared.memory import MemoryBlobs
 from shared.postgres import connect
@@ -24,12 +24,16 @@ def ranker_of(
     wanted: Demand = LOOSE,
     *,
     has_duels: bool = False,
+    has_confirmations: bool = False,
 ) -> Ranker:
-    """A ranker that writes these read models; it requests duels by itself if it `has_duels`."""
+    """A ranker that writes these read models, with duels and confirmations if it has them."""
     decisions = Decisions(log, models, blobs or MemoryBlobs(), NoMetrics(), wanted)
     duels = Duels(log, models, wanted, is_on=has_duels)
-    announcing = Announcements(log, models, duels=duels)
-    return Ranker(decisions, announcing, news or News(), Milestones(log, models), duels)
+    confirmations = Confirmations(log, models, wanted, is_on=has_confirmations)
+    podium_jobs = (duels, confirmations)
+    announcing = Announcements(log, models, podium_jobs=podium_jobs)
+    milestones = Milestones(log, models)
+    return Ranker(decisions, announcing, news or News(), milestones, *podium_jobs)
 
 
 @asynccontextmanager

@@ -27,6 +27,16 @@ def duel_job(duel: str) -> str:
     return derived(duel, "job")
 
 
+def confirmation_job(confirmation: str) -> str:
+    """The id of a confirmation's one job."""
+    return derived(confirmation, "job")
+
+
+def run_confirmation(run: str) -> str:
+    """The id of the one confirmation of a run."""
+    return derived(run, "confirmation")
+
+
 def podium_duel(problem: str, number: int, gpu: str, sources: tuple[str, str]) -> str:
     """The id of the one duel of two sources on a leaderboard that nobody asks for.
 

@@ -114,6 +114,11 @@ def duel(duel_id: str) -> str:
     return _named("duel", duel_id)
 
 
+def confirmation(confirmation_id: str) -> str:
+    """The aggregate of a confirmation."""
+    return _named("confirmation", confirmation_id)
+
+
 def audit(topic: str) -> str:
     """The aggregate of one of the platform's own matters, such as `seal` or `platform`."""
     return _named("audit", topic)

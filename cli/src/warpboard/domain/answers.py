@@ -108,6 +108,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     roofline_fraction: float | None = None
     vs_baseline: dict[str, float] = {}
     duel: str = ""
+    confirmation: str = ""
 
 
 class OtherVersion(msgspec.Struct, frozen=True, kw_only=True):

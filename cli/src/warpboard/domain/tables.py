@@ -65,6 +65,8 @@ def leaderboard(found: Leaderboard, zone: tzinfo | None = None) -> Table:
     table = _beside(table, "roofline", shares)
     duels = [(one.duel if one else "") or NOTHING for one in entries]
     table = _beside(table, "duel", duels)
+    confirmations = [(one.confirmation if one else "") or NOTHING for one in entries]
+    table = _beside(table, "confirmation", confirmations)
     return _beside(table, "speed-up", ratios)
 
 

@@ -23,7 +23,7 @@ from ranker.http.audit import audit
 from ranker.live import Live
 from ranker.metrics import RankerMetrics
 from ranker.postgres import Reader, read_models
-from ranker.service import Announcements, Decisions, Duels, Milestones, News, Ranker
+from ranker.service import Announcements, Confirmations, Decisions, Duels, Milestones, News, Ranker
 from ranker.settings import Settings, load
 from shared import lifecycle
 from shared.blobs import Blobs
@@ -71,10 +71,14 @@ async def _rank(settings: Settings, life: Life, log: NatsLog, news: News, blobs:
             async with read_models(settings.postgres_dsn, SCHEMA) as models:
                 life.ail(PART, None)
                 decisions = Decisions(log, models, blobs, metrics, settings.wanted())
-                duels = Duels(log, models, settings.wanted(), is_on=settings.duels)
-                announcing = Announcements(log, models, duels=duels)
+                wanted = settings.wanted()
+                duels = Duels(log, models, wanted, is_on=settings.duels)
+                confirmations = Confirmations(log, models, wanted, is_on=settings.confirmations)
+                podium_jobs = (duels, confirmations)
+                announcing = Announcements(log, models, podium_jobs=podium_jobs)
                 milestones = Milestones(log, models)
-                await Ranker(decisions, announcing, news, milestones, duels).run()
+                ranker = Ranker(decisions, announcing, news, milestones, *podium_jobs)
+                await ranker.run()
         except Failed as failed:
             logger.warning("ranking waits: %s", failed)
             life.ail(PART, str(failed))

@@ -22,6 +22,7 @@ class Settings:
     `announce_url` is told of records, podiums and seals; `replicas` is 3 on a cluster.
     `webhooks_local` lets webhooks lead to this very machine, where nobody else is.
     `duels` times tied neighbours among the first three of a leaderboard against each other.
+    `confirmations` repeats ranked runs of the first three on another agent.
     The key of the seals is drawn into its file at the first start; without a file none are made.
     """
 
@@ -39,6 +40,7 @@ class Settings:
     replicas: int = 1
     webhooks_local: bool = False
     duels: bool = True
+    confirmations: bool = True
 
     def wanted(self) -> Demand:
         """What is ranked. Errors: Refused."""

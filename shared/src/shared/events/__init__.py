@@ -80,6 +80,8 @@ from shared.events.people import (
     SubmissionRestored,
 )
 from shared.events.ranking import (
+    ConfirmationJudged,
+    ConfirmationRequested,
     DuelJudged,
     DuelRequested,
     MilestoneReached,
@@ -171,6 +173,8 @@ __all__ = [
     "CanaryJudged",
     "CanaryRemoved",
     "CaseResult",
+    "ConfirmationJudged",
+    "ConfirmationRequested",
     "ConsentGiven",
     "ConsentWithdrawn",
     "DeadLetterRedriven",

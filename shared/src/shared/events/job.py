@@ -13,7 +13,8 @@ class JobQueued(Fact, frozen=True, kw_only=True):
     """The work that a submission gives on one GPU type waits for an agent.
 
     A rejudge's or a canary's job names its `source` itself, for its submission may be over; a
-    canary's is for `agent` alone. So does a duel's, which names the `rival` of its source besides.
+    canary's is for `agent` alone. So does a duel's, which names the `rival` of its source besides,
+    and a confirmation's, which goes to none of the `excluded_agents`.
     """
 
     aggregate: ClassVar[str] = "job"
@@ -36,6 +37,8 @@ class JobQueued(Fact, frozen=True, kw_only=True):
     duel: str = ""
     rival: Blob | None = None
     rival_name: str = ""
+    confirmation: str = ""
+    excluded_agents: list[str] = []
 
 
 class JobLeased(Fact, frozen=True, kw_only=True):

@@ -90,6 +90,47 @@ class DuelJudged(Fact, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class ConfirmationRequested(Fact, frozen=True, kw_only=True):
+    """A ranked run of an entry among the first three is to be repeated on another agent.
+
+    `run` is the run to confirm, `agent` the agent that ran it, and `score_us` its score.
+    """
+
+    aggregate: ClassVar[str] = "confirmation"
+    publisher: ClassVar[str] = "ranker"
+
+    problem: str
+    problem_number: int
+    problem_digest: str
+    gpu: str
+    item: RejudgeItem
+    run: str
+    agent: str
+    score_us: float
+
+
+class ConfirmationJudged(Fact, frozen=True, kw_only=True):
+    """A confirmation is over. It changes no score and no rank.
+
+    `code` is `confirmed`, `slower` or the verdict of a repetition that did not pass; without a
+    `result` that counts it says why there is none. `ratio` is the score of the repetition over
+    the score of the run.
+    """
+
+    aggregate: ClassVar[str] = "confirmation"
+    publisher: ClassVar[str] = "ranker"
+    is_terminal: ClassVar[bool] = True
+
+    problem: str
+    problem_number: int
+    gpu: str
+    agent: str = ""
+    code: str
+    reason: str = ""
+    ratio: float | None = None
+    result: SubmissionFinished | None = None
+
+
 class RejudgeRequested(Fact, frozen=True, kw_only=True):
     """These submissions are to run again, under another version of their problem."""
 

@@ -20,7 +20,7 @@ STRETCH = 500
 LIVE_NAMES = ("participant", "tier", "level", "policy", "is_withdrawn", "is_consented")
 SHOWN = (
     *("rank", "is_tied", "account", "submission", "number", "pooled_over", "score_us", "error"),
-    *("freedom", "delta", "received_at", "duel"),
+    *("freedom", "delta", "received_at", "duel", "confirmation"),
 )
 
 

@@ -94,11 +94,23 @@ async def _shown(reader: Reader, question: Question) -> Live:
             limit=ENTRIES_MAX,
             at=at,
         )
+        confirmations = await reader.rows(
+            "confirmations_shown",
+            problem=question.problem,
+            gpu=question.gpu,
+            number=number,
+            submissions=None,
+        )
         (after,) = await reader.rows("checkpoint")
         if before == after and not before["seq"]:
             raise Refused("nothing_folded", "nothing is folded yet: start the platform first")
         if before == after:
-            return Live(after["seq"], at, with_duels(entries))
+            shown = {row["submission"]: row["shown"] for row in confirmations}
+            rows = [
+                entry | {"confirmation": shown.get(entry["submission"], "")}
+                for entry in with_duels(entries)
+            ]
+            return Live(after["seq"], at, rows)
     raise Failed("the read models never stood still: audit with --as-of-seq")
 
 

@@ -57,7 +57,7 @@ def _cancel_requested(rows: Rows, told: Told) -> None:
 def _job_queued(rows: Rows, told: Told) -> None:
     fact = told.fact
     assert isinstance(fact, events.JobQueued)
-    if fact.class_ == CANARY or fact.duel:
+    if fact.class_ == CANARY or fact.duel or fact.confirmation:
         return
     work: Work | None = rows.submissions.get(fact.submission)
     if fact.rejudge:

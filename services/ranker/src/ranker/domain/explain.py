@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from ranker.domain.confirmation import confirmation_text
 from ranker.domain.standings import Board, Row
 from shared import events, subjects
 from shared.event_log import Recorded
@@ -37,6 +38,7 @@ class Trail:
         self._rejudges: dict[str, list[Reason]] = {}
         self._versions: list[tuple[int, Reason]] = []
         self._duels: dict[str, events.DuelRequested] = {}
+        self._confirmations: dict[str, str] = {}
 
     def fold(self, event: Recorded) -> None:
         """Note what concerns this leaderboard."""
@@ -91,7 +93,7 @@ class Trail:
 
     def queued(self, job: str, _reason: Reason, fact: events.JobQueued) -> None:
         """Whose job this is."""
-        if fact.submission in self._submissions and not fact.duel:
+        if fact.submission in self._submissions and not (fact.duel or fact.confirmation):
             self._jobs[job] = fact.submission
 
     def duel_requested(self, duel: str, reason: Reason, fact: events.DuelRequested) -> None:
@@ -112,6 +114,22 @@ class Trail:
         for name, side, other in sides:
             sentence = _duel_sentence(name, other.number, fact)
             self.submission(side.submission, reason._replace(sentence=sentence), fact)
+
+    def confirmation_requested(
+        self, confirmation: str, reason: Reason, fact: events.ConfirmationRequested
+    ) -> None:
+        """A run is to be repeated on another agent."""
+        if (fact.problem, fact.gpu) == (self.problem, self.gpu):
+            self._confirmations[confirmation] = fact.item.submission
+            self.submission(fact.item.submission, reason, fact)
+
+    def confirmation_judged(
+        self, confirmation: str, reason: Reason, fact: events.ConfirmationJudged
+    ) -> None:
+        """The end of a confirmation."""
+        submission = self._confirmations.pop(confirmation, None)
+        if submission is not None:
+            self.submission(submission, reason, fact)
 
     def run(self, run: str, reason: Reason, fact: object) -> None:
         """The first verdict of a run, by the agent that was given it."""
@@ -179,6 +197,11 @@ def _duel_sentence(name: str, other: int, fact: events.DuelJudged) -> str:
     return f"{place} #{other} by a duel: {difference_text(result.ratio, result.interval)}"
 
 
+def _confirmation_sentence(fact: events.ConfirmationJudged) -> str:
+    without_result = f"its confirmation ended without a result ({fact.code}): {fact.reason}"
+    return confirmation_text(fact) or without_result
+
+
 _POOLED = ("SubmissionReceived", "RunCompleted", "SubmissionFinished", "RejudgeJudged")
 _Where = Callable[[Trail, str, Reason, Any], None]
 _TELLING: dict[str, tuple[_Where, Callable[[Any], str]]] = {
@@ -205,6 +228,11 @@ _TELLING: dict[str, tuple[_Where, Callable[[Any], str]]] = {
     "AccountUnbanned": (Trail.account, lambda fact: f"the ban is over: {fact.reason}"),
     "DuelRequested": (Trail.duel_requested, lambda _: ""),
     "DuelJudged": (Trail.duel_judged, lambda _: ""),
+    "ConfirmationRequested": (
+        Trail.confirmation_requested,
+        lambda fact: f"run {fact.run} is to be repeated on an agent other than {fact.agent}",
+    ),
+    "ConfirmationJudged": (Trail.confirmation_judged, _confirmation_sentence),
     "RejudgeJudged": (Trail.judged, _judged_again),
     "RejudgeApplied": (Trail.applied, lambda fact: f"the rejudge counts: {fact.reason}"),
     "RejudgeDiscarded": (Trail.applied, lambda fact: f"the rejudge does not count: {fact.reason}"),

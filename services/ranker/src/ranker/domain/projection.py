@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ranker.domain.confirmation import confirmation_text
 from ranker.domain.named import DIGEST
 from ranker.domain.roofs import BELOW_FLOOR
 from shared import events
@@ -181,6 +182,23 @@ def _duel_judged(event: Recorded, fact: events.DuelJudged) -> list[Step]:
     return [Step("duel_judged", judged), *decided]
 
 
+def _confirmation_requested(event: Recorded, fact: events.ConfirmationRequested) -> list[Step]:
+    values = _of(event) | {
+        "problem": fact.problem,
+        "gpu": fact.gpu,
+        "problem_number": fact.problem_number,
+        "submission": fact.item.submission,
+        "run": fact.run,
+        "score_us": fact.score_us,
+    }
+    return [Step("confirmation_requested", values)]
+
+
+def _confirmation_judged(event: Recorded, fact: events.ConfirmationJudged) -> list[Step]:
+    values = {"code": fact.code, "reason": fact.reason, "shown": confirmation_text(fact)}
+    return [Step("confirmation_judged", _of(event) | values)]
+
+
 def _rejudge_requested(event: Recorded, fact: events.RejudgeRequested) -> list[Step]:
     values = _of(event) | {
         "problem": fact.problem,
@@ -284,6 +302,8 @@ MEANING: dict[str, Callable[[Recorded, Any], list[Step]]] = {
     "AppealDecided": _appeal_decided,
     "DuelRequested": _duel_requested,
     "DuelJudged": _duel_judged,
+    "ConfirmationRequested": _confirmation_requested,
+    "ConfirmationJudged": _confirmation_judged,
     "RejudgeRequested": _rejudge_requested,
     "RejudgeJudged": _rejudge_judged,
     "RejudgePreviewed": _rejudge_previewed,

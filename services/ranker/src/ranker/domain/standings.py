@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from ranker.domain.confirmation import confirmation_text
 from ranker.domain.pools import Pool, pooled
 from ranker.domain.roofs import BELOW_FLOOR
 from ranker.domain.ties import Place, Standing, places
@@ -52,6 +53,7 @@ class Row(NamedTuple):
     delta: float
     received_at: datetime
     duel: str = ""
+    confirmation: str = ""
 
 
 @dataclass
@@ -85,6 +87,8 @@ class Standings:
     rejudges: dict[str, Rejudge] = field(default_factory=dict)
     duels: dict[str, events.DuelRequested] = field(default_factory=dict)
     wins: dict[Board, dict[str, dict[str, str]]] = field(default_factory=dict)
+    confirmations: dict[str, events.ConfirmationRequested] = field(default_factory=dict)
+    confirmed: dict[str, str] = field(default_factory=dict)
 
     def fold(self, event: Recorded) -> None:
         """Take the next event in. Errors: UnknownEvent."""
@@ -107,7 +111,13 @@ class Standings:
             )
             for number, one in entries.items()
         ]
-        return [_row(place, entries[place.number]) for place in places(standings)]
+        results = self.results.get(board, {})
+        rows = []
+        for place in places(standings):
+            entry = entries[place.number]
+            run = results[entry.submission].run
+            rows.append(_row(place, entry, self.confirmed.get(run or "", "")))
+        return rows
 
     def counting(self, board: Board) -> set[str]:
         """The submissions whose results count there, in an entry or in another's score."""
@@ -150,7 +160,7 @@ def _order(entry: _Entry) -> tuple[float, int]:
     return entry.pool.score_us, entry.received.number
 
 
-def _row(place: Place, entry: _Entry) -> Row:
+def _row(place: Place, entry: _Entry, confirmation: str) -> Row:
     received, pool = entry.received, entry.pool
     return Row(
         rank=place.rank,
@@ -166,6 +176,7 @@ def _row(place: Place, entry: _Entry) -> Row:
         delta=pool.delta,
         received_at=received.received_at,
         duel=place.duel,
+        confirmation=confirmation,
     )
 
 
@@ -286,6 +297,20 @@ def _judge_duel(state: Standings, duel: str, _: Recorded, fact: events.DuelJudge
         wins.setdefault(winner, {})[loser] = said
 
 
+def _request_confirmation(
+    state: Standings, confirmation: str, _: Recorded, fact: events.ConfirmationRequested
+) -> None:
+    state.confirmations.setdefault(confirmation, fact)
+
+
+def _judge_confirmation(
+    state: Standings, confirmation: str, _: Recorded, fact: events.ConfirmationJudged
+) -> None:
+    requested = state.confirmations.pop(confirmation, None)
+    if requested is not None:
+        state.confirmed[requested.run] = confirmation_text(fact)
+
+
 def _discard(state: Standings, rejudge: str, _: Recorded, _fact: Fact) -> None:
     state.rejudges.pop(rejudge, None)
 
@@ -305,6 +330,8 @@ _MEANING: dict[str, Callable[[Standings, str, Recorded, Any], None]] = {
     "AccountUnbanned": _unban,
     "DuelRequested": _request_duel,
     "DuelJudged": _judge_duel,
+    "ConfirmationRequested": _request_confirmation,
+    "ConfirmationJudged": _judge_confirmation,
     "RejudgeRequested": _rejudge,
     "RejudgeJudged": _judge,
     "RejudgeApplied": _apply,

@@ -5,6 +5,7 @@ from math import isclose
 from typing import Any, NamedTuple
 
 from ranker.domain.attestation import Fault, Origin, find_fault
+from ranker.domain.confirmation import compare
 from ranker.domain.roofs import BELOW_FLOOR, below, floors
 from ranker.domain.score import scored, tie_share
 from ranker.domain.scrutiny import Finding
@@ -12,7 +13,7 @@ from ranker.domain.seals import Verify
 from shared import events
 from shared.event_log import Recorded
 from shared.events import DUEL, HARNESS_CODE, SubmissionFinished
-from shared.ids import duel_job
+from shared.ids import confirmation_job, duel_job
 from shared.subjects import history_of, last_token
 from shared.wire import is_genuine
 
@@ -31,6 +32,7 @@ class _Run(NamedTuple):
     tie_us: float
     order: events.JobAssigned | None = None
     duel: events.DuelResult | None = None
+    agent: str = ""
 
 
 class Witness:
@@ -56,6 +58,8 @@ class Witness:
         self._orders: dict[str, events.JobAssigned] = {}
         self._duels: dict[str, events.DuelRequested] = {}
         self._duel_faults: dict[tuple[int, frozenset[str]], Finding] = {}
+        self._confirmations: dict[str, events.ConfirmationRequested] = {}
+        self._confirmation_faults: dict[tuple[str, int], Finding] = {}
 
     def fold(self, event: Recorded) -> None:
         """Take the next event in."""
@@ -67,7 +71,8 @@ class Witness:
         """What is wrong with the results of these submissions under a problem version."""
         found = (self._faults.get((submission, number)) for submission in counting)
         duels = (fault for (of, _), fault in self._duel_faults.items() if of == number)
-        return [*(one for one in found if one is not None), *duels]
+        repeated = (fault for (_, of), fault in self._confirmation_faults.items() if of == number)
+        return [*(one for one in found if one is not None), *duels, *repeated]
 
     def enrolled(self, event: Recorded, fact: events.AgentEnrolled) -> None:
         """An agent has a key."""
@@ -104,7 +109,7 @@ class Witness:
             return
         if fact.submission in self._versions and fact.mode in ("ranked", DUEL):
             self._tokens[agg] = event.seq
-            if fact.mode == DUEL:
+            if fact.mode == DUEL or fact.job in self._confirmations:
                 self._orders[agg] = fact
         else:
             del self._leased[last_token(agg)]
@@ -132,7 +137,9 @@ class Witness:
             self.refused.append(Finding(event.seq, fault.reason))
         timed = tuple(case for case in fact.cases if case.stage == "time")
         times = fact.sigma_run, fact.tie_us
-        self._runs[run] = _Run(event.seq, fault, fact.verdict, timed, *times, order, fact.duel)
+        self._runs[run] = _Run(
+            event.seq, fault, fact.verdict, timed, *times, order, fact.duel, agent
+        )
 
     def finished(self, event: Recorded, fact: SubmissionFinished) -> None:
         """The decision must follow from a run that was signed."""
@@ -163,6 +170,48 @@ class Witness:
         elif not _is_of_duel(run, duel, requested) or run.duel != fact.result:
             what = f"its winner does not follow from its run (event {run.seq})"
             self._duel_faults[pair] = Finding(event.seq, what)
+
+    def confirmation_requested(self, event: Recorded, fact: events.ConfirmationRequested) -> None:
+        """Which run is to be repeated."""
+        if (fact.problem, fact.gpu) == (self._problem, self._gpu):
+            job = confirmation_job(last_token(event.envelope.agg))
+            self._confirmations.setdefault(job, fact)
+
+    def confirmation_judged(self, event: Recorded, fact: events.ConfirmationJudged) -> None:
+        """What is said of a repetition must follow from its signed run on another agent."""
+        job = confirmation_job(last_token(event.envelope.agg))
+        requested = self._confirmations.pop(job, None)
+        result = fact.result
+        if requested is None or result is None:
+            return
+        run = self._runs.pop(result.run or "", None)
+        entry = requested.item.submission, requested.problem_number
+        self._confirmation_faults.pop(entry, None)
+        if run is None or run.order is None:
+            what = f"its confirmation names run {result.run}, which no lease gave to an agent"
+            self._confirmation_faults[entry] = Finding(event.seq, what)
+        elif run.fault is not None:
+            self._confirmation_faults[entry] = Finding(run.seq, run.fault.reason)
+        elif not (
+            _is_repetition(run, job, requested, fact.agent)
+            and self._follows_from_repetition(fact, result, run, requested)
+        ):
+            what = f"its confirmation does not follow from its run (event {run.seq})"
+            self._confirmation_faults[entry] = Finding(event.seq, what)
+
+    def _follows_from_repetition(
+        self,
+        fact: events.ConfirmationJudged,
+        result: SubmissionFinished,
+        run: _Run,
+        requested: events.ConfirmationRequested,
+    ) -> bool:
+        is_score_right = result.outcome != "passed" or self._follows(
+            result, run, requested.problem_number
+        )
+        compared = compare(requested.score_us, result)
+        is_same = result.verdict == run.verdict and compared == (fact.code, fact.ratio)
+        return is_score_right and is_same
 
     def rejudge(self, event: Recorded, fact: events.RejudgeRequested) -> None:
         """Which version the new results are for."""
@@ -223,6 +272,17 @@ def _is_of_duel(run: _Run, duel: str, requested: events.DuelRequested) -> bool:
     return is_same and (order.source.digest, order.rival.digest) == sources
 
 
+def _is_repetition(
+    run: _Run, job: str, requested: events.ConfirmationRequested, agent: str
+) -> bool:
+    """Whether a run was ordered for this confirmation, with its source, on another agent."""
+    order = run.order
+    if order is None or run.agent != agent or agent == requested.agent:
+        return False
+    ordered = order.job, order.problem_digest, order.source.digest
+    return ordered == (job, requested.problem_digest, requested.item.source.digest)
+
+
 def _is_equal(one: float | None, other: float | None) -> bool:
     if one is None or other is None:
         return one is other
@@ -242,6 +302,8 @@ _MEANING: dict[str, Callable[[Witness, Recorded, Any], None]] = {
     "SubmissionFinished": Witness.finished,
     "DuelRequested": Witness.duel_requested,
     "DuelJudged": Witness.duel_judged,
+    "ConfirmationRequested": Witness.confirmation_requested,
+    "ConfirmationJudged": Witness.confirmation_judged,
     "RejudgeRequested": Witness.rejudge,
     "RejudgeJudged": Witness.judged,
 }

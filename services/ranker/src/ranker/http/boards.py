@@ -253,9 +253,22 @@ async def entries(reads: Reads, board: Board, placed: Sequence[Placed]) -> list[
         submissions=[one.row["submission"] for one in placed],
         problem_number=board.problem_number,
     )
+    confirmations = await reads.rows(
+        "confirmations_shown",
+        problem=board.problem,
+        gpu=board.gpu,
+        number=board.problem_number,
+        submissions=[one.row["submission"] for one in placed],
+    )
+    confirmed = {row["submission"]: row["shown"] for row in confirmations}
     # An entry may have changed between the two reads; then it is shown the next time.
     shown = {row["number"]: row for row in rows}
-    return [_item(one, shown[one.place.number]) for one in placed if one.place.number in shown]
+    return [
+        _item(one, shown[one.place.number])
+        | {"confirmation": confirmed.get(one.row["submission"], "")}
+        for one in placed
+        if one.place.number in shown
+    ]
 
 
 def _item(placed: Placed, shown: Row) -> Row:

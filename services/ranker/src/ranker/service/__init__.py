@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ranker.service.announcing import Announcements
+from ranker.service.confirmations import Confirmations
 from ranker.service.deciding import Decisions
 from ranker.service.duels import Duels
 from ranker.service.milestones import Milestones
@@ -26,6 +27,7 @@ __all__ = [
     "Announcements",
     "Board",
     "Change",
+    "Confirmations",
     "Deciding",
     "Decisions",
     "Due",
@@ -57,6 +59,7 @@ class Ranker:
     news: News
     milestones: Milestones
     duels: Duels
+    confirmations: Confirmations
     boards: set[Board] | None = None
     met: set[Board] | None = None
     is_end_due: bool = True
@@ -72,6 +75,7 @@ class Ranker:
                 self.is_draft_due = self.is_draft_due and await made.drafts()
                 self.boards = await self.announcements.of(self.boards)
                 await self.duels.judge()
+                await self.confirmations.judge()
                 self.met = await self.milestones.of(self.met)
 
     def _note(self, folded: Folded) -> None:
@@ -81,9 +85,10 @@ class Ranker:
             self.boards, self.met = None, None
             self.is_end_due, self.is_draft_due = True, True
             self.duels.forget()
+            self.confirmations.forget()
             return
         self.decisions.hear(folded.batch)
-        reordered = self.duels.hear(folded.batch)
+        reordered = self.duels.hear(folded.batch) | self.confirmations.hear(folded.batch)
         self.is_end_due = self.is_end_due or change.is_end_due
         self.is_draft_due = self.is_draft_due or change.is_draft_due
         if self.boards is not None:

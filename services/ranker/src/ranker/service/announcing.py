@@ -23,11 +23,11 @@ ACTOR = "service:ranker"
 BANS_PAUSE_S = 1.0
 
 
-class Duels(Protocol):
-    """What settles ties among the first three."""
+class PodiumJobs(Protocol):
+    """Runs that are requested for the first three, such as duels and confirmations."""
 
     async def request(self, board: Board, placed: Sequence[Placed]) -> None:
-        """Request the duels of the first places that share a rank. Errors: Failed."""
+        """Request what the first places of a leaderboard lack. Errors: Failed."""
         ...
 
 
@@ -38,7 +38,7 @@ class Announcements:
     log: EventLog
     reads: Reads
     looked_at: datetime | None = None
-    duels: Duels | None = None
+    podium_jobs: Sequence[PodiumJobs] = ()
 
     async def of(self, boards: Iterable[Board] | None) -> set[Board]:
         """Announce what is new of some leaderboards, or of all; which to look at again.
@@ -75,8 +75,8 @@ class Announcements:
             version = await self._say(board, fact, version)
             if not version:
                 return False
-        if self.duels is not None:
-            await self.duels.request(board, placed)
+        for jobs in self.podium_jobs:
+            await jobs.request(board, placed)
         return True
 
     async def _records(self, board: Board, at: datetime) -> list[Past]:

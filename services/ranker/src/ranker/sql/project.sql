@@ -559,6 +559,19 @@ where id = %(id)s and judged_seq = %(seq)s and winner in ('A', 'B')
 on conflict (problem, gpu, problem_number, winner, loser)
 do update set ratio = excluded.ratio, low = excluded.low, high = excluded.high;
 
+-- name: confirmation_requested
+-- A ranked run is to be repeated on another agent.
+insert into confirmation (id, seq, problem, gpu, problem_number, submission, run, score_us)
+values (%(id)s, %(seq)s, %(problem)s, %(gpu)s, %(problem_number)s, %(submission)s, %(run)s,
+        %(score_us)s)
+on conflict (id) do nothing;
+
+-- name: confirmation_judged
+-- A confirmation is over, with a result or without.
+update confirmation
+set judged_seq = %(seq)s, code = %(code)s, reason = %(reason)s, shown = %(shown)s
+where id = %(id)s and judged_seq is null;
+
 -- name: park
 -- The event at which a projection stopped, and why.
 insert into parked (projection, seq, error) values (%(projection)s, %(seq)s, %(error)s)

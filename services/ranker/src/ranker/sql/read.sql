@@ -442,6 +442,62 @@ where agent.gpu = %(gpu)s and 'duel' = any(agent.modes) and agent.quarantine = '
   and agent_standing.enrolled_at is not null
 limit 1;
 
+-- name: confirmations_open
+-- Confirmations that have no result yet, with what makes a score of their run.
+select confirmation.id, confirmation.seq, confirmation.problem, confirmation.gpu,
+       confirmation.problem_number, confirmation.score_us, problem.ranking_by, problem.roofs
+from confirmation
+join problem on problem.slug = confirmation.problem
+     and problem.number = confirmation.problem_number
+where confirmation.judged_seq is null
+order by confirmation.seq
+limit 10000;
+
+-- name: confirmations_of_board
+-- The confirmations that were requested for a leaderboard.
+select id, judged_seq
+from confirmation
+where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+order by seq desc
+limit 10000;
+
+-- name: confirmations_shown
+-- What a leaderboard says of its confirmed runs: of some submissions, or of all.
+select result.submission, confirmation.shown
+from confirmation
+join result on result.run = confirmation.run and result.submission = confirmation.submission
+     and result.problem_number = confirmation.problem_number
+where confirmation.problem = %(problem)s and confirmation.gpu = %(gpu)s
+  and confirmation.problem_number = %(number)s and confirmation.shown <> ''
+  and (%(submissions)s::text[] is null
+       or confirmation.submission = any(%(submissions)s::text[]))
+limit 10000;
+
+-- name: runs_to_confirm
+-- The run behind each of some entries, where its version is the newest and another agent that is
+-- enrolled takes ranked runs of the GPU type.
+select submission.id as submission, submission.account, submission.name, submission.source,
+       submission.source_bytes, submission.source_media, problem.digest, result.run, run.agent,
+       result.score_us
+from result
+join submission on submission.id = result.submission
+join run on run.id = result.run
+join problem on problem.slug = submission.problem and problem.number = %(number)s
+where result.submission = any(%(submissions)s::text[]) and result.problem_number = %(number)s
+  and result.score_us is not null
+  and not exists (
+      select 1 from problem as newer
+      where newer.slug = problem.slug and newer.number > problem.number
+  )
+  and exists (
+      select 1 from agent
+      join agent_standing on agent_standing.id = agent.id
+      where agent.gpu = submission.gpu and agent.id <> run.agent and agent.quarantine = ''
+        and 'ranked' = any(agent.modes) and agent_standing.enrolled_at is not null
+  )
+order by result.score_us
+limit 10;
+
 -- name: agent_then
 -- What an agent had to sign with, and which harness code it had registered, before an event.
 select (select sign_key from agent_key

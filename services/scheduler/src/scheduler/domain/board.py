@@ -38,6 +38,7 @@ class Job(msgspec.Struct):
 
     `agents` hold its lease since `leased_at`, `avoid` failed it before, and `took_down` counts
     those that died of it; `charge_s` is what its participant was charged for the run at hand.
+    None of the `excluded` agents may take it.
     """
 
     id: str
@@ -62,6 +63,8 @@ class Job(msgspec.Struct):
     duel: str = ""
     rival: Blob | None = None
     rival_name: str = ""
+    confirmation: str = ""
+    excluded: list[str] = []
     attempt: int = 0
     run: str | None = None
     agents: list[str] = []
@@ -76,7 +79,7 @@ class Job(msgspec.Struct):
     @property
     def is_side(self) -> bool:
         """Whether its end ends no submission: a baseline's does, though it waits among rejudges."""
-        return self.class_ == CANARY or bool(self.rejudge) or bool(self.duel)
+        return self.class_ == CANARY or bool(self.rejudge or self.duel or self.confirmation)
 
     @property
     def is_baseline(self) -> bool:
@@ -211,6 +214,13 @@ class Duel(msgspec.Struct):
     requested: events.DuelRequested
 
 
+class Confirmation(msgspec.Struct):
+    """A confirmation that is not queued yet."""
+
+    seq: int
+    requested: events.ConfirmationRequested
+
+
 class Refund(msgspec.Struct):
     """What a submission took of a quota and is to get back."""
 
@@ -235,6 +245,7 @@ class Board(msgspec.Struct):
     pools: dict[str, Pool] = {}
     rejudges: dict[str, Rejudge] = {}
     duels: dict[str, Duel] = {}
+    confirmations: dict[str, Confirmation] = {}
     quotas: dict[str, int] = {}
     open_count: dict[str, int] = {}
     refunds: dict[str, dict[str, Refund]] = {}

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from scheduler.domain import fair, machines
-from scheduler.domain.board import Board, Duel, Job, Refund, Rejudge, Submission
+from scheduler.domain.board import Board, Confirmation, Duel, Job, Refund, Rejudge, Submission
 from shared import events
 from shared.event_log import Recorded
 from shared.events import Blob, Requires
@@ -136,6 +136,8 @@ def _queued(board: Board, event: Recorded, fact: events.JobQueued, id_: str) -> 
         duel=fact.duel,
         rival=fact.rival,
         rival_name=fact.rival_name,
+        confirmation=fact.confirmation,
+        excluded=fact.excluded_agents,
     )
     fair.wait(board.pool(job.gpu), job)
     if job.class_ == "canary":
@@ -144,6 +146,8 @@ def _queued(board: Board, event: Recorded, fact: events.JobQueued, id_: str) -> 
         _item_queued(board, job)
     elif job.duel:
         board.duels.pop(job.duel, None)
+    elif job.confirmation:
+        board.confirmations.pop(job.confirmation, None)
     elif submission is not None:
         submission.job = id_
 
@@ -234,6 +238,18 @@ def _duel_over(board: Board, _event: Recorded, _fact: events.DuelJudged, id_: st
     board.duels.pop(id_, None)
 
 
+def _confirmation_requested(
+    board: Board, event: Recorded, fact: events.ConfirmationRequested, id_: str
+) -> None:
+    board.confirmations[id_] = Confirmation(event.seq, fact)
+
+
+def _confirmation_over(
+    board: Board, _event: Recorded, _fact: events.ConfirmationJudged, id_: str
+) -> None:
+    board.confirmations.pop(id_, None)
+
+
 def _rejudge_over(board: Board, _event: Recorded, _fact: events.Fact, id_: str) -> None:
     board.rejudges.pop(id_, None)
     for job in board.jobs.values():
@@ -258,6 +274,8 @@ _CHANGES: dict[str, Callable[[Board, Recorded, Any, str], None]] = {
     "ProblemPublished": _published,
     "DuelRequested": _duel_requested,
     "DuelJudged": _duel_over,
+    "ConfirmationRequested": _confirmation_requested,
+    "ConfirmationJudged": _confirmation_over,
     "RejudgeRequested": _rejudge_asked,
     "RejudgeApplied": _rejudge_over,
     "RejudgeDiscarded": _rejudge_over,

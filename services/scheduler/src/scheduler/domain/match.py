@@ -27,6 +27,7 @@ class Need(NamedTuple):
     toolchains: tuple[str, ...]
     level: str
     sandbox_memory_mib: int
+    excluded: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def need_of(job: Job) -> Need:
         tuple(asked.toolchains),
         asked.level,
         asked.sandbox_memory_mib,
+        tuple(job.excluded),
     )
 
 
@@ -97,6 +99,10 @@ Sentence = Callable[[Need, Sequence[Candidate]], str]
 
 def _is_alive(need: Need, one: Candidate) -> bool:
     return not need.agent or one.name == need.agent
+
+
+def _is_not_excluded(need: Need, one: Candidate) -> bool:
+    return one.name not in need.excluded
 
 
 def _is_in_service(need: Need, one: Candidate) -> bool:
@@ -159,6 +165,10 @@ def _lost_toolchain(need: Need, left: Sequence[Candidate]) -> str:
     return f"no agent of {need.gpu} has toolchain {' and '.join(missing or need.toolchains)}"
 
 
+def _why_excluded(need: Need, _: Sequence[Candidate]) -> str:
+    return f"no agent of {need.gpu} is alive but {', '.join(need.excluded)}"
+
+
 def _why_out(need: Need, left: Sequence[Candidate]) -> str:
     told = [
         f"{one.name} is {one.out_of_service or f'cordoned: {one.agent.cordon}'}"
@@ -176,6 +186,7 @@ _CHECKS: tuple[tuple[Check, Sentence], ...] = (
             f"agent {need.agent} is not alive" if need.agent else f"no agent of {need.gpu} is alive"
         ),
     ),
+    (_is_not_excluded, _why_excluded),
     (_is_in_service, _why_out),
     (_takes_mode, lambda need, _: f"no agent of {need.gpu} takes mode {need.mode}"),
     (_has_memory, _short_of_memory),

@@ -47,6 +47,7 @@ def due(board: Board, world: World, policy: Policy = USUAL) -> Iterator[Move]:
     yield from endings.releases(board)
     yield from sides.rejudges(board, world)
     yield from sides.duels(board, world)
+    yield from sides.confirmations(board, world)
     yield from sides.canaries(board, world, alive)
     yield from assignments(board, world, policy, alive)
 

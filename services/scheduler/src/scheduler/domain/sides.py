@@ -1,4 +1,4 @@
-"""Work that ends no submission: canaries on every agent of a pool, rejudges and duels."""
+"""Work that ends no submission: canaries, rejudges, duels and confirmations."""
 
 import statistics
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from scheduler.domain.match import Candidate
 from scheduler.domain.moves import Move, Say, World, about_agent, about_job
 from shared import events, subjects
 from shared.events import DUEL, Requires
-from shared.ids import duel_job
+from shared.ids import confirmation_job, duel_job
 
 CANARY_S_MAX = 900.0
 CANARY_MODE = "benchmark"
@@ -21,10 +21,11 @@ CANARY_RATIO_MAX = 1e6
 REJUDGE_S_MAX = 24 * 3600.0
 REJUDGE_BATCH_MAX = 100
 REJUDGE_ATTEMPTS_MAX = 3
-DUEL_S_MAX = 24 * 3600.0
+# A duel or a confirmation waits so long, behind everybody who waits for a verdict.
+REPEAT_S_MAX = 24 * 3600.0
 # Where the platform failed it is tried once more; then it ends without a result.
-DUEL_ATTEMPTS_MAX = 2
-DUEL_CLASS = "rejudge"
+REPEAT_ATTEMPTS_MAX = 2
+REPEAT_CLASS = "rejudge"
 
 
 def rejudges(board: Board, world: World) -> Iterator[Move]:
@@ -65,9 +66,9 @@ def duels(board: Board, world: World) -> Iterator[Move]:
             problem_digest=wanted.problem_digest,
             gpu=wanted.gpu,
             mode=DUEL,
-            deadline_at=world.now + timedelta(seconds=DUEL_S_MAX),
-            attempts_max=DUEL_ATTEMPTS_MAX,
-            class_=DUEL_CLASS,
+            deadline_at=world.now + timedelta(seconds=REPEAT_S_MAX),
+            attempts_max=REPEAT_ATTEMPTS_MAX,
+            class_=REPEAT_CLASS,
             requires=board.requires.get(wanted.problem_digest, Requires()),
             source=wanted.first.source,
             name=wanted.first.name,
@@ -76,6 +77,30 @@ def duels(board: Board, world: World) -> Iterator[Move]:
             rival_name=wanted.second.name,
         )
         job = duel_job(id_)
+        yield (Say(subjects.job(job), queued, 0, job, id_),)
+
+
+def confirmations(board: Board, world: World) -> Iterator[Move]:
+    """A job for each confirmation that has none yet, for any agent but the first."""
+    for id_, confirmation in board.confirmations.items():
+        requested = confirmation.requested
+        queued = events.JobQueued(
+            submission=requested.item.submission,
+            account=requested.item.account,
+            problem=requested.problem,
+            problem_digest=requested.problem_digest,
+            gpu=requested.gpu,
+            mode="ranked",
+            deadline_at=world.now + timedelta(seconds=REPEAT_S_MAX),
+            attempts_max=REPEAT_ATTEMPTS_MAX,
+            class_=REPEAT_CLASS,
+            requires=board.requires.get(requested.problem_digest, Requires()),
+            source=requested.item.source,
+            name=requested.item.name,
+            confirmation=id_,
+            excluded_agents=[requested.agent],
+        )
+        job = confirmation_job(id_)
         yield (Say(subjects.job(job), queued, 0, job, id_),)
 
 

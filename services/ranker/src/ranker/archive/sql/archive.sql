@@ -79,6 +79,9 @@ where at <= %(at)s and subject in (
     select 'events.rejudge.' || id from rejudge where problem = %(problem)s
     union all
     select 'events.duel.' || id from duel where problem = %(problem)s and gpu = %(gpu)s
+    union all
+    select 'events.confirmation.' || id
+    from confirmation where problem = %(problem)s and gpu = %(gpu)s
 )
 order by seq
 limit %(limit)s;

@@ -67,6 +67,10 @@ class Entry(TypedDict):
     duel: Annotated[
         str, Field(description="Why it is before the next of its rank, if a duel decided that.")
     ]
+    confirmation: Annotated[
+        str,
+        Field(description="Whether its run was confirmed on another agent, if it was repeated."),
+    ]
 
 
 class OtherVersion(TypedDict):
