@@ -2,7 +2,8 @@
 
 `python -m bench.noop_agent`, told by WARPBOARD_NOOP_* what `Settings` names, lives until SIGTERM
 as `count` agents `<names>-0`, `<names>-1`, and so on, of one GPU type. A run takes a drawn time,
-and its score follows from the source alone: the same file is as fast on each of them, always.
+but its verdict and its score follow from the source alone: the same file has the same ones on each
+of them, always.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ STAGES = {
     "profile": ("build", "check", "profile"),
     "ranked": ("build", "check", "hidden_check", "time"),
 }
+PASSED = "passed"
 PROCESSES = 4
 FREEDOM = 22
 SPREAD = 0.002
@@ -47,7 +49,10 @@ DEMAND = Demand("strong", ("C1",))
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the bus is, who these agents are, how long a run takes, and the seed of its draw."""
+    """Where the bus is, who these agents are, how long a run takes, and the seed of its draw.
+
+    `wrong_share` of all sources are wrong.
+    """
 
     nats_url: str
     count: int = 1
@@ -57,6 +62,7 @@ class Settings:
     took_s_max: float = 0.0
     heartbeat_s: float = 5.0
     seed: int = 0
+    wrong_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -83,27 +89,31 @@ class Unwatched:
 
 @dataclass(frozen=True)
 class NoopRuns:
-    """Runs that pass after a drawn time; keeps the port gpu_agent.service.Runs."""
+    """Runs that end after a drawn time; keeps the port gpu_agent.service.Runs."""
 
     dice: random.Random
     took_s_min: float = 0.0
     took_s_max: float = 0.0
+    wrong_share: float = 0.0
 
     async def run(
         self, order: JobAssigned, told: Callable[[News], Awaitable[None]]
     ) -> tuple[Outcome, Nothing]:
-        """Say the stages of the mode, each passed."""
+        """Say the stages of the mode, up to the check if the source is wrong."""
         took_s = self.dice.uniform(self.took_s_min, self.took_s_max)
         key = self.dice.randbytes(32)
         environ = dict(MACHINE.environment)
         await told(Began("2", "strong", "C1", hashlib.sha256(key).hexdigest(), [], environ))
-        stages = STAGES[order.mode]
+        digest = order.source.digest
+        verdict = verdict_of(digest, self.wrong_share)
+        stages = STAGES[order.mode][: None if verdict == PASSED else 2]
         for stage in stages:
             if took_s:
                 await asyncio.sleep(took_s / len(stages))
-            await told(StageOver(stage, "passed", took_s / len(stages), 1))
-        cases = [case for stage in stages for case in _cases(stage, order.source.digest)]
-        ended = Outcome("passed", stages[-1], "", took_s, key.hex(), cases, "", "")
+            said = verdict if stage == stages[-1] else PASSED
+            await told(StageOver(stage, said, took_s / len(stages), 1))
+        cases = [case for stage in stages for case in _cases(stage, digest, verdict)]
+        ended = Outcome(verdict, stages[-1], "", took_s, key.hex(), cases, "", "")
         return ended, Nothing()
 
     async def health(self) -> str:
@@ -111,12 +121,21 @@ class NoopRuns:
         return ""
 
 
-def _cases(stage: str, digest: str) -> list[CaseResult]:
+def verdict_of(digest: str, wrong_share: float) -> str:
+    """The verdict of a source, from its SHA-256 alone.
+
+    >>> verdict_of("00" * 32, 0.5), verdict_of("ff" * 32, 0.5), verdict_of("00" * 32, 0.0)
+    ('wrong_answer', 'passed', 'passed')
+    """
+    return "wrong_answer" if int(digest[:8], 16) < wrong_share * 16**8 else PASSED
+
+
+def _cases(stage: str, digest: str, verdict: str) -> list[CaseResult]:
     """The one case of a stage; a timed one is as fast as its source's digest says."""
     if stage == "build":
         return []
     if stage != "time":
-        return [CaseResult(name="size: 1024", stage=stage, verdict="passed")]
+        return [CaseResult(name="size: 1024", stage=stage, verdict=verdict)]
     times = time_us(digest)
     middle = sum(times) / len(times)
     timed = CaseResult(
@@ -175,7 +194,7 @@ async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
                 reporter=Reporter(name, log, sign_key(name)),
                 blobs=blobs,
                 bus=bus,
-                runs=NoopRuns(dice, settings.took_s_min, settings.took_s_max),
+                runs=NoopRuns(dice, settings.took_s_min, settings.took_s_max, settings.wrong_share),
                 metrics=Unwatched(),
                 registration=registration(settings.gpu, MACHINE, DEMAND, {}),
                 began=began,

@@ -113,8 +113,20 @@ class Running:
 
     def rebuild(self) -> dict[str, Any]:
         """What `ranker rebuild` finds: the leaderboards folded anew against the live ones."""
+        return self._ranker("rebuild")
+
+    def replay_archive(self) -> dict[str, Any]:
+        """How the leaderboards folded again from the archive compare with the live ones."""
+        return self._ranker("replay", "--source", "archive")
+
+    def audit(self, problem: str, gpu: str) -> dict[str, Any]:
+        """What an audit of a leaderboard finds."""
+        return self._ranker("audit", problem, gpu, "--json")
+
+    def _ranker(self, *arguments: str) -> dict[str, Any]:
+        """What a command of the ranker prints as JSON."""
         done = subprocess.run(
-            [sys.executable, "-m", "ranker", "rebuild"],
+            [sys.executable, "-m", "ranker", *arguments],
             env=self.environ("ranker"),
             capture_output=True,
             text=True,

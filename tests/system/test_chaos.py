@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import Failed
 from shared.servers import nats, postgresql
-from tests.system.chaos.ordeal import endure
+from tests.system.chaos.ordeal import ACKS, AUDITS, FAILURES, VERDICTS, endure
 from tests.system.chaos.plan import plan
 from tests.system.chaos.table import repeat, table
 
@@ -15,6 +15,9 @@ pytestmark = pytest.mark.platform
 
 SEED = int(os.environ.get("CHAOS_SEED", "4"))
 SECONDS = 12.0
+MUTANT_S = 8.0
+# What a mutant keeps from its end would be waited for in vain.
+MUTANT_REST_S = 10.0
 
 
 @pytest.mark.long
@@ -31,3 +34,21 @@ async def test_whatever_dies_nothing_is_lost_doubled_or_overdue(tmp_path: Path) 
     report = await endure(plan(SEED, SECONDS), tmp_path)
     assert report.is_sound, f"{table(report)}\nrepeat it with: {repeat(report)}"
     assert report.accepted > 0
+
+
+# By the faults that one platform has: what must be found broken.
+MUTANTS = {
+    ("verdicts", "archive", "acks"): (VERDICTS, AUDITS, ACKS),
+    ("leases",): (FAILURES,),
+}
+
+
+@pytest.mark.long
+@pytest.mark.server
+@pytest.mark.timeout(420)
+@pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("mutants", MUTANTS, ids=" ".join)
+async def test_chaos_sees_a_fault_in_a_service(tmp_path: Path, mutants: tuple[str, ...]) -> None:
+    report = await endure(plan(SEED, MUTANT_S), tmp_path, mutants, MUTANT_REST_S)
+    for name in MUTANTS[mutants]:
+        assert report.found[name], f"{mutants} went unseen\n{table(report)}"

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -9,7 +10,11 @@ import httpx
 from tests.support.people import HONEST
 from tests.system.chaos.asking import Asked, Asker, client
 from tests.system.chaos.plan import Wish
+from tests.system.chaos.streams import Streams
 
+# Every so manyth submission is followed live.
+FOLLOWED_EVERY = 10
+STREAMS_END_S_MAX = 30.0
 WRONG = HONEST.replace("output.copy_(source)", "output.copy_(source).add_(1)")
 
 
@@ -22,37 +27,60 @@ class Accepted:
     key: str
 
 
+def source_of(wish: Wish) -> bytes:
+    """The file that is submitted; no two wishes have the same."""
+    return f"# {wish.key}\n{WRONG if wish.kernel == 'wrong' else HONEST}".encode()
+
+
 @dataclass
 class Crowd:
-    """The participants of a plan, and what they were promised."""
+    """The participants of a plan, and what they were promised.
 
-    url: str
+    They share the ingests at `urls`, and follow some of their submissions live.
+    """
+
+    urls: Sequence[str]
     wishes: list[Wish]
     asked: Asked = field(default_factory=Asked)
     accepted: list[Accepted] = field(default_factory=list)
+    streams: Streams = field(default_factory=Streams)
+    followers: list["asyncio.Task[None]"] = field(default_factory=list)
 
     async def live(self) -> None:
         """Every wish at its time; returns when each was accepted or refused."""
         began = time.monotonic()
-        async with client(self.url) as http:
+        async with client(self.urls[0]) as http:
             asker = Asker(http, self.asked)
-            await asyncio.gather(*(self._wish(asker, one, began) for one in self.wishes))
+            wishes = enumerate(self.wishes)
+            await asyncio.gather(*(self._wish(asker, wish, at, began) for at, wish in wishes))
 
-    async def _wish(self, asker: Asker, wish: Wish, began: float) -> None:
+    async def finish_following(self) -> None:
+        """Wait for the ends of the streams; what has none by then is seen by its places."""
+        if self.followers:
+            await asyncio.wait(self.followers, timeout=STREAMS_END_S_MAX)
+        for task in self.followers:
+            task.cancel()
+        await asyncio.gather(*self.followers, return_exceptions=True)
+
+    async def _wish(self, asker: Asker, wish: Wish, at: int, began: float) -> None:
         await asyncio.sleep(max(0.0, began + wish.at_s - time.monotonic()))
-        source = f"# {wish.key}\n{WRONG if wish.kernel == 'wrong' else HONEST}"
+        url = self.urls[at % len(self.urls)]
+        headers = {"Warpboard-Participant": wish.participant}
         request = httpx.Request(
             "POST",
-            f"{self.url}/v1/submissions",
+            f"{url}/v1/submissions",
             data={"problem": "identity", "mode": wish.mode, "gpu": wish.gpu},
-            files={"file": ("kernel.py", source.encode())},
-            headers={"Warpboard-Participant": wish.participant, "Idempotency-Key": wish.key},
+            files={"file": ("kernel.py", source_of(wish))},
+            headers=headers | {"Idempotency-Key": wish.key},
         )
         answer = await asker.ask("submit", request)
         if answer is None:
             return
         said = answer.json()["submissions"][0]
         self.accepted.append(Accepted(said["number"], said["id"], wish.key))
+        if at % FOLLOWED_EVERY == 0:
+            following = self.streams.follow(url, headers, said["number"])
+            self.followers.append(asyncio.create_task(following))
         if wish.cancel_after_s is not None:
             await asyncio.sleep(wish.cancel_after_s)
             await self._cancel(asker, wish, said["number"])
@@ -61,7 +89,7 @@ class Crowd:
         """Ask for its end; it may be over already."""
         request = httpx.Request(
             "POST",
-            f"{self.url}/v1/submissions/{number}/cancel",
+            f"{self.urls[0]}/v1/submissions/{number}/cancel",
             json={"reason": "thought better of it"},
             headers={"Warpboard-Participant": wish.participant},
         )

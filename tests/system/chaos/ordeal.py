@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,33 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.subjects import history_of, last_token
 from tests.support.people import add_problem
-from tests.support.platform import ROOT, Running
+from tests.support.platform import QUICK, ROOT, Running
 from tests.system.chaos import reading
+from tests.system.chaos.asking import Asker, client
 from tests.system.chaos.crowd import Crowd
 from tests.system.chaos.invariants import violations
 from tests.system.chaos.operator import Operator
-from tests.system.chaos.plan import Plan
+from tests.system.chaos.oracle import Oracle, too_many_failures, wrong_verdicts
+from tests.system.chaos.plan import GPUS, Plan
 from tests.system.chaos.reading import Kept
+from tests.system.chaos.reads import unacknowledged, wrong_boards, wrong_pages
+from tests.system.chaos.streams import wrong_streams
 from tests.system.chaos.town import Town
 
+MUTANTS = Path(__file__).parent / "mutants"
 REST_S_MIN, REST_S_MAX = 60.0, 240.0
 # One agent works off what the agents' deaths left over; a busy machine takes its time.
 BACKLOG_S_MAX = 900.0
 QUIET_S = 2.0
 REBUILD = "all projections equal a rebuild"
+ARCHIVED = "all projections equal a replay of the archive"
+AUDITS = "all audits are clean"
+VERDICTS = "every verdict and score is that of its source"
+FAILURES = "the platform failed no more runs than were struck"
+PAGES = "pages say what the log says"
+BOARDS = "leaderboards follow from the log"
+STREAMS = "streams told each event once"
+ACKS = "no consumer holds an event back"
 FAULTLESS = "no answer was a fault of ours"
 OPEN = ("submission", "job", "run")
 
@@ -98,14 +112,19 @@ class Reader:
             await asyncio.sleep(0.1)
 
 
-async def endure(plan: Plan, folder: Path) -> Report:
-    """Live through a plan in a fresh folder."""
+async def endure(
+    plan: Plan, folder: Path, mutants: Sequence[str] = (), rest_s: float | None = None
+) -> Report:
+    """Live through a plan in a fresh folder, with faults in the services if any are named.
+
+    Once `rest_s` have passed without an event nothing more is expected of the platform.
+    """
     began = time.monotonic()
-    running = Running(folder / "home")
+    running = Running(folder / "home", QUICK | _mutated(mutants))
     try:
         running.up()
         add_problem(running.url, ROOT / "problems" / "identity")
-        report = await _endure(plan, running)
+        report = await _endure(plan, running, rest_s or min(REST_S_MAX, REST_S_MIN + plan.seconds))
     finally:
         if running.process is not None and running.process.poll() is None:
             running.stop()
@@ -115,24 +134,32 @@ async def endure(plan: Plan, folder: Path) -> Report:
     return report
 
 
-async def _endure(plan: Plan, running: Running) -> Report:
+def _mutated(names: Sequence[str]) -> dict[str, str]:
+    """What processes are told that are to have these faults."""
+    if not names:
+        return {}
+    return {"PYTHONPATH": str(MUTANTS), "WARPBOARD_MUTANTS": " ".join(names)}
+
+
+async def _endure(plan: Plan, running: Running, rest_s: float) -> Report:
     ingest = running.environ("ingest")
     nc = await connect(ingest["WARPBOARD_INGEST_NATS_URL"], "chaos")
-    reader, crowd = Reader(nc), Crowd(running.url, plan.wishes)
+    reader = Reader(nc)
     token = ingest["WARPBOARD_INGEST_OPERATOR_TOKEN"]
     operator = Operator(running.url, token, reader.quarantined)
     following = asyncio.create_task(reader.follow())
     try:
         await operator.prepare()
         async with Town(running) as town:
+            crowd = Crowd(town.urls, plan.wishes)
             suffering = town.suffer(plan.strikes)
             await asyncio.gather(crowd.live(), suffering, operator.work(plan.acts))
             town.thaw()
             await operator.release_all()
-            rest_s = min(REST_S_MAX, REST_S_MIN + plan.seconds)
             await reader.rest(len(crowd.accepted), rest_s)
+            await crowd.finish_following()
             log = await reading.read(nc)
-            return await _judge(plan, Seen(crowd, operator, town, log))
+            return await _judge(plan, Seen(crowd, operator, town, log), nc)
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
@@ -149,11 +176,25 @@ class Seen:
     log: list[Kept]
 
 
-async def _judge(plan: Plan, seen: Seen) -> Report:
+async def _judge(plan: Plan, seen: Seen, nc: Client) -> Report:
     crowd, operator, log = seen.crowd.asked, seen.operator.asked, seen.log
     found = violations(log, seen.crowd.accepted)
+    found[VERDICTS] = list(wrong_verdicts(log, Oracle.of(plan)))
+    found[FAILURES] = list(too_many_failures(log, plan))
+    found[ACKS] = await unacknowledged(nc)
+    running = seen.town.running
+    async with client(running.url) as http:
+        http.headers.update(running.operator | {"Warpboard-Operator": "chaos"})
+        asker = Asker(http, operator)
+        found[PAGES] = await wrong_pages(asker, log)
+        found[BOARDS] = await wrong_boards(asker, log)
+        found[STREAMS] = await wrong_streams(asker, seen.crowd.streams)
     found[FAULTLESS] = crowd.faults + operator.faults
-    found[REBUILD] = _differences(await asyncio.to_thread(seen.town.running.rebuild))
+    found[REBUILD] = _differences(await asyncio.to_thread(running.rebuild))
+    found[ARCHIVED] = _differences(await asyncio.to_thread(running.replay_archive))
+    found[AUDITS] = [
+        line for gpu in GPUS for line in await asyncio.to_thread(_audited, running, gpu)
+    ]
     ends = [one.recorded.fact for one in log if one.type == "SubmissionFinished"]
     return Report(
         plan=plan,
@@ -167,6 +208,13 @@ async def _judge(plan: Plan, seen: Seen) -> Report:
         restarts=_restarts(seen.town),
         found=found,
     )
+
+
+def _audited(running: Running, gpu: str) -> list[str]:
+    """What an audit finds wrong with a leaderboard."""
+    report = running.audit("identity", gpu)
+    found = [*report["findings"], *report["differences"]]
+    return [f"{gpu}: {one}" for one in found]
 
 
 def _outcome(end: SubmissionFinished) -> str:

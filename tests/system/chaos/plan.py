@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 SERVERS = ("nats-server", "Postgres")
-SERVICES = ("ingest", "scheduler", "scheduler-2", "ranker")
+SERVICES = ("ingest", "ingest-2", "scheduler", "scheduler-2", "ranker", "ranker-2")
 AGENTS = ("gpu-agent", "noop-0", "noop-1")
 TARGETS = (*SERVERS, *SERVICES, *AGENTS)
 # `warpboard up` gives up on what dies eight times in a minute.

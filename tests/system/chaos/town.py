@@ -24,6 +24,8 @@ DOWN_S_MAX = 20.0
 # What each process of no-op agents is: which GPU type, and how many of them.
 NOOPS = {"noop-0": ("H100", 5), "noop-1": ("T4", 3)}
 TOOK_S = (0.05, 0.6)
+# So many of the sources are wrong to a no-op agent.
+WRONG_SHARE = 0.15
 
 
 @dataclass
@@ -57,8 +59,11 @@ class Town:
     async def __aenter__(self) -> Self:
         scheduler = self.running.environ("scheduler")
         nats_url = scheduler["WARPBOARD_SCHEDULER_NATS_URL"]
-        ops = {"WARPBOARD_SCHEDULER_OPS_LISTEN": f"127.0.0.1:{free_port()}"}
-        self._add("scheduler-2", "scheduler", scheduler | ops)
+        self._add_second("scheduler", {})
+        self._add_second("ranker", {"LISTEN": f"127.0.0.1:{free_port()}"})
+        ranker_url = f"http://{self._setting('ranker-2', 'ranker', 'LISTEN')}"
+        ingest = {"LISTEN": f"127.0.0.1:{free_port()}", "RANKER_URL": ranker_url}
+        self._add_second("ingest", ingest)
         for name, (gpu, count) in NOOPS.items():
             told = {
                 "NATS_URL": nats_url,
@@ -68,9 +73,12 @@ class Town:
                 "TOOK_S_MIN": str(TOOK_S[0]),
                 "TOOK_S_MAX": str(TOOK_S[1]),
                 "HEARTBEAT_S": "0.5",
+                "WRONG_SHARE": str(WRONG_SHARE),
             }
             environ = {f"WARPBOARD_NOOP_{key}": value for key, value in told.items()}
-            self._add(name, "bench.noop_agent", os.environ | environ | _found_here())
+            found = _found_here(scheduler.get("PYTHONPATH", ""))
+            mutants = {"WARPBOARD_MUTANTS": scheduler.get("WARPBOARD_MUTANTS", "")}
+            self._add(name, "bench.noop_agent", os.environ | mutants | environ | found)
         for extra in self.extras.values():
             extra.start()
         self._keeper = asyncio.create_task(self._keep())
@@ -87,6 +95,21 @@ class Town:
         self.thaw()
         for extra in self.extras.values():
             await asyncio.to_thread(extra.stop)
+
+    @property
+    def urls(self) -> list[str]:
+        """The public addresses: of the platform's own ingest, and of the second."""
+        return [self.running.url, f"http://{self._setting('ingest-2', 'ingest', 'LISTEN')}"]
+
+    def _setting(self, name: str, service: str, key: str) -> str:
+        environ = self.extras[name].launch.environ or {}
+        return environ[f"WARPBOARD_{service.upper()}_{key}"]
+
+    def _add_second(self, service: str, settings: dict[str, str]) -> None:
+        """A second process of a service, with addresses of its own."""
+        told = settings | {"OPS_LISTEN": f"127.0.0.1:{free_port()}"}
+        environ = {f"WARPBOARD_{service.upper()}_{key}": value for key, value in told.items()}
+        self._add(f"{service}-2", service, self.running.environ(service) | environ)
 
     def _add(self, name: str, module: str, environ: dict[str, str]) -> None:
         log = self.running.folder.parent / f"{name}.log"
@@ -161,9 +184,9 @@ def _send(pids: list[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _found_here() -> dict[str, str]:
+def _found_here(path: str) -> dict[str, str]:
     """Where the program of the no-op agents lies, whatever the folder we were started in."""
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), path]))}
 
 
 def fresh_seed() -> int:

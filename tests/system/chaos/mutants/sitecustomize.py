@@ -1,0 +1,90 @@
+"""Faults put into services on purpose, to show that chaos sees them.
+
+Python runs this file at the start of each process that finds its folder on PYTHONPATH.
+WARPBOARD_MUTANTS names the faults, separated by spaces.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+
+def _patch(owner: object, name: str, function: Callable[..., Any]) -> None:
+    assert hasattr(owner, name), f"{owner} has no {name} any more: mend the mutant"
+    setattr(owner, name, function)
+
+
+def invert_verdicts() -> None:
+    """The ranker takes each right answer for a wrong one, and the other way round."""
+    from ranker.service import deciding
+
+    conclude = vars(deciding)["conclude"]
+
+    def conclude_inverted(run: Any, wanted: Any) -> Any:
+        verdict = "wrong_answer" if run.verdict == "passed" else "passed"
+        return conclude(replace(run, verdict=verdict), wanted)
+
+    _patch(deciding, "conclude", conclude_inverted)
+
+
+def expire_leases() -> None:
+    """The scheduler takes each lease back at once."""
+    from scheduler.domain import rules
+    from shared.events import JobExpired
+
+    def expire(*_: object) -> JobExpired:
+        return JobExpired(reason="a mutant", code="agent_silent")
+
+    _patch(rules, "_agent_lost", expire)
+
+
+def spoil_archive() -> None:
+    """The archive keeps a wrong body of each fiftieth event."""
+    from ranker.archive.postgres import Archive
+
+    write = Archive.write
+
+    async def write_spoilt(self: Any, after: int, events: Any) -> None:
+        await write(self, after, [_spoil(event) for event in events])
+
+    _patch(Archive, "write", write_spoilt)
+
+
+def _spoil(event: Any) -> Any:
+    if event.seq % 50:
+        return event
+    return event._replace(body=event.body.replace(b'"corr":"', b'"corr":"spoilt ', 1))
+
+
+def keep_acks() -> None:
+    """An agent never says that it is done with an order."""
+    from shared.nats.inbox import NatsDelivery
+
+    async def ack_nothing(_: object) -> None:
+        return
+
+    _patch(NatsDelivery, "ack", ack_nothing)
+
+
+# By their name: the modules that are run with the fault, and what puts it there.
+MUTANTS: dict[str, tuple[tuple[str, ...], Callable[[], None]]] = {
+    "verdicts": (("ranker",), invert_verdicts),
+    "leases": (("scheduler",), expire_leases),
+    "archive": (("ranker",), spoil_archive),
+    "acks": (("gpu_agent", "bench.noop_agent"), keep_acks),
+}
+
+
+def _mutate() -> None:
+    if "-m" not in sys.orig_argv:
+        return
+    module = sys.orig_argv[sys.orig_argv.index("-m") + 1]
+    for name in os.environ.get("WARPBOARD_MUTANTS", "").split():
+        modules, mutate = MUTANTS[name]
+        if module in modules:
+            mutate()
+
+
+_mutate()
