@@ -20,6 +20,7 @@ from tests.support.platform import QUICK, ROOT, Running
 from tests.system.chaos import reading
 from tests.system.chaos.asking import Asker, client
 from tests.system.chaos.crowd import Crowd
+from tests.system.chaos.faults import small_disk
 from tests.system.chaos.invariants import violations
 from tests.system.chaos.operator import Operator
 from tests.system.chaos.oracle import Oracle, too_many_failures, wrong_verdicts
@@ -121,13 +122,15 @@ async def endure(
     """
     began = time.monotonic()
     running = Running(folder / "home", QUICK | _mutated(mutants))
-    try:
-        running.up()
-        add_problem(running.url, ROOT / "problems" / "identity")
-        report = await _endure(plan, running, rest_s or min(REST_S_MAX, REST_S_MIN + plan.seconds))
-    finally:
-        if running.process is not None and running.process.poll() is None:
-            running.stop()
+    rest_s = rest_s or min(REST_S_MAX, REST_S_MIN + plan.seconds)
+    with small_disk(folder / "home" / "nats") as has_small_disk:
+        try:
+            running.up()
+            add_problem(running.url, ROOT / "problems" / "identity")
+            report = await _endure(plan, running, rest_s, has_small_disk=has_small_disk)
+        finally:
+            if running.process is not None and running.process.poll() is None:
+                running.stop()
     left = running.left()
     report.found["nothing outlives the platform"] = left
     report.took_s = time.monotonic() - began
@@ -141,7 +144,7 @@ def _mutated(names: Sequence[str]) -> dict[str, str]:
     return {"PYTHONPATH": str(MUTANTS), "WARPBOARD_MUTANTS": " ".join(names)}
 
 
-async def _endure(plan: Plan, running: Running, rest_s: float) -> Report:
+async def _endure(plan: Plan, running: Running, rest_s: float, *, has_small_disk: bool) -> Report:
     ingest = running.environ("ingest")
     nc = await connect(ingest["WARPBOARD_INGEST_NATS_URL"], "chaos")
     reader = Reader(nc)
@@ -150,7 +153,7 @@ async def _endure(plan: Plan, running: Running, rest_s: float) -> Report:
     following = asyncio.create_task(reader.follow())
     try:
         await operator.prepare()
-        async with Town(running) as town:
+        async with Town(running, has_small_disk=has_small_disk) as town:
             crowd = Crowd(town.urls, plan.wishes)
             suffering = town.suffer(plan.strikes)
             await asyncio.gather(crowd.live(), suffering, operator.work(plan.acts))

@@ -16,6 +16,10 @@ KILLS_SHARE = 0.6
 ZOMBIE_S = (6.0, 9.0)
 FREEZE_S = (0.2, 2.5)
 ZOMBIES_SHARE = 0.25
+# Of the strikes at a server so many leave it running, but let it store nothing for a while.
+FAULTS = {"nats-server": "fill", "Postgres": "read_only"}
+FAULTS_SHARE = 0.25
+FAULT_S = (0.5, 3.0)
 
 PARTICIPANTS = 24
 WISHES_A_SECOND = 6.0
@@ -55,7 +59,7 @@ LIMITS = (
 
 
 class Strike(NamedTuple):
-    """What happens to a process: killed, or frozen for a while."""
+    """What happens to a process: killed, frozen for a while, or kept from storing anything."""
 
     at_s: float
     what: str
@@ -111,6 +115,8 @@ def _strikes(seed: int, seconds: float) -> Iterator[Strike]:
 
 def _strike(dice: random.Random, at_s: float) -> Strike:
     whom = dice.choice(TARGETS)
+    if whom in FAULTS and dice.random() < FAULTS_SHARE:
+        return Strike(round(at_s, 3), FAULTS[whom], whom, round(dice.uniform(*FAULT_S), 3))
     if dice.random() < KILLS_SHARE:
         return Strike(round(at_s, 3), "kill", whom)
     is_long = dice.random() < ZOMBIES_SHARE

@@ -1,6 +1,6 @@
 """A seed decides all that is drawn."""
 
-from tests.system.chaos.plan import TARGETS, plan
+from tests.system.chaos.plan import FAULTS, TARGETS, plan
 
 
 def test_a_seed_is_always_the_same_plan() -> None:
@@ -17,4 +17,5 @@ def test_nobody_is_struck_before_he_recovered() -> None:
 
 def test_a_long_plan_kills_and_freezes_everybody() -> None:
     strikes = {(strike.what, strike.whom) for strike in plan(7, 1200.0).strikes}
-    assert strikes == {(what, whom) for what in ("kill", "freeze") for whom in TARGETS}
+    everybody = {(what, whom) for what in ("kill", "freeze") for whom in TARGETS}
+    assert strikes == everybody | {(what, whom) for whom, what in FAULTS.items()}

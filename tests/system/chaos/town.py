@@ -17,6 +17,7 @@ from typing import Self
 from shared.servers.process import Launch, drive, ending
 from tests.support.platform import ROOT, Running
 from tests.support.waits import free_port
+from tests.system.chaos.faults import fill, keep_from_writing
 from tests.system.chaos.plan import Strike
 
 RESTART_S = 0.5
@@ -51,6 +52,7 @@ class Town:
     """A platform that is up, with all its neighbours."""
 
     running: Running
+    has_small_disk: bool = False
     extras: dict[str, Extra] = field(default_factory=dict)
     struck: Counter[str] = field(default_factory=Counter)
     _keeper: "asyncio.Task[None] | None" = None
@@ -59,6 +61,7 @@ class Town:
     async def __aenter__(self) -> Self:
         scheduler = self.running.environ("scheduler")
         nats_url = scheduler["WARPBOARD_SCHEDULER_NATS_URL"]
+        self._postgres_dsn = self.running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
         self._add_second("scheduler", {})
         self._add_second("ranker", {"LISTEN": f"127.0.0.1:{free_port()}"})
         ranker_url = f"http://{self._setting('ranker-2', 'ranker', 'LISTEN')}"
@@ -145,11 +148,20 @@ class Town:
         if pid is None:
             self.struck[f"missed {strike.whom}"] += 1
             return
+        if strike.what == "fill" and not self.has_small_disk:
+            self.struck["not here: fill"] += 1
+            return
         self.struck[f"{strike.what} {strike.whom}"] += 1
         if strike.what == "kill":
             _send([pid], signal.SIGKILL)
             return
-        task = asyncio.create_task(_freeze(pid, strike.for_s))
+        if strike.what == "fill":
+            fault = fill(self.running.folder / "nats", strike.for_s)
+        elif strike.what == "read_only":
+            fault = keep_from_writing(self._postgres_dsn, strike.for_s)
+        else:
+            fault = _freeze(pid, strike.for_s)
+        task = asyncio.create_task(fault)
         self._thawing.add(task)
         task.add_done_callback(self._thawing.discard)
 
