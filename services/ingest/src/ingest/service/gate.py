@@ -25,15 +25,20 @@ def digest(secret: str) -> str:
 
 
 class AccessFeed:
-    """Who may do what, never long after the log says so."""
+    """Who may do what, never long after the log says so.
+
+    `damage` says why the log cannot be trusted, "" if it can.
+    """
 
     def __init__(
         self,
         log: Branches,
         clock: Callable[[], datetime] = now,
         silent_s_max: float = SILENT_S_MAX,
+        damage: Callable[[], str] = lambda: "",
     ) -> None:
         self._log = log
+        self._damage = damage
         self._silent_s_max = silent_s_max
         self._clock = clock
         self._access = Access()
@@ -64,7 +69,12 @@ class AccessFeed:
             await branch.close()
 
     def ill(self) -> str:
-        """Why nothing can be asked now; "" if all is well."""
+        """Why nothing can be asked now; "" if all is well.
+
+        A log that has lost events may have lost a revocation, so nobody's rights are sure.
+        """
+        if damage := self._damage():
+            return damage
         if self._branch is None or not self._is_ready:
             return "ingest is starting: it does not know yet who may do what"
         silent_s = self._branch.silent_s
