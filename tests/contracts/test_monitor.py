@@ -18,7 +18,7 @@ from shared.nats.monitor import LogMonitor, read_known_seq
 from shared.nats.requests import ask, publish
 from shared.nats.streams import ensure, state
 from shared.servers.nats import NatsServer
-from shared.subjects import PROBES, STREAM
+from shared.subjects import STREAM, WATERMARKS
 from shared.testing import eventually
 from tests.contracts.samples import JOB, new
 from tests.contracts.servers import restart
@@ -181,7 +181,7 @@ async def test_a_full_disk_is_told_until_the_server_is_restarted(tmp_path: Path)
 
 
 async def _is_known(nc: Client, seq: int) -> bool:
-    """Whether a probe names this sequence."""
+    """Whether a watermark names this sequence."""
     return await read_known_seq(nc) == seq
 
 
@@ -198,11 +198,11 @@ async def test_a_probe_leaves_one_message_a_service(own_nats: NatsServer) -> Non
         await watched.monitor.until_whole()
         nc = await connect(own_nats.url, "other")
 
-        async def probes() -> StreamState | None:
-            found = await state(nc, PROBES)
+        async def watermarks() -> StreamState | None:
+            found = await state(nc, WATERMARKS)
             return found if found.last_seq > 2 else None
 
-        found = await eventually(probes, 10)
+        found = await eventually(watermarks, 10)
         assert found is not None
         assert found.messages == 1
         await nc.close()

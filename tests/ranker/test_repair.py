@@ -22,7 +22,7 @@ from shared.nats.requests import ask, publish
 from shared.nats.streams import ensure, state
 from shared.servers.nats import NatsServer
 from shared.settings import Listen
-from shared.subjects import PROBES, STREAM, subject
+from shared.subjects import STREAM, WATERMARKS, subject
 from tests.contracts.samples import new
 from tests.ranker.audited import Town
 from tests.ranker.test_export import command, rank
@@ -71,9 +71,7 @@ class Platform(NamedTuple):
 
 
 @pytest.fixture
-async def platform(
-    own_nats: NatsServer, postgres_dsn: str, tmp_path: Path
-) -> Platform:
+async def platform(own_nats: NatsServer, postgres_dsn: str, tmp_path: Path) -> Platform:
     town = await Town(tmp_path).found()
     await town.live(Life("s1"))
     await town.seal()
@@ -249,12 +247,12 @@ async def test_an_end_that_is_nowhere_is_given_up_only_when_asked(platform: Plat
     before = await platform.events()
     nc = await platform.connect()
     known = b'{"last_seq": %d}' % (len(before) + 2)
-    await publish(nc, "probes.test", known, {})
+    await publish(nc, "watermarks.test", known, {})
     code, refused = await platform.run("repair", str(platform.file))
     assert (code, "--accept-loss" in refused) == (2, True), refused
     assert (await platform.run("repair", str(platform.file), "--accept-loss"))[0] == 0
     assert (await platform.events())[:-1] == before
-    assert (await state(nc, PROBES)).messages == 0
+    assert (await state(nc, WATERMARKS)).messages == 0
     monitor = LogMonitor(nc, "test")
     await monitor.check()
     assert monitor.damage == ""

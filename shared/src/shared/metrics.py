@@ -189,11 +189,6 @@ class Monitor(Protocol):
         ...
 
     @property
-    def damage(self) -> str:
-        """Why the log must not be served; "" if it has all its events."""
-        ...
-
-    @property
     def store_failure(self) -> str:
         """Why NATS stores no events; "" if it does."""
         ...
@@ -207,7 +202,6 @@ class MonitorMetrics:
     ) -> None:
         start = prefix(service)
         for name, text, value in (
-            ("log_damaged", "1 while the log lacks events", lambda: bool(monitor.damage)),
             ("log_missing_events", "Events that the log has lost", lambda: monitor.missing_events),
             (
                 "log_store_failing",

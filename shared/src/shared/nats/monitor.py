@@ -20,7 +20,7 @@ from shared.health import LOG, LOG_STORE, StreamState, count_missing, describe_d
 from shared.nats.pages import pages
 from shared.nats.requests import Denied, Passing, publish
 from shared.nats.streams import state
-from shared.subjects import PROBES, STREAM
+from shared.subjects import STREAM, WATERMARKS
 
 CHECK_S = 5.0
 POLL_S = 0.1
@@ -31,14 +31,14 @@ TIMEOUTS_MIN = 2
 # A new leader of a cluster may not have yet what the old one acknowledged.
 SHORT_S_MAX = 3.0
 SHORT_PAUSE_S = 0.25
-# A page of the file system, so that a probe needs room on a disk that is full.
-PROBE_BYTES = 4096
+# A page of the file system, so that a watermark needs room on a disk that is full.
+WATERMARK_BYTES = 4096
 
 log = logging.getLogger(__name__)
 
 
-class Probe(msgspec.Struct):
-    """What a service writes into the stream PROBES: the last sequence of the log that it knew."""
+class Watermark(msgspec.Struct):
+    """What a service writes into the stream WATERMARKS: the last sequence that it has seen."""
 
     last_seq: int = 0
     padding: str = ""
@@ -70,9 +70,9 @@ class LogMonitor:
         self._checked_connection: int | None = None
         self._append_failures = 0
         self._append_failed_after: int | None = None
-        self._probe_failures = 0
+        self._mark_failures = 0
         self._append_failure = ""
-        self._probe_failure = ""
+        self._mark_failure = ""
         self._looked = asyncio.Event()
         self.missing_events = 0
         self.damage = ""
@@ -83,7 +83,7 @@ class LogMonitor:
         unchecked_s = time.monotonic() - self._checked_at
         if unchecked_s > UNCHECKED_S_MAX:
             return f"NATS has not said for {unchecked_s:.0f} s how the log is"
-        reason = self._append_failure or self._probe_failure
+        reason = self._append_failure or self._mark_failure
         return reason and f"NATS stores nothing: {reason}; see docs/operating/disk-full.md"
 
     @property
@@ -155,7 +155,7 @@ class LogMonitor:
             log.warning("the log could not be checked: %s", str(error) or "no answer")
             return
         self._checked_at, self._checked_connection = time.monotonic(), connection
-        await self._probe()
+        await self._write_watermark()
 
     async def check(self) -> None:
         """Look once whether all events are there. Errors: as watch; Denied, Passing, Failed."""
@@ -182,28 +182,30 @@ class LogMonitor:
             # Somebody's append was stored.
             self.note_stored()
 
-    async def _probe(self) -> None:
+    async def _write_watermark(self) -> None:
         """Write to the disk, in a stream that keeps one message a service."""
-        probe = Probe(self.known_seq, "." * PROBE_BYTES)
+        watermark = Watermark(self.known_seq, "." * WATERMARK_BYTES)
         try:
-            await publish(self._nc, f"probes.{self._service}", msgspec.json.encode(probe), {})
+            await publish(
+                self._nc, f"watermarks.{self._service}", msgspec.json.encode(watermark), {}
+            )
         except (TimeoutError, Denied, Passing, nats.errors.Error) as error:
-            self._probe_failures += 1
+            self._mark_failures += 1
             is_timeout = isinstance(error, TimeoutError)
-            if not is_timeout or self._probe_failures >= TIMEOUTS_MIN:
-                self._probe_failure = str(error) or "a write is not answered"
+            if not is_timeout or self._mark_failures >= TIMEOUTS_MIN:
+                self._mark_failure = str(error) or "a write is not answered"
             return
-        self._probe_failures, self._probe_failure = 0, ""
+        self._mark_failures, self._mark_failure = 0, ""
 
 
 async def read_known_seq(nc: Client) -> int:
-    """The last sequence of the log that any service has seen, as their probes say."""
-    probes = await pages(nc, PROBES, "probes.*")
-    return max((_read_probe(one.data).last_seq for one in probes), default=0)
+    """The last sequence of the log that any service has seen, as their watermarks say."""
+    watermarks = await pages(nc, WATERMARKS, "watermarks.*")
+    return max((_read_watermark(one.data).last_seq for one in watermarks), default=0)
 
 
-def _read_probe(data: bytes) -> Probe:
+def _read_watermark(data: bytes) -> Watermark:
     try:
-        return msgspec.json.decode(data, type=Probe)
+        return msgspec.json.decode(data, type=Watermark)
     except msgspec.MsgspecError:
-        return Probe()
+        return Watermark()

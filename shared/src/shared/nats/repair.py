@@ -14,7 +14,7 @@ from shared.nats.raw import append_raw
 from shared.nats.requests import Denied, ask, patiently
 from shared.nats.scan import scan
 from shared.nats.streams import Settings, ensure, state
-from shared.subjects import PROBES, STREAM, aggregate
+from shared.subjects import STREAM, WATERMARKS, aggregate
 from shared.wire import read
 
 NO_STREAM = 10059
@@ -123,4 +123,4 @@ class LogRepair:
 
     async def forget_known_seq(self) -> None:
         """Let the log be shorter than it was, where a repair had to do without its end."""
-        await patiently(self._nc, lambda: ask(self._nc, f"STREAM.PURGE.{PROBES}"))
+        await patiently(self._nc, lambda: ask(self._nc, f"STREAM.PURGE.{WATERMARKS}"))

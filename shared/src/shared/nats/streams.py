@@ -8,7 +8,16 @@ from nats.aio.client import Client
 from shared.errors import Failed
 from shared.health import StreamState
 from shared.nats.requests import Denied, ask, patiently
-from shared.subjects import BLOBS, DEADLETTERS, LARGE, LEASES, PROBES, SNAPSHOTS, STREAM, UPLOADS
+from shared.subjects import (
+    BLOBS,
+    DEADLETTERS,
+    LARGE,
+    LEASES,
+    SNAPSHOTS,
+    STREAM,
+    UPLOADS,
+    WATERMARKS,
+)
 from shared.wire import EVENT_BYTES_MAX
 
 SECOND_NS = 1_000_000_000
@@ -97,15 +106,15 @@ _SNAPSHOTS: Settings = {
 }
 # Each service writes its own now and then, so that it knows whether NATS stores anything; see
 # shared.nats.monitor. Its size makes the server use small files, which it removes soon.
-_PROBES: Settings = {
-    "name": PROBES,
-    "subjects": ["probes.*"],
+_WATERMARKS: Settings = {
+    "name": WATERMARKS,
+    "subjects": ["watermarks.*"],
     "storage": "file",
     "max_msgs_per_subject": 1,
     "max_bytes": 1024 * 1024,
     "allow_direct": True,
 }
-_ALL = (_EVENTS, _BLOBS, _UPLOADS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS, _PROBES)
+_ALL = (_EVENTS, _BLOBS, _UPLOADS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS, _WATERMARKS)
 
 
 class _Info(msgspec.Struct):
