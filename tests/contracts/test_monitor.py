@@ -108,6 +108,7 @@ async def test_a_log_that_lost_its_end_is_ill_after_a_restart_of_everything(
     own_nats: NatsServer,
 ) -> None:
     async with watching(own_nats.url) as watched:
+        last = 0
         for number in range(20):
             last = await watched.log.append(new(f"job.j{number}", 0))
         nc = await connect(own_nats.url, "other")

@@ -153,15 +153,20 @@ class NatsLog:
         if self._monitor is not None:
             self._monitor.require_whole()
 
+    def _note_failure(self, reason: str, *, is_timeout: bool) -> None:
+        if self._monitor is not None:
+            self._monitor.note_failure(reason, is_timeout=is_timeout)
+
     async def _publish(self, drafts: Sequence[Draft], agg: str) -> int:
         """Publish, and have the monitor know whether the server stores anything."""
         try:
             seq = await self._publish_once(drafts, agg)
-        except (TimeoutError, Passing) as error:
-            is_timeout = isinstance(error, TimeoutError)
-            if self._monitor is not None and (is_timeout or error.code == STORE_FAILED):
-                reason = str(error) or "an append is not answered"
-                self._monitor.note_failure(reason, is_timeout=is_timeout)
+        except TimeoutError:
+            self._note_failure("an append is not answered", is_timeout=True)
+            raise
+        except Passing as passing:
+            if passing.code == STORE_FAILED:
+                self._note_failure(str(passing), is_timeout=False)
             raise
         if self._monitor is not None:
             self._monitor.note_stored()
