@@ -23,7 +23,7 @@ from shared.nats.streams import state
 from shared.subjects import STREAM, WATERMARKS
 
 CHECK_S = 5.0
-POLL_S = 0.1
+POLL_S = 0.25
 # Without a successful check for longer, nobody knows how the log is.
 UNCHECKED_S_MAX = 15.0
 # One answer that does not come in 2 s may be a slow disk.
