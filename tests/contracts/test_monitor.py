@@ -28,6 +28,7 @@ from tests.support.damage import (
     fill_disk,
     fill_log,
     find_blocks,
+    find_messages,
     flip_bit,
     small_disk,
 )
@@ -179,6 +180,70 @@ async def test_a_full_disk_is_told_until_the_server_is_restarted(tmp_path: Path)
                 await watched.log.append(new("job.after", 0))
         finally:
             server.stop()
+
+
+async def test_a_log_whose_own_files_fail_is_told_although_others_are_written(
+    own_nats: NatsServer,
+) -> None:
+    async with watching(own_nats.url) as watched:
+        await watched.monitor.until_whole()
+    own_nats.stop()
+    with small_disk(find_messages(own_nats.folder), 16) as disk:
+        own_nats.start()
+        try:
+            async with watching(own_nats.url) as watched:
+                await watched.log.append(new("job.before", 0))
+                ballast = fill_disk(disk)
+                with pytest.raises(Failed):
+                    async with asyncio.timeout(60):
+                        await watched.log.append(new(JOB, 0, reason="x" * 100_000))
+                nc = await connect(own_nats.url, "other")
+                assert await publish(nc, "watermarks.other", b"{}", {}) > 0
+                await nc.close()
+                assert "an append is not answered" in watched.parts[LOG_STORE]
+                ballast.unlink()
+                restart(own_nats)
+                await eventually(lambda: watched.parts == {}, 30)
+                await watched.log.append(new("job.after", 0))
+        finally:
+            own_nats.stop()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_an_event_that_was_never_written_is_no_hole_until_an_orderly_stop(
+    own_nats: NatsServer, *, is_killed: bool
+) -> None:
+    """A server counts an event that it fails to write as the first of a new file."""
+    async with watching(own_nats.url) as watched:
+        await watched.monitor.until_whole()
+    own_nats.stop()
+    with small_disk(find_messages(own_nats.folder), 16) as disk:
+        own_nats.start()
+        try:
+            async with watching(own_nats.url) as watched:
+                count = 83
+                for number in range(count):
+                    await watched.log.append(new(f"job.filler{number}", 0, reason="x" * 100_000))
+                ballast = fill_disk(disk)
+                with pytest.raises(Failed):
+                    async with asyncio.timeout(60):
+                        await watched.log.append(new(JOB, 0, reason="x" * 100_000))
+                nc = await connect(own_nats.url, "other")
+                found = await state(nc, STREAM)
+                await nc.close()
+                assert (found.messages, found.last_seq) == (count, count + 1)
+                assert set(watched.parts) == {LOG_STORE}
+                ballast.unlink()
+                own_nats.kill() if is_killed else own_nats.stop()
+                own_nats.start()
+                if is_killed:
+                    await eventually(lambda: watched.parts == {}, 30)
+                    assert await watched.log.append(new("job.after", 0)) == count + 1
+                else:
+                    await eventually(lambda: LOG in watched.parts, 30)
+                    assert "1 of its 84 events are missing" in watched.parts[LOG]
+        finally:
+            own_nats.stop()
 
 
 async def _is_known(nc: Client, seq: int) -> bool:

@@ -259,6 +259,32 @@ async def test_an_end_that_is_nowhere_is_given_up_only_when_asked(platform: Plat
     await nc.close()
 
 
+async def test_events_that_are_nowhere_are_stood_in_for_only_when_asked(
+    platform: Platform,
+) -> None:
+    """The archive stands before a hole, and the log goes on behind it."""
+    archived = len(await platform.events())
+    await fill_log(platform.server.url)
+    break_middle(platform.server)
+    nc = await platform.connect()
+    found = await state(nc, STREAM)
+    await nc.close()
+    code, scrubbed = await platform.run("scrub")
+    ((first, last),) = scrubbed["lost"]["ranges"]
+    assert (code, scrubbed["archive_last_seq"]) == (1, archived)
+    assert last - first + 1 == found.num_deleted
+    code, refused = await platform.run("repair", str(platform.file))
+    assert (code, "--accept-loss" in refused) == (2, True), refused
+    assert (await platform.run("repair", str(platform.file), "--accept-loss"))[0] == 0
+    after = await platform.events()
+    assert len(after) == found.last_seq + 1
+    assert {one.body for one in after[first - 1 : last]} == {b"{}"}
+    await platform.archive_now()
+    assert (await platform.run("scrub"))[1]["is_clean"]
+    audited = await platform.run("audit", "identity", "CPU", "--json")
+    assert audited[1]["is_clean"], audited
+
+
 async def test_a_whole_log_needs_no_repair(platform: Platform) -> None:
     code, said = await platform.run("repair", str(platform.file))
     assert (code, said["is_repaired"], platform.file.exists()) == (0, False, False)

@@ -23,10 +23,14 @@ FILLERS = 160
 FILLER_BYTES = 128 * 1024
 
 
-def find_blocks(folder: Path, stream: str = STREAM) -> list[Path]:
-    """The files of a stream, oldest first, below the folder of its nats-server."""
-    messages = folder / "store" / "jetstream" / SERVICES / "streams" / stream / "msgs"
-    return sorted(messages.glob("*.blk"), key=lambda block: int(block.stem))
+def find_messages(folder: Path) -> Path:
+    """Where a nats-server keeps the log, below its own folder."""
+    return folder / "store" / "jetstream" / SERVICES / "streams" / STREAM / "msgs"
+
+
+def find_blocks(folder: Path) -> list[Path]:
+    """The files of the log, oldest first, below the folder of its nats-server."""
+    return sorted(find_messages(folder).glob("*.blk"), key=lambda block: int(block.stem))
 
 
 def flip_bit(path: Path, place: float = 0.5) -> None:

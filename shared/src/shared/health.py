@@ -31,6 +31,23 @@ def count_missing(state: StreamState, known_seq: int = 0) -> int:
     return max(state.last_seq, known_seq) - state.messages
 
 
+def describe_failed_write(state: StreamState, whole_seq: int) -> str:
+    """Which event the server could not write, of a log that was whole up to a sequence.
+
+    A server counts the event that it failed to write as the first of a new file. Nobody was told
+    that it is stored, and it is gone when the server is killed and started; but an orderly stop
+    makes it a hole for ever. "" if that is not what is missing.
+
+    >>> describe_failed_write(StreamState(1, 84, messages=83, num_deleted=1), 80)
+    'event 84 was not written'
+    >>> describe_failed_write(StreamState(1, 84, messages=83, num_deleted=1), 84)
+    ''
+    """
+    if state.last_seq == state.messages + 1 and state.messages >= whole_seq:
+        return f"event {state.last_seq} was not written"
+    return ""
+
+
 def describe_damage(state: StreamState, known_seq: int = 0) -> str:
     """Why the log must not be served, in one sentence; "" if it has all its events.
 

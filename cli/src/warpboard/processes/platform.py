@@ -180,6 +180,8 @@ class Platform:
         """Stop all in reverse order, each within its limit, even if one of them cannot be."""
         if self._lock is None:
             return
+        if self._revival is not None:
+            await asyncio.to_thread(self._revival.end_failing)
         async with AsyncExitStack() as last_first:
             last_first.callback(self._release, self._lock)
             for child in self.children:

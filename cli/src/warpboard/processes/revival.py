@@ -1,7 +1,8 @@
 """Restarts a nats-server that stores nothing more although its disk has room.
 
 After a failed write a server refuses all others until it is restarted: it does not notice that
-somebody made room.
+somebody made room. It is killed, not stopped: what it acknowledged is on the disk, but an orderly
+stop may write down the event that it could not store, which makes a hole in the log.
 """
 
 import asyncio
@@ -9,11 +10,10 @@ import logging
 import os
 import time
 from collections.abc import Sequence
-from contextlib import closing
 
 from shared.health import LOG_STORE
 from shared.servers.nats import NatsServer
-from warpboard.processes.child import STEP_S, read_health
+from warpboard.processes.child import read_health
 
 # The services that append to the log, and say when they cannot.
 WRITERS = ("ingest", "scheduler", "ranker")
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 class Revival:
     """Looks after the store of one nats-server; `ops_ports` are those of the services to ask.
 
-    The server is only stopped here: whoever watches its process starts it again.
+    The server is only killed here: whoever watches its process starts it again.
     """
 
     def __init__(self, server: NatsServer, ops_ports: Sequence[int]) -> None:
@@ -40,6 +40,11 @@ class Revival:
         self._failing_since: float | None = None
         self._stopped_at = -PAUSE_S_MAX
         self._pause_s = PAUSE_S_MIN
+
+    def end_failing(self) -> None:
+        """Kill the server if it stores nothing now, before anybody stops it in an orderly way."""
+        if self._read_failure():
+            self._server.kill()
 
     async def run(self) -> None:
         """Look for ever."""
@@ -62,9 +67,7 @@ class Revival:
             log.warning("restarting nats-server: %s", reason)
             self._stopped_at, self._failing_since = now, None
             self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
-            with closing(self._server.stopping()) as steps:
-                for _ in steps:
-                    await asyncio.sleep(STEP_S)
+            self._server.kill()
 
     def _read_failure(self) -> str:
         """Why events cannot be stored, as the first service says that says so."""

@@ -16,7 +16,14 @@ from nats.aio.client import Client
 
 from shared.errors import Failed
 from shared.event_log import Gap
-from shared.health import LOG, LOG_STORE, StreamState, count_missing, describe_damage
+from shared.health import (
+    LOG,
+    LOG_STORE,
+    StreamState,
+    count_missing,
+    describe_damage,
+    describe_failed_write,
+)
 from shared.nats.pages import pages
 from shared.nats.requests import Denied, Passing, publish
 from shared.nats.streams import state
@@ -166,12 +173,21 @@ class LogMonitor:
         while found.last_seq < self.known_seq and time.monotonic() < until:
             await asyncio.sleep(SHORT_PAUSE_S)
             found = await state(self._nc, STREAM)
-        self._judge(found)
+        self._judge(found, is_new=not self.is_checked or bool(self.damage))
 
-    def _judge(self, found: StreamState) -> None:
+    def _judge(self, found: StreamState, *, is_new: bool) -> None:
+        """Tell a log that lost events from one whose newest was never written.
+
+        Only a server that is still the same can say the latter: another one may have lost it.
+        """
+        failed_write = "" if is_new else describe_failed_write(found, self.known_seq)
+        if failed_write:
+            self._append_failure = failed_write
+            return
         was, self.damage = self.damage, describe_damage(found, self.known_seq)
         self.missing_events = count_missing(found, self.known_seq)
-        self.known_seq = max(self.known_seq, found.last_seq)
+        if not self.damage:
+            self.known_seq = max(self.known_seq, found.last_seq)
         if self.damage and not was:
             log.critical("%s", self.damage)
         if was and not self.damage:

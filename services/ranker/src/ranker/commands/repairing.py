@@ -53,7 +53,7 @@ async def repair_log(
             found = await _scrub(settings, log, copy)
             if found.is_clean and not is_written:
                 return {"is_repaired": False, **found.data()}
-            count = max(found.log_last_seq, found.archive_last_seq)
+            count = found.found_seq
             if not is_written:
                 check_repairable(found, overwrite=overwrite, accept_loss=accept_loss)
                 _write_places(file, await log.read_places())

@@ -78,12 +78,14 @@ class ScrubReport:
     """What a scrub found. `last_seq` is the last sequence that anybody knows of.
 
     `missing` has what the archive has and the log has not, `lost` what neither has, `differing`
-    where they have different events, `unarchived` what the archive does not have yet.
+    where they have different events, `unarchived` what the archive does not have yet. `found_seq`
+    is the last sequence where any of the two has an event.
     """
 
     last_seq: int
     log_last_seq: int
     archive_last_seq: int
+    found_seq: int = 0
     missing: Sequences = field(default_factory=Sequences)
     lost: Sequences = field(default_factory=Sequences)
     differing: Sequences = field(default_factory=Sequences)
@@ -102,6 +104,17 @@ class ScrubReport:
         first = self.missing.first or self.lost.first or self.log_last_seq + 1
         return first > self.log_last_seq and not self.differing.count
 
+    def take(self, one: Pair) -> None:
+        """Note what is wrong with the next sequence."""
+        if one.logged is not None or one.archived is not None:
+            self.found_seq = one.seq
+        if one.logged is None:
+            (self.lost if one.archived is None else self.missing).add(one.seq)
+        elif one.archived is None and one.seq > self.archive_last_seq:
+            self.unarchived.add(one.seq)
+        elif one.is_different:
+            self.differing.add(one.seq)
+
     def data(self) -> dict[str, Any]:
         """The report as JSON."""
         return {
@@ -109,6 +122,7 @@ class ScrubReport:
             "last_seq": self.last_seq,
             "log_last_seq": self.log_last_seq,
             "archive_last_seq": self.archive_last_seq,
+            "found_seq": self.found_seq,
             **{
                 name: {"count": found.count, "ranges": found.ranges}
                 for name, found in (
@@ -127,14 +141,7 @@ async def scrub(pairs: AsyncIterator[Pair], report: ScrubReport, scrutiny: Scrut
     async for one in pairs:
         if one.archived is not None:
             scrutiny.look(one.archived)
-        if one.logged is None:
-            (report.lost if one.archived is None else report.missing).add(one.seq)
-        elif one.archived is None and one.seq <= report.archive_last_seq:
-            continue
-        elif one.archived is None:
-            report.unarchived.add(one.seq)
-        elif one.is_different:
-            report.differing.add(one.seq)
+        report.take(one)
     if report.archive_last_seq > scrutiny.seq:
         scrutiny.find(scrutiny.seq + 1, f"the archive ends here, not at {report.archive_last_seq}")
     report.archive_findings = scrutiny.findings

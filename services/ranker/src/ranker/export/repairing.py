@@ -4,12 +4,17 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from ranker.domain.kept import Damaged
+from ranker.domain.kept import Damaged, Kept, kept
 from ranker.domain.scrub import Pair, ScrubReport, Sequences
 from ranker.export.file import Reader, Writer
+from shared import subjects
 from shared.errors import Refused
+from shared.event_log import Recorded
+from shared.wire import read
 
 NAMED_MAX = 5
+# The agent under whose name placeholders lie; if there is one, it has no such run.
+LOST = "lost"
 
 
 def check_repairable(found: ScrubReport, *, overwrite: bool, accept_loss: bool) -> None:
@@ -20,18 +25,11 @@ def check_repairable(found: ScrubReport, *, overwrite: bool, accept_loss: bool) 
             "archive_damaged",
             f"the archive cannot be repaired from: event {seq}: {what}; restore a backup instead",
         )
-    end = max(found.log_last_seq, found.archive_last_seq)
-    if found.lost.first is not None and found.lost.first <= end:
-        raise Refused(
-            "events_lost",
-            f"neither the log nor the archive has {name_ranges(found.lost)}; "
-            "restore a backup instead",
-        )
     if found.lost.count and not accept_loss:
         raise Refused(
             "events_lost",
-            f"the last {found.lost.count} events are in neither the log nor the archive: "
-            f"{name_ranges(found.lost)}; repair without them by --accept-loss",
+            f"neither the log nor the archive has {name_ranges(found.lost)}: restore a backup, "
+            "or repair without them by --accept-loss",
         )
     if found.differing.count and not overwrite:
         raise Refused(
@@ -54,16 +52,27 @@ def name_ranges(sequences: Sequences) -> str:
     return f"events {', '.join(named[:NAMED_MAX])}{more}"
 
 
+def make_placeholder(seq: int) -> Kept:
+    """What stands where an event is lost, so that all others keep their sequences.
+
+    It lies where an agent might write, and means nothing to anybody: every reader drops it, and an
+    audit names it as ignored.
+    """
+    agg, body = subjects.report(LOST, f"e{seq}"), b"{}"
+    return kept(Recorded(seq, read(agg, seq, body), body))
+
+
 async def write_repaired(
     pairs: AsyncIterator[Pair], file: Path, count: int, key: str | None
 ) -> str:
-    """Write the log as it has to be, `count` events, and return its chain, hex."""
+    """Write the log as it has to be, `count` events, and return its chain, hex.
+
+    Where an event is lost, something stands that means nothing.
+    """
     writer = Writer(file, count, key)
     try:
         async for one in pairs:
-            event = one.logged if one.archived is None else one.archived
-            assert event is not None, f"event {one.seq} was there a moment ago"
-            writer.write(event)
+            writer.write(one.archived or one.logged or make_placeholder(one.seq))
         chain = writer.close()
     finally:
         writer.drop()
