@@ -53,7 +53,7 @@ def test_what_needs_a_platform_says_how_to_start_one(
     assert "warpboard up" in result.stderr
 
 
-@pytest.mark.parametrize("words", [("restore", "FILE"), ("gc",)])
+@pytest.mark.parametrize("words", [("restore", "FILE"), ("repair", "FILE"), ("gc",)])
 def test_what_is_done_in_a_folder_is_done_at_no_url(
     copy: tuple[Path, str], words: tuple[str, ...]
 ) -> None:

@@ -236,7 +236,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "gc": ("--folder", "NEW"),
 }
 # These start servers or whole platforms; tests/cli/test_books.py, test_mcp.py and tests/system do.
-PLATFORMS = ("up", "demo", "backup", "restore", "mcp")
+PLATFORMS = ("up", "demo", "scrub", "backup", "restore", "repair", "mcp")
 
 
 def say(heard: Heard) -> tuple[int, Any]:

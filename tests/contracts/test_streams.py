@@ -33,6 +33,7 @@ async def test_several_services_may_ensure_the_streams_at_once(nats_url: str) ->
         "OBJ_LARGE",
         "SNAPSHOTS",
         "UPLOADS",
+        "WATERMARKS",
     ]
     for nc in clients:
         await nc.close()

@@ -11,11 +11,13 @@ from fastapi import FastAPI
 from ingest.http.reads import reads
 from ingest.http.who import COOKIE, CSRF
 from ingest.ranker_http import Ranker
+from ingest.service import gate
 from ingest.service.gate import AccessFeed
 from ingest.service.tokens import NewToken, csrf
-from shared.clock import now
+from shared import subjects
+from shared.clock import new_id, now
 from shared.errors import Failed
-from shared.event_log import EventLog
+from shared.event_log import EventLog, New
 from shared.events import TokenRevoked
 from shared.http import install
 from shared.memory import MemoryLog
@@ -24,7 +26,9 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
+from shared.wire import Stamp, seal
 from tests.ingest.conftest import shares_a_door
+from tests.support.damage import FILLER_BYTES, FILLERS, find_blocks, flip_bit
 from tests.support.door import ADA, Door, nobodys_gate, opened, postgres_stores
 from tests.support.holders import USUAL, bearer, code, made, role, submit, token
 
@@ -241,3 +245,41 @@ async def test_a_restarted_ingest_knows_all_tokens(postgres_dsn: str, real: Even
         answer = await two.http.get("/v1/me", headers=bearer(kept["token"]))
         assert (answer.status_code, answer.json()["name"]) == (200, "ada")
         assert (await two.http.get("/v1/me", headers=bearer(ended["token"]))).status_code == 401
+
+
+async def test_while_the_log_is_damaged_nobodys_rights_are_sure() -> None:
+    reasons = [""]
+    feed = AccessFeed(MemoryLog(), damage=lambda: reasons[0])
+    running = asyncio.create_task(feed.run())
+    await eventually(lambda: feed.ill() == "", 10)
+    reasons[0] = "the log is damaged: 2 of its 9 events are missing"
+    with pytest.raises(Failed, match="2 of its 9 events are missing"):
+        feed.now()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.long
+async def test_an_event_that_the_server_cannot_read_keeps_the_gate_shut(
+    own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "STUCK_S_MIN", 6.0)
+    nc = await connect(own_nats.url, "test")
+    await ensure(nc)
+    reason = "x" * FILLER_BYTES
+    for number in range(FILLERS):
+        fact = TokenRevoked(token=f"t{number}", reason=reason)
+        stamp = Stamp(new_id(), now(), "service:test", "", "")
+        await NatsLog(nc).append(New(seal(fact, subjects.account("ada"), stamp), None))
+    await nc.close()
+    # After an orderly stop the server believes its index, and counts what it cannot read.
+    own_nats.stop()
+    flip_bit(find_blocks(own_nats.folder)[1])
+    own_nats.start()
+    nc = await connect(own_nats.url, "test")
+    feed = AccessFeed(NatsLog(nc))
+    running = asyncio.create_task(feed.run())
+    await eventually(lambda: "cannot read 1 of the log's events" in feed.ill(), 30)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await nc.close()

@@ -145,6 +145,54 @@ def import_lines(said: Answer) -> Iterator[str]:
     yield f"recorded as event {said['recorded_seq']}; warpboard up folds the read models anew"
 
 
+def scrub_lines(said: Answer) -> Iterator[str]:
+    """How the log compares with its archive.
+
+    >>> nothing = {"count": 0, "ranges": []}
+    >>> said = {"is_clean": False, "last_seq": 9, "log_last_seq": 9, "archive_last_seq": 8}
+    >>> said |= {"missing": {"count": 3, "ranges": [[2, 3], [7, 7]]}, "unarchived": nothing}
+    >>> said |= {"lost": nothing, "differing": nothing, "archive_findings": []}
+    >>> for line in scrub_lines(said):
+    ...     print(line)
+    log: 9 events, archive: 8 events
+    MISSING from the log: 3 events: 2 to 3, 7
+    NOT CLEAN: see docs/operating/log-damaged.md
+    """
+    log, archive = said["log_last_seq"], said["archive_last_seq"]
+    yield f"log: {count_text(log, 'event')}, archive: {count_text(archive, 'event')}"
+    for part, what in (
+        ("missing", "MISSING from the log"),
+        ("lost", "LOST from log and archive"),
+        ("differing", "DIFFERENT in log and archive"),
+        ("unarchived", "not archived yet"),
+    ):
+        if said[part]["count"]:
+            yield f"{what}: {count_text(said[part]['count'], 'event')}: {_ranges(said[part])}"
+    for finding in said["archive_findings"][:FINDINGS_MAX]:
+        yield f"ARCHIVE NOT CLEAN from event {finding['seq']} on: {one_line(finding['what'])}"
+    if said["is_clean"]:
+        yield "clean: the log has every event, and the archive has the same ones"
+    else:
+        yield "NOT CLEAN: see docs/operating/log-damaged.md"
+
+
+def _ranges(found: Answer) -> str:
+    """The first ranges of some sequences."""
+    ranges = found["ranges"]
+    named = [str(one[0]) if one[0] == one[1] else f"{one[0]} to {one[1]}" for one in ranges]
+    more = ", and more" if len(named) > FINDINGS_MAX else ""
+    return ", ".join(named[:FINDINGS_MAX]) + more
+
+
+def repair_lines(said: Answer) -> Iterator[str]:
+    """What was put back."""
+    yield from (line for line in scrub_lines(said) if not line.startswith("NOT CLEAN"))
+    if not said["is_repaired"]:
+        return
+    yield f"repaired: {count_text(said['events'], 'event')}, chain {said['chain']}"
+    yield f"recorded as event {said['recorded_seq']}; all of it is in {said['file']} too"
+
+
 def collection_lines(said: Answer) -> Iterator[str]:
     """What a collection of blobs removed, or would."""
     done = "would be removed" if said["is_trial"] else "removed"

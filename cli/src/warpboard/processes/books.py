@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from warpboard.processes.ranker import alone, either, running, stopped
-from warpboard.service.machine import Auditing, Replaying
+from warpboard.service.machine import Auditing, Repairing, Replaying
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,17 @@ class LocalBooks:
     async def import_(self, folder: Path, file: Path, actor: str) -> dict[str, Any]:
         """What is now in the log, empty before, of a platform that is down. Errors: as audit."""
         arguments = ("import", str(file), "--actor", actor)
+        return (await stopped(folder, self.environ, *arguments)).answer
+
+    async def scrub(self, folder: Path) -> dict[str, Any]:
+        """How the log compares with its archive, event by event. Errors: as audit."""
+        return (await either(folder, self.environ, "scrub")).answer
+
+    async def repair(self, folder: Path, asked: Repairing) -> dict[str, Any]:
+        """What was put back into the log of a platform that is down. Errors: as audit."""
+        arguments = ["repair", str(asked.file.absolute()), "--actor", asked.actor]
+        arguments += ["--overwrite"] if asked.overwrite else []
+        arguments += ["--accept-loss"] if asked.accept_loss else []
         return (await stopped(folder, self.environ, *arguments)).answer
 
     async def collect(self, folder: Path, *, is_trial: bool) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import json
 import signal
 import subprocess
 import time
@@ -21,6 +22,7 @@ from warpboard.processes.state import Row
 # A machine may be slow, or busy.
 READY_S_MAX = 120.0
 PROBE_S_MAX = 0.5
+HEALTH_BYTES_MAX = 64 * 1024
 STEP_S = 0.02
 PAUSE_S_MIN = 0.2
 PAUSE_S_MAX = 5.0
@@ -52,16 +54,25 @@ class Leashed(Protocol):
         ...
 
 
-def _is_well(port: int) -> bool:
-    """Whether a service says on its ops port that nothing ails it."""
+def read_health(port: int) -> dict[str, str] | None:
+    """The parts that a service calls ill on its ops port, and why; None if it does not answer."""
     connection = http.client.HTTPConnection(HOST, port, timeout=PROBE_S_MAX)
     try:
         connection.request("GET", "/healthz")
-        return connection.getresponse().status == http.HTTPStatus.OK
-    except (OSError, http.client.HTTPException):
-        return False
+        response = connection.getresponse()
+        if response.status == http.HTTPStatus.OK:
+            return {}
+        parts = json.loads(response.read(HEALTH_BYTES_MAX)).get("parts", {})
+    except (OSError, http.client.HTTPException, ValueError, AttributeError):
+        return None
     finally:
         connection.close()
+    return {str(part): str(reason) for part, reason in parts.items()} or None
+
+
+def _reasons(parts: Mapping[str, str] | None) -> str:
+    """What ails a service, a line a part."""
+    return "".join(f"\n{part}: {reason}" for part, reason in (parts or {}).items())
 
 
 class ServiceProcess:
@@ -78,14 +89,15 @@ class ServiceProcess:
         """Start; it is up when /healthz says so."""
         self.process = process = self._launch.start()
         until = time.monotonic() + READY_S_MAX
-        is_well = False
+        parts: dict[str, str] | None = None
         try:
-            while not (is_well := _is_well(self.service.ops_port)):
+            while (parts := read_health(self.service.ops_port)) != {}:
                 if process.poll() is not None or time.monotonic() > until:
-                    raise processes.unready(self.name, process, self.log, READY_S_MAX)
+                    failed = processes.unready(self.name, process, self.log, READY_S_MAX)
+                    raise Failed(f"{failed}{_reasons(parts)}")
                 yield
         finally:
-            if not is_well:
+            if parts != {}:
                 processes.kill(process)
 
     def stopping(self) -> Steps:

@@ -16,6 +16,7 @@ from shared.servers.secret import kept
 from warpboard.processes import state
 from warpboard.processes.child import STEP_S, Child, Leashed, ServiceProcess
 from warpboard.processes.enrolment import Desk, enrol
+from warpboard.processes.revival import WRITERS, Revival
 from warpboard.processes.services import (
     AGENT,
     AGENT_ID,
@@ -69,6 +70,7 @@ class Platform:
         self._lock: int | None = None
         self._claims: state.Claims | None = None
         self._kept: dict[str, Any] = {}
+        self._revival: Revival | None = None
 
     async def start(self) -> None:
         """Start all; what was started before a failure or a cancellation is left to `stop`.
@@ -107,6 +109,7 @@ class Platform:
         )
         table = self._table(place)
         services = [self._service(service, self._lock) for service in table]
+        self._revival = Revival(nats, [one.ops_port for one in table if one.name in WRITERS])
         enrolled = [
             enrol(Desk(self.url, token), one.command, self._environ_of(one))
             for one in table
@@ -157,8 +160,12 @@ class Platform:
             self._save()
 
     async def watch(self) -> None:
-        """Bring back whatever dies, for ever. Errors: Failed when one dies again and again."""
-        await _together(*map(self._keep, self.children))
+        """Bring back whatever dies, for ever. Errors: Failed when one dies again and again.
+
+        A nats-server that stores nothing more is ended, so that it is brought back too.
+        """
+        assert self._revival is not None, "start() comes before"
+        await _together(self._revival.run(), *map(self._keep, self.children))
 
     async def _keep(self, child: Child) -> None:
         while True:
@@ -173,6 +180,8 @@ class Platform:
         """Stop all in reverse order, each within its limit, even if one of them cannot be."""
         if self._lock is None:
             return
+        if self._revival is not None:
+            await asyncio.to_thread(self._revival.end_failing)
         async with AsyncExitStack() as last_first:
             last_first.callback(self._release, self._lock)
             for child in self.children:

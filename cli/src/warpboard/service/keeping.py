@@ -9,7 +9,7 @@ from warpboard.domain.answers import Answer, read
 from warpboard.domain.audits import Report
 from warpboard.domain.outcome import FAILED, OK
 from warpboard.domain.progress import News
-from warpboard.service.machine import Auditing, Books, Replaying
+from warpboard.service.machine import Auditing, Books, Repairing, Replaying
 from warpboard.service.ports import Api, Screen
 
 TARGET_LENGTH_MAX = 500
@@ -48,6 +48,18 @@ class Keeping:
         """Fill an empty log from a file."""
         read_in = self.books.import_(self.folder, file, actor)
         self._tell(await self._during("reading the log in", read_in), audits.import_lines)
+        return OK
+
+    async def scrub(self) -> int:
+        """Compare the log with its archive; 1 if events are missing, or differ."""
+        answer = await self._during("comparing with the archive", self.books.scrub(self.folder))
+        self._tell(answer, audits.scrub_lines)
+        return OK if answer["is_clean"] else FAILED
+
+    async def repair(self, asked: Repairing) -> int:
+        """Put back what the log lacks."""
+        repaired = self.books.repair(self.folder, asked)
+        self._tell(await self._during("repairing the log", repaired), audits.repair_lines)
         return OK
 
     async def collect(self) -> int:

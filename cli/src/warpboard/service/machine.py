@@ -105,6 +105,20 @@ class Replaying:
     is_switched: bool = False
 
 
+@dataclass(frozen=True)
+class Repairing:
+    """How a damaged log is repaired: by way of a new file, in the name of an actor.
+
+    `overwrite` takes the archive's event where the log has another one; `accept_loss` does without
+    the last events if they are nowhere any more.
+    """
+
+    file: Path
+    actor: str
+    overwrite: bool = False
+    accept_loss: bool = False
+
+
 class Books(Protocol):
     """The log of a folder's platform, and what is made of it: by the ranker's own commands."""
 
@@ -122,6 +136,14 @@ class Books(Protocol):
 
     async def import_(self, folder: Path, file: Path, actor: str) -> Answer:
         """What is now in the log, empty before, of a platform that is down. Errors: as audit."""
+        ...
+
+    async def scrub(self, folder: Path) -> Answer:
+        """How the log compares with its archive, event by event. Errors: as audit."""
+        ...
+
+    async def repair(self, folder: Path, asked: Repairing) -> Answer:
+        """What was put back into the log of a platform that is down. Errors: as audit."""
         ...
 
     async def collect(self, folder: Path, *, is_trial: bool) -> Answer:

@@ -7,7 +7,7 @@ import click
 from click import Path as PathType
 
 from warpboard.service.keeping import Keeping
-from warpboard.service.machine import Auditing, Replaying
+from warpboard.service.machine import Auditing, Repairing, Replaying
 from warpboard.terminal import options
 from warpboard.terminal.desk import Desk, Place, run
 
@@ -111,6 +111,46 @@ def restore(desk: Desk, /, place: Place, file: Path, *, as_json: bool) -> int:
 
 
 @click.command()
+@options.as_json
+@options.folder
+@click.pass_obj
+def scrub(desk: Desk, /, folder: Path | None, *, as_json: bool) -> int:
+    """Compare the log with its archive, event by event: exit code 0 if nothing is wrong.
+
+    It names the events that are missing from the log, and those that differ, whether the platform
+    runs or not.
+
+    \b
+    Example:
+      warpboard scrub
+    """
+    return run(_keeping(desk, folder, as_json).scrub())
+
+
+@click.command()
+@click.argument("file", type=NEW_FILE)
+@click.option("--overwrite", is_flag=True, help="Where both differ, take the archive's event.")
+@click.option("--accept-loss", is_flag=True, help="Do without last events that are nowhere.")
+@options.as_json
+@options.office
+@click.pass_obj
+def repair(desk: Desk, /, place: Place, *, as_json: bool, **asked: Any) -> int:
+    """Put back what the log of a folder lacks, whose platform is down, from its archive.
+
+    The whole log is written into the new FILE first; broken off, repeat it with the same FILE.
+
+    \b
+    Example:
+      warpboard repair repaired.gz
+    """
+    if place.url:
+        raise click.UsageError("a log is repaired in a --folder of this machine, not at a --url")
+    actor = f"operator:{desk.operator(place)}"
+    repairing = Repairing(actor=actor, **asked)
+    return run(_keeping(desk, place.folder, as_json).repair(repairing))
+
+
+@click.command()
 @click.option("--apply", "is_applied", is_flag=True, help="Remove them.")
 @click.option("--reason", metavar="TEXT", help="Why, for the log; needed with --apply.")
 @options.as_json
@@ -133,4 +173,4 @@ def gc(desk: Desk, /, place: Place, reason: str | None, *, is_applied: bool, as_
     return desk.operate(place, lambda api: keeping.remove(api, reason))
 
 
-COMMANDS = (replay, audit, backup, restore, gc)
+COMMANDS = (replay, audit, scrub, backup, restore, repair, gc)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import sys
+from collections.abc import Awaitable, Callable
 
 from discord_edge.bot.announcing import DiscordTown
 from discord_edge.bot.client import Behind, EdgeBot
@@ -28,6 +29,7 @@ from shared.errors import Failed
 from shared.lifecycle import Life, until_first
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
+from shared.nats.monitor import LogMonitor
 from shared.outbox import Act, Sender
 from shared.postgres import PostgresOutbox, migrate, pool
 
@@ -67,19 +69,20 @@ async def _run(settings: Settings, life: Life) -> None:
         bot.publishing = Publishing(api, PostgresErrands(connections), ledger, letters)
         announcing = Announcing(asof, boards, town, ledger, saying, letters, settings.podiums)
         outbox = PostgresOutbox(connections)
+
+        async def listen() -> None:
+            act = metrics.telling(announcing.act)
+            await _listen(settings.nats_url, life, announcing, act, outbox)
+
         await until_first(
             boards.run(),
             bot.run_until(settings.token, life),
-            _tell(settings, town, announcing, metrics.telling(announcing.act), outbox),
+            _tell(settings, town, listen),
         )
 
 
 async def _tell(
-    settings: Settings,
-    town: DiscordTown,
-    announcing: Announcing,
-    act: Act,
-    outbox: PostgresOutbox,
+    settings: Settings, town: DiscordTown, listen: Callable[[], Awaitable[None]]
 ) -> None:
     """Tell everybody what is said from now on, for ever; else forget where that had stopped."""
     if not settings.public:
@@ -87,16 +90,24 @@ async def _tell(
         await asyncio.Event().wait()
     await town.found()
     # The bus may be away: who uses commands is not to notice.
-    await persist(lambda: _listen(settings.nats_url, announcing, act, outbox))
+    await persist(listen)
 
 
-async def _listen(url: str, announcing: Announcing, act: Act, outbox: PostgresOutbox) -> None:
-    """Act on one event after the other, for ever. Errors: Failed."""
+async def _listen(
+    url: str, life: Life, announcing: Announcing, act: Act, outbox: PostgresOutbox
+) -> None:
+    """Act on one event after the other, for ever. Errors: Failed; Gap stops the process."""
     nc = await connect(url, "discord-edge")
+    monitor = LogMonitor(nc, "discord-edge", life.ail)
     inbox = await NatsBus(nc).news(CONSUMER, *AGGS)
     try:
         sender = Sender(inbox, outbox, TARGET, act)
-        await until_first(sender.run(), announcing.tend())
+
+        async def send() -> None:
+            await monitor.until_whole()
+            await sender.run()
+
+        await until_first(monitor.watch(), send(), announcing.tend())
     finally:
         await inbox.close()
         await nc.close()

@@ -34,11 +34,12 @@ from ingest.settings import LOOPBACK, Settings, load
 from shared import lifecycle
 from shared.http import serve
 from shared.lifecycle import Life, until_first
-from shared.metrics import LogMetrics, Metered
+from shared.metrics import LogMetrics, Metered, MonitorMetrics
 from shared.nats.blobs import NatsBlobs
 from shared.nats.connection import connect
 from shared.nats.deadletters import NatsDeadLetters
 from shared.nats.event_log import NatsLog
+from shared.nats.monitor import LogMonitor
 from shared.nats.streams import ensure
 from shared.postgres import migrate, pool
 
@@ -77,9 +78,11 @@ async def _run(settings: Settings, life: Life) -> None:
         ranker_http.client(settings.ranker_url, settings.reader_key) as client,
         oauth_http.client() as outside,
     ):
-        log, register, ranker = NatsLog(nc), PostgresPeople(connections), Ranker(client)
+        monitor = LogMonitor(nc, "ingest", life.ail)
+        log, register, ranker = NatsLog(nc, monitor), PostgresPeople(connections), Ranker(client)
         LogMetrics("ingest", log)
-        feed = AccessFeed(log)
+        MonitorMetrics("ingest", monitor)
+        feed = AccessFeed(log, damage=lambda: monitor.damage)
         blobs, letters = NatsBlobs(nc), NatsDeadLetters(nc)
         bounds = Bounds(settings.at_once_max, settings.waiting_max, settings.queued_max)
         commands = ingest(Ports(log, blobs, register, ranker, letters), feed, bounds)
@@ -88,7 +91,13 @@ async def _run(settings: Settings, life: Life) -> None:
         async def is_well() -> str:
             if not nc.is_connected:
                 return "the log does not answer"
-            return feed.ill() or ("" if await register.is_well() else "the database is away")
+            if ill := monitor.problem or feed.ill():
+                return ill
+            return "" if await register.is_well() else "the database is away"
+
+        async def follow_access() -> None:
+            await monitor.until_whole()
+            await feed.run()
 
         waits = wiring.waiting(connections)
         linking = Linking(commands.people, commands.tokens, settings.autolink, waits)
@@ -110,7 +119,8 @@ async def _run(settings: Settings, life: Life) -> None:
             app.add_middleware(OwnHosts, names=LOOPBACK)
         host, port = settings.listen
         await until_first(
-            feed.run(),
+            monitor.watch(),
+            follow_access(),
             commands.tokens.noting(),
             wiring.purging(connections, repeats.purge),
             serve(Metered(app, "ingest"), host, port, life.stopping),

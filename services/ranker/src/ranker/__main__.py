@@ -31,11 +31,12 @@ from shared.clock import now
 from shared.errors import Failed
 from shared.http import serve
 from shared.lifecycle import Life, until_first
-from shared.metrics import LogMetrics, Metered
+from shared.metrics import LogMetrics, Metered, MonitorMetrics
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.nats.monitor import LogMonitor
 from shared.nats.streams import ensure
 from shared.postgres import Fenced, migrate, pool
 from shared.reader_authentication import ReaderAuthentication
@@ -112,8 +113,10 @@ async def _run(settings: Settings, life: Life) -> None:
     await asyncio.to_thread(migrate, dsn, ARCHIVE_PACKAGE, ARCHIVE_SCHEMA)
     nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
     await ensure(nc, settings.replicas)
-    log, bus, blobs, news, live = NatsLog(nc), NatsBus(nc), NatsBlobs(nc), News(), Live()
+    monitor = LogMonitor(nc, "ranker", life.ail)
+    log, bus, blobs, news, live = NatsLog(nc, monitor), NatsBus(nc), NatsBlobs(nc), News(), Live()
     LogMetrics("ranker", log)
+    MonitorMetrics("ranker", monitor)
     archiving = Archiving(log, dsn, life)
     async with pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
         reader, shelf = Reader(connections), Shelf(connections)
@@ -123,14 +126,23 @@ async def _run(settings: Settings, life: Life) -> None:
         acts(app, shelf, news)
         audit(app, shelf, public_key(sealing.key) if sealing else None)
         authenticated = ReaderAuthentication(app, settings.reader_key)
+        seen = Seen(log, reader, news, dsn, SCHEMA)
+
+        async def read_log() -> None:
+            await monitor.until_whole()
+            await until_first(
+                _rank(settings, life, log, news, blobs),
+                archiving.keep(),
+                webhooks(seen, is_local=settings.webhooks_local),
+                archiving.seal(sealing),
+            )
+
         await until_first(
+            monitor.watch(),
+            read_log(),
             serve(Metered(authenticated, "ranker"), *settings.listen, life.stopping),
-            _rank(settings, life, log, news, blobs),
             _watch(life, news),
-            archiving.keep(),
             announce(settings.announce_url, dsn, bus),
-            webhooks(Seen(log, reader, news, dsn, SCHEMA), is_local=settings.webhooks_local),
-            archiving.seal(sealing),
             live.watch_agents(bus),
             live.watch_progress(bus),
             live.watch_queues(bus),

@@ -15,12 +15,13 @@ from scheduler.settings import Settings, load
 from shared import lifecycle
 from shared.errors import Failed
 from shared.lifecycle import Life, until_first
-from shared.metrics import LogMetrics
+from shared.metrics import LogMetrics, MonitorMetrics
 from shared.nats.agent_requests import AgentRequests
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.nats.monitor import LogMonitor
 from shared.nats.snapshots import NatsSnapshots
 from shared.nats.streams import ensure
 from shared.nats.vitals import vitals
@@ -31,8 +32,10 @@ KEEP_S_MAX = 5.0
 async def _run(settings: Settings, life: Life) -> None:
     nc = await connect(settings.nats_url, "scheduler", closed=life.stopping.set)
     await ensure(nc, settings.replicas)
-    log = NatsLog(nc)
+    monitor = LogMonitor(nc, "scheduler", life.ail)
+    log = NatsLog(nc, monitor)
     LogMetrics("scheduler", log)
+    MonitorMetrics("scheduler", monitor)
     bus, presence = NatsBus(nc), Presence(settings.silent_s_max)
     scheduler = Scheduler(
         log=log,
@@ -45,11 +48,17 @@ async def _run(settings: Settings, life: Life) -> None:
         tick_s=settings.tick_s,
         snapshot_events=settings.snapshot_events,
     )
+
+    async def schedule() -> None:
+        await monitor.until_whole()
+        await scheduler.run()
+
     await until_first(
         life.stopping.wait(),
+        monitor.watch(),
         presence.watch(bus),
         AgentRequests(nc, NatsBlobs(nc)).serve(),
-        scheduler.run(),
+        schedule(),
         BusMetrics().watch(partial(vitals, nc)),
     )
     # Where the bus is gone too, the next start folds from an older snapshot.

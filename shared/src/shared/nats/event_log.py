@@ -13,9 +13,11 @@ from shared.nats.branch import NatsBranch
 from shared.nats.counts import Counts
 from shared.nats.feed import NatsFeed
 from shared.nats.groups import Groups
+from shared.nats.monitor import LogMonitor
 from shared.nats.pages import pages
 from shared.nats.reached import Reached
 from shared.nats.requests import (
+    STORE_FAILED,
     WRONG_LAST_SEQUENCE,
     WRONG_LAST_SEQUENCE_IN_FLIGHT,
     Denied,
@@ -40,10 +42,14 @@ class _Taken(Passing):
 
 
 class NatsLog:
-    """The one log, in the stream EVENTS."""
+    """The one log, in the stream EVENTS.
 
-    def __init__(self, nc: Client) -> None:
+    With a monitor, nobody appends to a damaged log or reads a history of it: Failed says why.
+    """
+
+    def __init__(self, nc: Client, monitor: LogMonitor | None = None) -> None:
         self._nc = nc
+        self._monitor = monitor
         self._groups = Groups(nc)
         self._reached = Reached()
         self._feeds: WeakSet[NatsFeed] = WeakSet()
@@ -74,6 +80,7 @@ class NatsLog:
         found: list[Stored] = []
 
         async def attempt() -> None:
+            self._require_whole()
             last = found[-1].seq if found else after
             found.extend(await pages(self._nc, STREAM, history_subject(agg), last))
             if (found[-1].seq if found else after) < self._reached.of(history_of(agg)):
@@ -101,7 +108,10 @@ class NatsLog:
 
     async def _store(self, events: Sequence[New]) -> int:
         drafts, began = [_draft(event) for event in events], time.monotonic()
-        seq = await self._groups.store(drafts)
+        is_checked = self._monitor is None or (
+            self._monitor.is_checked and not self._monitor.damage
+        )
+        seq = await self._groups.store(drafts) if is_checked else None
         self.counts.grouped += seq is not None
         if seq is None:
             try:
@@ -119,6 +129,7 @@ class NatsLog:
 
         async def attempt() -> int:
             nonlocal sending
+            self._require_whole()
             try:
                 return await self._publish(sending, events[0].envelope.agg)
             except Denied as denied:
@@ -138,7 +149,30 @@ class NatsLog:
         with self._groups.alone(drafts):
             return await patiently(self._nc, attempt)
 
+    def _require_whole(self) -> None:
+        if self._monitor is not None:
+            self._monitor.require_whole()
+
+    def _note_failure(self, reason: str, *, is_timeout: bool) -> None:
+        if self._monitor is not None:
+            self._monitor.note_failure(reason, is_timeout=is_timeout)
+
     async def _publish(self, drafts: Sequence[Draft], agg: str) -> int:
+        """Publish, and have the monitor know whether the server stores anything."""
+        try:
+            seq = await self._publish_once(drafts, agg)
+        except TimeoutError:
+            self._note_failure("an append is not answered", is_timeout=True)
+            raise
+        except Passing as passing:
+            if passing.code == STORE_FAILED:
+                self._note_failure(str(passing), is_timeout=False)
+            raise
+        if self._monitor is not None:
+            self._monitor.note_stored()
+        return seq
+
+    async def _publish_once(self, drafts: Sequence[Draft], agg: str) -> int:
         """The sequence of the last of these messages. Errors: Denied, Passing, _Taken among them.
 
         An agent writes under which id it likes, and may guess that of an event to come: what the

@@ -34,7 +34,7 @@ async def pages(nc: Client, stream: str, subject: str, after: int = 0) -> list[S
 
     async def one() -> bool:
         ask = {"seq": found[-1].seq + 1, "batch": PAGE, "next_by_subj": subject}
-        return await _page(nc, stream, msgspec.json.encode(ask), found)
+        return await read_page(nc, stream, msgspec.json.encode(ask), found)
 
     while await patiently(nc, one):
         continue
@@ -58,7 +58,7 @@ def _stored(headers: dict[str, str], data: bytes) -> Stored:
     return Stored(seq, id_, data, subject=headers[SUBJECT])
 
 
-async def _page(nc: Client, stream: str, ask: bytes, found: list[Stored]) -> bool:
+async def read_page(nc: Client, stream: str, ask: bytes, found: list[Stored]) -> bool:
     """Add the messages of one page to `found` as they come; whether there are more."""
     done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 

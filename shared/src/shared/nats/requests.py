@@ -30,6 +30,7 @@ NOT_DELETED = 10057
 NO_SEQUENCE = 10043
 NO_CLUSTER = 10074
 NO_PEERS = 10005
+STORE_FAILED = 10077
 
 # 429 is too much at once, 5xx a server that starts, has no leader or no room.
 PASSING_FROM = 429
@@ -44,7 +45,11 @@ T = TypeVar("T")
 
 
 class Passing(Exception):  # noqa: N818
-    """The server could not do it now; asking again is the answer."""
+    """The server could not do it now; asking again is the answer. `code` is JetStream's own."""
+
+    def __init__(self, reason: str, code: int = 0) -> None:
+        super().__init__(reason)
+        self.code = code
 
 
 class Denied(Exception):  # noqa: N818
@@ -167,7 +172,7 @@ def check(answer: bytes) -> int:
     error = verdict.error
     is_passing = error.code >= PASSING_FROM and error.err_code not in FINAL
     if is_passing or error.err_code in PASSES:
-        raise Passing(error.description)
+        raise Passing(error.description, error.err_code)
     raise Denied(error.err_code, error.description)
 
 

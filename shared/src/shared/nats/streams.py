@@ -6,8 +6,18 @@ import msgspec
 from nats.aio.client import Client
 
 from shared.errors import Failed
+from shared.health import StreamState
 from shared.nats.requests import Denied, ask, patiently
-from shared.subjects import BLOBS, DEADLETTERS, LARGE, LEASES, SNAPSHOTS, STREAM, UPLOADS
+from shared.subjects import (
+    BLOBS,
+    DEADLETTERS,
+    LARGE,
+    LEASES,
+    SNAPSHOTS,
+    STREAM,
+    UPLOADS,
+    WATERMARKS,
+)
 from shared.wire import EVENT_BYTES_MAX
 
 SECOND_NS = 1_000_000_000
@@ -94,18 +104,22 @@ _SNAPSHOTS: Settings = {
     "max_msgs_per_subject": 1,
     "allow_atomic": True,
 }
-
-
-class State(msgspec.Struct):
-    """The first and the last sequence of a stream; 0 while it has none."""
-
-    first_seq: int
-    last_seq: int
+# Each service writes its own now and then, so that it knows whether NATS stores anything; see
+# shared.nats.monitor. Its size makes the server use small files, which it removes soon.
+_WATERMARKS: Settings = {
+    "name": WATERMARKS,
+    "subjects": ["watermarks.*"],
+    "storage": "file",
+    "max_msgs_per_subject": 1,
+    "max_bytes": 1024 * 1024,
+    "allow_direct": True,
+}
+_ALL = (_EVENTS, _BLOBS, _UPLOADS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS, _WATERMARKS)
 
 
 class _Info(msgspec.Struct):
     config: Settings
-    state: State
+    state: StreamState
 
 
 _info = msgspec.json.Decoder(_Info).decode
@@ -116,7 +130,7 @@ async def ensure(nc: Client, replicas: int = 1) -> None:
 
     Errors: Failed if one exists with other settings, or after 30 s without an answer.
     """
-    for settings in (_EVENTS, _BLOBS, _UPLOADS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS):
+    for settings in _ALL:
         await patiently(nc, partial(_create, nc, settings, replicas))
 
 
@@ -130,8 +144,11 @@ async def ensure_leases(nc: Client) -> None:
     await _create(nc, _LEASES, log.config["num_replicas"])
 
 
-async def state(nc: Client, stream: str) -> State:
-    """Where a stream begins and ends, said once by its leader; errors: Denied, Passing."""
+async def state(nc: Client, stream: str) -> StreamState:
+    """Where a stream begins and ends, and how much it has, said once by its leader.
+
+    Errors: Denied, Passing.
+    """
     return _info(await ask(nc, f"STREAM.INFO.{stream}")).state
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import takewhile
@@ -17,6 +18,8 @@ LOOK_S = 0.05
 REACH_S_MAX = 5.0
 # A log that is silent for longer may have revoked what is still believed here.
 SILENT_S_MAX = 30.0
+# Events that are there, and do not come for so long from a server that speaks, cannot be read.
+STUCK_S_MIN = 20.0
 
 
 def digest(secret: str) -> str:
@@ -25,32 +28,40 @@ def digest(secret: str) -> str:
 
 
 class AccessFeed:
-    """Who may do what, never long after the log says so."""
+    """Who may do what, never long after the log says so.
+
+    `damage` says why the log cannot be trusted, "" if it can.
+    """
 
     def __init__(
         self,
         log: Branches,
         clock: Callable[[], datetime] = now,
         silent_s_max: float = SILENT_S_MAX,
+        damage: Callable[[], str] = lambda: "",
     ) -> None:
         self._log = log
+        self._damage = damage
         self._silent_s_max = silent_s_max
         self._clock = clock
         self._access = Access()
         self.choices = Choices()
         self._branch: Branch | None = None
         self._is_ready = False
+        self._taken_at = time.monotonic()
         self._grown = asyncio.Event()
 
     async def run(self) -> None:
         """Follow for ever. Errors: Gap and UnknownEvent stop the process."""
         branch = self._branch = self._log.branch(self._access.seq, *AGGREGATES)
+        self._taken_at = time.monotonic()
         taking = asyncio.create_task(branch.take())
         try:
             while True:
                 limit_s = None if self._is_ready else LOOK_S
                 await asyncio.wait({taking}, timeout=limit_s)
                 if taking.done():
+                    self._taken_at = time.monotonic()
                     for event in taking.result():
                         self.choices.take(event)
                         evolve(self._access, event)
@@ -64,13 +75,30 @@ class AccessFeed:
             await branch.close()
 
     def ill(self) -> str:
-        """Why nothing can be asked now; "" if all is well."""
-        if self._branch is None or not self._is_ready:
+        """Why nothing can be asked now; "" if all is well.
+
+        A log that has lost events may have lost a revocation, so nobody's rights are sure.
+        """
+        if damage := self._damage():
+            return damage
+        if self._branch is None:
             return "ingest is starting: it does not know yet who may do what"
+        if not self._is_ready:
+            return self._starting(self._branch)
         silent_s = self._branch.silent_s
         if silent_s > self._silent_s_max:
             return f"the log has been silent for {silent_s:.0f} s: nobody's rights are sure"
         return ""
+
+    def _starting(self, branch: Branch) -> str:
+        """Why the first fold is not done; a server never sends an event that it cannot read."""
+        still_s = time.monotonic() - self._taken_at
+        if still_s < STUCK_S_MIN or branch.silent_s > STUCK_S_MIN:
+            return "ingest is starting: it does not know yet who may do what"
+        return (
+            f"ingest cannot read {branch.behind} of the log's events after {self._access.seq}: "
+            "compare the log with its archive (warpboard scrub)"
+        )
 
     def now(self) -> Access:
         """Who may do what. Errors: Failed while that is not known, or no longer sure."""

@@ -1,7 +1,8 @@
 """Wires export and import of the log, and of the blobs that it names."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from shared.nats.event_log import NatsLog
 from shared.nats.raw import append_raw
 from shared.nats.streams import ensure
 from shared.wire import Stamp, seal
+
+Append = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]
 
 
 async def export(
@@ -96,19 +99,28 @@ async def import_(settings: Settings, file: Path, actor: str) -> dict[str, Any]:
     nc = await connect(settings.nats_url, "ranker-import")
     try:
         await ensure(nc)
-        log = NatsLog(nc)
-        seen: set[str] = set()
-
-        async def store(batch: Sequence[Kept], after: int) -> None:
-            await append_raw(nc, [_draft(one, seen) for one in batch], after)
-
         beside = tar.beside(file)
         blobs = await tar.load(beside, NatsBlobs(nc)) if beside.exists() else 0
-        done = await restore(reader, log, store)
-        seq = await _record(log, done, actor)
+        done = await import_events(NatsLog(nc), partial(append_raw, nc), reader, actor)
     finally:
         await nc.close()
-    return {**done._asdict(), "blobs": blobs, "recorded_seq": seq}
+    return {**done, "blobs": blobs}
+
+
+async def import_events(
+    log: EventLog, append: Append, reader: Reader, actor: str
+) -> dict[str, Any]:
+    """Store what the log lacks of a file, and record where it came from. Errors: as import_.
+
+    `append` stores (subject, id, body) right after a sequence.
+    """
+    seen: set[str] = set()
+
+    async def store(batch: Sequence[Kept], after: int) -> None:
+        await append([_draft(one, seen) for one in batch], after)
+
+    done = await restore(reader, log, store)
+    return {**done._asdict(), "recorded_seq": await _record(log, done, actor)}
 
 
 def _draft(one: Kept, seen: set[str]) -> tuple[str, str, bytes]:

@@ -19,6 +19,7 @@ import msgspec
 
 from ranker.commands.auditing import audit_file, audit_live
 from ranker.commands.copying import export, import_
+from ranker.commands.repairing import repair_log, scrub_log
 from ranker.commands.replaying import PROJECTIONS, SOURCES, replay
 from ranker.domain.scrutiny import Published
 from ranker.settings import load
@@ -54,6 +55,16 @@ async def _run(asked: Namespace, schema: str) -> int:
             said = await export(load(), asked.file, asked.source, with_blobs=asked.blobs)
         case "import":
             said = await import_(load(), asked.file, asked.actor)
+        case "scrub":
+            return await _scrub()
+        case "repair":
+            said = await repair_log(
+                load(),
+                asked.file,
+                asked.actor,
+                overwrite=asked.overwrite,
+                accept_loss=asked.accept_loss,
+            )
         case _:
             return await _replay(asked, schema)
     _say_json(said)
@@ -70,6 +81,12 @@ async def _audit(asked: Namespace, schema: str) -> int:
         _say_json(report.data())
     else:
         _say(report.lines())
+    return OK if report.is_clean else DIFFERS
+
+
+async def _scrub() -> int:
+    report = await scrub_log(load())
+    _say_json(report.data())
     return OK if report.is_clean else DIFFERS
 
 
@@ -125,6 +142,16 @@ def _parser() -> ArgumentParser:
     out.add_argument("file", type=Path)
     out.add_argument("--source", choices=("stream", "archive"), default="stream")
     out.add_argument("--blobs", action="store_true", help="and FILE.blobs.tar beside it")
+    commands.add_parser("scrub", help="compare the log with its archive, event by event")
+    repair = commands.add_parser("repair", help="put back what the log lacks, from its archive")
+    repair.add_argument(
+        "file", type=Path, help="a new file: the repaired log is written there first"
+    )
+    repair.add_argument(
+        "--overwrite", action="store_true", help="where both differ, take the archive's"
+    )
+    repair.add_argument("--accept-loss", action="store_true", help="do without a lost end")
+    repair.add_argument("--actor", default="service:ranker", help="who wants it, for the record")
     back = commands.add_parser("import", help="fill an empty log from a file")
     back.add_argument("file", type=Path)
     back.add_argument("--actor", default="service:ranker", help="who wants it, for the record")

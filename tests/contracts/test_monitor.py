@@ -1,0 +1,274 @@
+"""A log that lost events is not served, and a NATS that stores nothing says so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+from nats.aio.client import Client
+
+from shared.errors import Failed
+from shared.event_log import Gap
+from shared.health import LOG, LOG_STORE, StreamState
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.monitor import LogMonitor, read_known_seq
+from shared.nats.requests import ask, publish
+from shared.nats.streams import ensure, state
+from shared.servers.nats import NatsServer
+from shared.subjects import STREAM, WATERMARKS
+from shared.testing import eventually
+from tests.contracts.samples import JOB, new
+from tests.contracts.servers import restart
+from tests.support.damage import (
+    FILLERS,
+    break_middle,
+    fill_disk,
+    fill_log,
+    find_blocks,
+    find_messages,
+    flip_bit,
+    small_disk,
+)
+
+# nats-py lets go of a socket unclosed when a server dies between two words of its greeting.
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.server,
+    pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning"),
+]
+CHECK_S = 0.3
+
+
+class Watched:
+    """A monitor that runs, its log, and what it reports."""
+
+    def __init__(self, nc: Client) -> None:
+        self.parts: dict[str, str] = {}
+        self.monitor = LogMonitor(nc, "test", self.report, CHECK_S)
+        self.log = NatsLog(nc, self.monitor)
+        self.watching = asyncio.create_task(self.monitor.watch())
+
+    def report(self, part: str, reason: str | None) -> None:
+        """Remember what /healthz would say."""
+        if reason is None:
+            self.parts.pop(part, None)
+        else:
+            self.parts[part] = reason
+
+
+@asynccontextmanager
+async def watching(url: str) -> AsyncIterator[Watched]:
+    nc = await connect(url, "test")
+    await ensure(nc)
+    watched = Watched(nc)
+    try:
+        yield watched
+    finally:
+        watched.watching.cancel()
+        with suppress(asyncio.CancelledError, Gap):
+            await watched.watching
+        await nc.close()
+
+
+async def test_a_whole_log_is_well(own_nats: NatsServer) -> None:
+    async with watching(own_nats.url) as watched:
+        await watched.log.append(new(JOB, 0))
+        await watched.monitor.until_whole()
+        assert (watched.monitor.problem, watched.parts) == ("", {})
+
+
+async def test_a_log_with_a_hole_is_ill_and_takes_nothing(own_nats: NatsServer) -> None:
+    await fill_log(own_nats.url)
+    async with watching(own_nats.url) as watched:
+        await watched.monitor.until_whole()
+        assert watched.parts == {}
+        break_middle(own_nats)
+        await eventually(lambda: LOG in watched.parts, 30)
+        assert f"of its {FILLERS} events are missing" in watched.parts[LOG]
+        assert watched.monitor.missing_events > 0
+        with pytest.raises(Failed, match="the log is damaged"):
+            await watched.log.append(new(JOB, 0))
+        with pytest.raises(Failed, match="the log is damaged"):
+            await watched.log.history(JOB)
+
+
+async def test_a_service_that_starts_on_a_damaged_log_waits(own_nats: NatsServer) -> None:
+    await fill_log(own_nats.url)
+    break_middle(own_nats)
+    async with watching(own_nats.url) as watched:
+        await eventually(lambda: LOG in watched.parts, 30)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3 * CHECK_S):
+                await watched.monitor.until_whole()
+
+
+async def test_a_log_that_lost_its_end_is_ill_after_a_restart_of_everything(
+    own_nats: NatsServer,
+) -> None:
+    async with watching(own_nats.url) as watched:
+        last = 0
+        for number in range(20):
+            last = await watched.log.append(new(f"job.j{number}", 0))
+        nc = await connect(own_nats.url, "other")
+        await eventually(partial(_is_known, nc, last), 10)
+        await nc.close()
+    own_nats.kill()
+    (block,) = find_blocks(own_nats.folder)
+    flip_bit(block, 0.7)
+    own_nats.start()
+    async with watching(own_nats.url) as watched:
+        await eventually(lambda: LOG in watched.parts, 30)
+        assert "of its 20 events are missing" in watched.parts[LOG]
+
+
+async def test_whoever_served_a_damaged_log_starts_over_once_it_is_whole(
+    own_nats: NatsServer,
+) -> None:
+    async with watching(own_nats.url) as watched:
+        await watched.monitor.until_whole()
+        nc = await connect(own_nats.url, "other")
+        await _empty(nc)
+        watched.monitor.known_seq = 2
+        await eventually(lambda: LOG in watched.parts, 30)
+        other = NatsLog(nc)
+        await other.append(new(JOB, 0))
+        await other.append(new("job.j2", 0))
+        with pytest.raises(Gap, match="whole again"):
+            async with asyncio.timeout(30):
+                await watched.watching
+        await nc.close()
+
+
+async def _empty(nc: Client) -> None:
+    """Make the log anew, without anything in it."""
+    await ask(nc, f"STREAM.DELETE.{STREAM}")
+    await ensure(nc)
+
+
+async def test_an_append_waits_while_nobody_has_checked_the_log(own_nats: NatsServer) -> None:
+    async with watching(own_nats.url) as watched:
+        await watched.monitor.until_whole()
+        restart(own_nats)
+        assert await watched.log.append(new(JOB, 0)) == 1
+        assert watched.monitor.is_checked
+
+
+async def test_a_full_disk_is_told_until_the_server_is_restarted(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 64) as disk:
+        server = NatsServer(disk / "nats")
+        server.start()
+        try:
+            async with watching(server.url) as watched:
+                await watched.log.append(new(JOB, 0))
+                ballast = fill_disk(disk)
+                appends = asyncio.create_task(_append_until_failure(watched.log))
+                await eventually(lambda: LOG_STORE in watched.parts, 30)
+                assert "NATS stores nothing" in watched.parts[LOG_STORE]
+                ballast.unlink()
+                # The server does not notice that there is room.
+                nc = await connect(server.url, "other")
+                with pytest.raises(TimeoutError):
+                    await publish(nc, "events.job.after", b"{}", {})
+                await nc.close()
+                assert LOG_STORE in watched.parts
+                appends.cancel()
+                restart(server)
+                await eventually(lambda: watched.parts == {}, 30)
+                await watched.log.append(new("job.after", 0))
+        finally:
+            server.stop()
+
+
+async def test_a_log_whose_own_files_fail_is_told_although_others_are_written(
+    own_nats: NatsServer,
+) -> None:
+    async with watching(own_nats.url) as watched:
+        await watched.monitor.until_whole()
+    own_nats.stop()
+    with small_disk(find_messages(own_nats.folder), 16) as disk:
+        own_nats.start()
+        try:
+            async with watching(own_nats.url) as watched:
+                await watched.log.append(new("job.before", 0))
+                ballast = fill_disk(disk)
+                with pytest.raises(Failed):
+                    async with asyncio.timeout(60):
+                        await watched.log.append(new(JOB, 0, reason="x" * 100_000))
+                nc = await connect(own_nats.url, "other")
+                assert await publish(nc, "watermarks.other", b"{}", {}) > 0
+                await nc.close()
+                assert "an append is not answered" in watched.parts[LOG_STORE]
+                ballast.unlink()
+                restart(own_nats)
+                await eventually(lambda: watched.parts == {}, 30)
+                await watched.log.append(new("job.after", 0))
+        finally:
+            own_nats.stop()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_an_event_that_was_never_written_is_no_hole_until_an_orderly_stop(
+    own_nats: NatsServer, *, is_killed: bool
+) -> None:
+    """A server counts an event that it fails to write as the first of a new file."""
+    async with watching(own_nats.url) as watched:
+        await watched.monitor.until_whole()
+    own_nats.stop()
+    with small_disk(find_messages(own_nats.folder), 16) as disk:
+        own_nats.start()
+        try:
+            async with watching(own_nats.url) as watched:
+                count = 83
+                for number in range(count):
+                    await watched.log.append(new(f"job.filler{number}", 0, reason="x" * 100_000))
+                ballast = fill_disk(disk)
+                with pytest.raises(Failed):
+                    async with asyncio.timeout(60):
+                        await watched.log.append(new(JOB, 0, reason="x" * 100_000))
+                nc = await connect(own_nats.url, "other")
+                found = await state(nc, STREAM)
+                await nc.close()
+                assert (found.messages, found.last_seq) == (count, count + 1)
+                assert set(watched.parts) == {LOG_STORE}
+                ballast.unlink()
+                own_nats.kill() if is_killed else own_nats.stop()
+                own_nats.start()
+                if is_killed:
+                    await eventually(lambda: watched.parts == {}, 30)
+                    assert await watched.log.append(new("job.after", 0)) == count + 1
+                else:
+                    await eventually(lambda: LOG in watched.parts, 30)
+                    assert "1 of its 84 events are missing" in watched.parts[LOG]
+        finally:
+            own_nats.stop()
+
+
+async def _is_known(nc: Client, seq: int) -> bool:
+    """Whether a watermark names this sequence."""
+    return await read_known_seq(nc) == seq
+
+
+async def _append_until_failure(log: NatsLog) -> None:
+    number = 0
+    with suppress(Failed):
+        while True:
+            number += 1
+            await log.append(new(f"job.full{number}", 0, reason="x" * 50_000))
+
+
+async def test_a_probe_leaves_one_message_a_service(own_nats: NatsServer) -> None:
+    async with watching(own_nats.url) as watched:
+        await watched.monitor.until_whole()
+        nc = await connect(own_nats.url, "other")
+
+        async def watermarks() -> StreamState | None:
+            found = await state(nc, WATERMARKS)
+            return found if found.last_seq > 2 else None
+
+        found = await eventually(watermarks, 10)
+        assert found is not None
+        assert found.messages == 1
+        await nc.close()

@@ -1,0 +1,100 @@
+"""What a failing disk does to a log: a flipped bit in a block of its stream, or no room at all."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from shared.clock import new_id
+from shared.nats.connection import connect
+from shared.nats.requests import MESSAGE_ID, publish
+from shared.nats.streams import ensure
+from shared.rights import SERVICES
+from shared.servers.nats import NatsServer
+from shared.subjects import STREAM
+
+# nats-server keeps a stream in files of 8 MB: this many events of this size fill two and a bit.
+FILLERS = 160
+FILLER_BYTES = 128 * 1024
+
+
+def find_messages(folder: Path) -> Path:
+    """Where a nats-server keeps the log, below its own folder."""
+    return folder / "store" / "jetstream" / SERVICES / "streams" / STREAM / "msgs"
+
+
+def find_blocks(folder: Path) -> list[Path]:
+    """The files of the log, oldest first, below the folder of its nats-server."""
+    return sorted(find_messages(folder).glob("*.blk"), key=lambda block: int(block.stem))
+
+
+def flip_bit(path: Path, place: float = 0.5) -> None:
+    """Change one bit of a file, at a share of its length."""
+    with path.open("r+b") as file:
+        at = int(path.stat().st_size * place)
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+async def fill_log(url: str, count: int = FILLERS) -> None:
+    """Append large events that mean nothing to anybody, so that the log has several files."""
+    nc = await connect(url, "fill")
+    body = b'{"filler": "%b"}' % (b"x" * FILLER_BYTES)
+    try:
+        await ensure(nc)
+        for number in range(count):
+            subject = f"events.report.local.filler{number % 8}"
+            await publish(nc, subject, body, {MESSAGE_ID: new_id()})
+    finally:
+        await nc.close()
+
+
+def break_middle(server: NatsServer) -> None:
+    """End a server as a power cut would, flip a bit in the middle of its log, and start it."""
+    server.kill()
+    blocks = find_blocks(server.folder)
+    assert len(blocks) > 2, "a log of one file loses its end, not its middle"
+    flip_bit(blocks[1])
+    server.start()
+
+
+@contextmanager
+def small_disk(folder: Path, size_mib: int) -> Iterator[Path]:
+    """A file system of its own in memory; skips where nobody may mount one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    options = f"size={size_mib}m,mode=0711"
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+    if mount is None or umount is None:
+        pytest.skip("NOT RUN: there is no mount command, so no disk can be filled")
+    command = [mount, "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    if mounted.returncode:
+        pytest.skip(f"NOT RUN: a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        for _ in range(50):
+            ended = subprocess.run([umount, str(folder)], capture_output=True, check=False)
+            if ended.returncode == 0:
+                break
+            time.sleep(0.1)
+
+
+def fill_disk(folder: Path) -> Path:
+    """Take all the room that a file system has left, and return the file that has it."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        for size in (1024 * 1024, 4096):
+            while True:
+                try:
+                    file.write(os.urandom(size))
+                except OSError:
+                    break
+    return ballast
