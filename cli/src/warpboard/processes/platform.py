@@ -19,6 +19,7 @@ from warpboard.processes.enrolment import Desk, enrol
 from warpboard.processes.services import (
     AGENT,
     AGENT_ID,
+    ESSENTIAL,
     PORTS,
     Place,
     Service,
@@ -140,7 +141,7 @@ class Platform:
         return self.folder / "logs" / f"{name.lower()}.log"
 
     def _add(self, leashed: Leashed) -> Child:
-        self.children.append(Child(leashed))
+        self.children.append(Child(leashed, is_essential=leashed.name in ESSENTIAL))
         return self.children[-1]
 
     def _service(self, service: Service, lock: int) -> Child:
@@ -157,7 +158,10 @@ class Platform:
             self._save()
 
     async def watch(self) -> None:
-        """Bring back whatever dies, for ever. Errors: Failed when one dies again and again."""
+        """Bring back whatever dies, for ever.
+
+        Errors: Failed when the log, ingest or scheduler dies again and again.
+        """
         await _together(*map(self._keep, self.children))
 
     async def _keep(self, child: Child) -> None:

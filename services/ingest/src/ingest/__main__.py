@@ -40,7 +40,7 @@ from shared.nats.connection import connect
 from shared.nats.deadletters import NatsDeadLetters
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
-from shared.postgres import migrate, pool
+from shared.postgres import WriteProbe, migrate, pool
 
 POOL_MAX = 8
 
@@ -69,7 +69,10 @@ def _edge(settings: Settings, feed: AccessFeed, arrive: Arrive) -> Edge:
 
 
 async def _run(settings: Settings, life: Life) -> None:
-    await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
+    async def prepare() -> None:
+        await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
+
+    await prepare()
     nc = await connect(settings.nats_url, "ingest", closed=life.stopping.set)
     await ensure(nc, settings.replicas)
     async with (
@@ -85,10 +88,12 @@ async def _run(settings: Settings, life: Life) -> None:
         commands = ingest(Ports(log, blobs, register, ranker, letters), feed, bounds)
         RoomMetrics(commands.intake.room, commands.intake.queues)
 
+        probe = WriteProbe(connections)
+
         async def is_well() -> str:
             if not nc.is_connected:
                 return "the log does not answer"
-            return feed.ill() or ("" if await register.is_well() else "the database is away")
+            return feed.ill() or probe.trouble
 
         waits = wiring.waiting(connections)
         linking = Linking(commands.people, commands.tokens, settings.autolink, waits)
@@ -112,6 +117,7 @@ async def _run(settings: Settings, life: Life) -> None:
         await until_first(
             feed.run(),
             commands.tokens.noting(),
+            probe.run(life.ail, prepare),
             wiring.purging(connections, repeats.purge),
             serve(Metered(app, "ingest"), host, port, life.stopping),
         )

@@ -114,10 +114,6 @@ class MemoryPeople:
         """Replace the note on a submission."""
         self.notes[submission] = note
 
-    async def is_well(self) -> bool:
-        """Memory always answers."""
-        return True
-
 
 @dataclass
 class MemoryWebhooks:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from psycopg import OperationalError
 from psycopg.errors import UniqueViolation
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
 from ingest.service.ports import (
     LOST_AFTER_S,
@@ -24,13 +23,27 @@ from ingest.service.ports import (
 from ingest.service.webhooks import Delivery, Row, Wish
 from shared.clock import new_id
 from shared.errors import Failed
-from shared.postgres import statements
+from shared.logs import warn_rarely
+from shared.postgres import borrow_connection, statements
 
 log = logging.getLogger(__name__)
 
 ACCOUNTS_MAX = 10_000
 # Who submits waits for 60 s.
 TURN_S_MAX = 30.0
+# While Postgres is away or takes no writes: what is logged, and what is told.
+ACCOUNTS_AWAY = (
+    "the accounts cannot be reached",
+    "the accounts cannot be read or written for a moment; ask again",
+)
+WEBHOOKS_AWAY = (
+    "the webhooks cannot be reached",
+    "the webhooks cannot be read or written for a moment; ask again",
+)
+REPEATS_AWAY = (
+    "what was done under keys cannot be reached",
+    "what was done under this key cannot be read or written for a moment; ask again",
+)
 
 
 @dataclass(frozen=True)
@@ -137,30 +150,21 @@ class PostgresPeople:
         """Keep this one instead. Errors: Failed."""
         await self._ask("say_note", account=account, submission=submission, **note._asdict())
 
-    async def is_well(self) -> bool:
-        """Whether the database answers."""
-        try:
-            async with self.pool.connection(timeout=1) as connection:
-                await connection.execute(b"select 1")
-        except (OperationalError, PoolTimeout):
-            return False
-        return True
-
     async def _ask(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
         sql = statements("ingest", "participants.sql")[statement]
-        try:
-            async with self._turn(), self.pool.connection() as connection:
-                cursor = await connection.execute(sql.encode(), values)
-                return await cursor.fetchall() if cursor.description else []
-        except (OperationalError, PoolTimeout, TimeoutError) as error:
-            log.warning("the accounts cannot be read: %s", error)
-            raise Failed("the accounts cannot be read for a moment; ask again") from error
+        async with self._turn(), borrow_connection(self.pool, *ACCOUNTS_AWAY) as connection:
+            cursor = await connection.execute(sql.encode(), values)
+            return await cursor.fetchall() if cursor.description else []
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """As many at once as there are connections, in order. Errors: TimeoutError."""
-        async with asyncio.timeout(TURN_S_MAX):
-            await self._turns.acquire()
+        """As many at once as there are connections, in order. Errors: Failed."""
+        try:
+            async with asyncio.timeout(TURN_S_MAX):
+                await self._turns.acquire()
+        except TimeoutError as error:
+            warn_rarely(log, "turns", "no turn at the accounts within %.0f s", TURN_S_MAX)
+            raise Failed(ACCOUNTS_AWAY[1]) from error
         try:
             yield
         finally:
@@ -212,15 +216,14 @@ class PostgresWebhooks:
     async def _ask(self, *names: str, **values: object) -> list[tuple[Any, ...]]:
         """The rows of the last of these statements, all in one transaction."""
         *first, last = (statements("ingest", "webhooks.sql")[name].encode() for name in names)
-        try:
-            async with self.pool.connection() as connection, connection.transaction():
-                for statement in first:
-                    await connection.execute(statement, values)
-                cursor = await connection.execute(last, values)
-                return await cursor.fetchall() if cursor.description else []
-        except (OperationalError, PoolTimeout) as error:
-            log.warning("the webhooks cannot be read: %s", error)
-            raise Failed("the webhooks cannot be read for a moment; ask again") from error
+        async with (
+            borrow_connection(self.pool, *WEBHOOKS_AWAY) as connection,
+            connection.transaction(),
+        ):
+            for statement in first:
+                await connection.execute(statement, values)
+            cursor = await connection.execute(last, values)
+            return await cursor.fetchall() if cursor.description else []
 
 
 @dataclass(frozen=True)
@@ -255,14 +258,9 @@ class PostgresRepeats:
 
     async def _ask(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
         sql = statements("ingest", "repeats.sql")[statement].encode()
-        try:
-            async with self.pool.connection() as connection:
-                cursor = await connection.execute(sql, values)
-                return await cursor.fetchall() if cursor.description else []
-        except (OperationalError, PoolTimeout) as error:
-            log.warning("what was done under a key cannot be read: %s", error)
-            what = "what was done under this key cannot be read for a moment; ask again"
-            raise Failed(what) from error
+        async with borrow_connection(self.pool, *REPEATS_AWAY) as connection:
+            cursor = await connection.execute(sql, values)
+            return await cursor.fetchall() if cursor.description else []
 
 
 def _past(at: datetime) -> datetime:

@@ -1,24 +1,24 @@
 """Logins that wait, and passwords, in the tables of migration 0004."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from psycopg import AsyncCursor, OperationalError
+from psycopg import AsyncCursor
 from psycopg.errors import UniqueViolation
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
 from ingest.login.domain import GRANT_DAYS, REMEMBERED_S, CliLogin, DeviceLogin
 from ingest.login.ports import LoginState, Password
 from ingest.service.ports import Identity
-from shared.errors import Failed
-from shared.postgres import statements
-
-log = logging.getLogger(__name__)
+from shared.postgres import borrow_connection, statements
 
 PURGES = ("purge_cli_logins", "purge_device_logins", "purge_login_states")
+LOGINS_AWAY = (
+    "the logins cannot be reached",
+    "the logins cannot be read or written for a moment; ask again",
+)
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,9 @@ class _Table:
         self, statement: str, values: Mapping[str, Any]
     ) -> tuple[int, tuple[Any, ...] | None]:
         sql = statements("ingest", "logins.sql")[statement].encode()
-        try:
-            async with self.pool.connection() as connection:
-                cursor: AsyncCursor[Any] = await connection.execute(sql, values)
-                row = await cursor.fetchone() if cursor.description else None
-        except (OperationalError, PoolTimeout, PoolClosed) as error:
-            log.warning("the logins cannot be reached: %s", error)
-            raise Failed("the logins cannot be reached for a moment; ask again") from error
+        async with borrow_connection(self.pool, *LOGINS_AWAY) as connection:
+            cursor: AsyncCursor[Any] = await connection.execute(sql, values)
+            row = await cursor.fetchone() if cursor.description else None
         return cursor.rowcount, row
 
 
