@@ -23,7 +23,8 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.snapshots import NatsSnapshots
 from shared.nats.streams import ensure
-from shared.nats.vitals import vitals
+from shared.nats.vitals import server_time, vitals
+from shared.server_clock import ServerClock
 
 KEEP_S_MAX = 5.0
 
@@ -34,13 +35,15 @@ async def _run(settings: Settings, life: Life) -> None:
     log = NatsLog(nc)
     LogMetrics("scheduler", log)
     bus, presence = NatsBus(nc), Presence(settings.silent_s_max)
+    clock, metrics = ServerClock(), SchedulerMetrics()
     scheduler = Scheduler(
         log=log,
         agents=presence,
-        metrics=SchedulerMetrics(),
+        metrics=metrics,
         words=bus,
         snapshots=NatsSnapshots(nc),
         code=_code(),
+        clock=clock,
         policy=settings.policy(),
         tick_s=settings.tick_s,
         snapshot_events=settings.snapshot_events,
@@ -50,6 +53,7 @@ async def _run(settings: Settings, life: Life) -> None:
         presence.watch(bus),
         AgentRequests(nc, NatsBlobs(nc)).serve(),
         scheduler.run(),
+        clock.watch(partial(server_time, nc), life.ail, metrics.clock_skew.set),
         BusMetrics().watch(partial(vitals, nc)),
     )
     # Where the bus is gone too, the next start folds from an older snapshot.
