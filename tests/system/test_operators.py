@@ -182,7 +182,7 @@ def test_a_copy_is_clean_until_somebody_touches_its_archive(
 ) -> None:
     assert ranked
     (key,) = office.do("audit", SLUG, GPU, "--json").json["keys"]
-    office.do("backup", tmp_path / "log", "--blobs")
+    office.do("backup", tmp_path / "log")
     copy = Office(own_platform, tmp_path)
     copy.do("restore", tmp_path / "log", "--operator", "olga")
     own_platform.up()

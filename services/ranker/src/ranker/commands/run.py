@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from ranker.commands.auditing import audit_file, audit_live
 from ranker.commands.copying import export, import_
 from ranker.commands.replaying import PROJECTIONS, SOURCES, replay
 from ranker.domain.scrutiny import Published
+from ranker.export.manifest import ACCOUNTS, BLOBS
 from ranker.settings import load
 from shared.errors import Failed, Refused
 
@@ -51,9 +52,10 @@ async def _run(asked: Namespace, schema: str) -> int:
         case "audit":
             return await _audit(asked, schema)
         case "export":
-            said = await export(load(), asked.file, asked.source, with_blobs=asked.blobs)
+            said = await export(load(), asked.file, asked.source, asked.left_out)
         case "import":
-            said = await import_(load(), asked.file, asked.actor)
+            allowed = asked.is_incomplete_allowed
+            said = await import_(load(), asked.file, asked.actor, is_incomplete_allowed=allowed)
         case _:
             return await _replay(asked, schema)
     _say_json(said)
@@ -121,12 +123,28 @@ def _parser() -> ArgumentParser:
     again.add_argument("--switch", action="store_true", help="put it in the live one's place")
     same = commands.add_parser("rebuild", help="replay ranker's read models, and only compare")
     same.set_defaults(projection="ranker", source="stream", file=None, switch=False)
-    out = commands.add_parser("export", help="write the log into a file")
+    out = commands.add_parser("export", help="back up the log, its blobs and the accounts")
     out.add_argument("file", type=Path)
     out.add_argument("--source", choices=("stream", "archive"), default="stream")
-    out.add_argument("--blobs", action="store_true", help="and FILE.blobs.tar beside it")
-    back = commands.add_parser("import", help="fill an empty log from a file")
+    for part in (BLOBS, ACCOUNTS):
+        out.add_argument(
+            f"--without-{part}",
+            dest="left_out",
+            action="append_const",
+            const=part,
+            default=[],
+            help=f"leave the {part} out; the manifest says so",
+        )
+    # What was once asked for is always done now: who still asks is not refused.
+    out.add_argument("--blobs", action="store_true", help=SUPPRESS)
+    back = commands.add_parser("import", help="restore a backup into an empty log")
     back.add_argument("file", type=Path)
+    back.add_argument(
+        "--incomplete",
+        dest="is_incomplete_allowed",
+        action="store_true",
+        help="restore what is there, and say what is not",
+    )
     back.add_argument("--actor", default="service:ranker", help="who wants it, for the record")
     return parser
 
