@@ -184,6 +184,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "agent release": ("a1", *WHY),
     "agent revoke": ("a1", *WHY),
     "agent enroll": ("a1", "--key", "K=", "--owner", "lab", *WHY),
+    "admin accounts adopt": WHY,
     "admin intake pause": WHY,
     "admin intake resume": WHY,
     "admin pool pause": ("CPU", *WHY),

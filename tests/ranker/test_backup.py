@@ -12,9 +12,9 @@ from ingest.postgres import PostgresPeople
 from ingest.service.ports import Note
 from ranker.commands.copying import export, import_
 from ranker.domain.named import named
-from ranker.export.accounts import AccountsCopy
 from ranker.export.blobs import check_blobs
 from ranker.export.manifest import ACCOUNTS, BLOBS, manifest_of, path_of
+from ranker.export.postgres import AccountsCopy
 from shared.errors import Refused
 from shared.postgres import migrate, pool
 from tests.ranker.audited import Town

@@ -1,6 +1,7 @@
 """Postgres takes no writes, ends its sessions and dies: nothing else does, and all catches up."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,3 +106,33 @@ async def test_a_postgres_that_dies_again_and_again_stops_nobody(running: Runnin
         assert ada.end(number)["outcome"] == "passed"
         assert processes(running) == before
         await eventually(lambda: health(running, "ranker_ops")[0] == 200, within_s=30)
+
+
+async def test_names_are_nobodys_after_postgres_was_lost_until_an_operator_says_so(
+    running: Running,
+) -> None:
+    with Person(running.url, "ada") as ada:
+        ada.end(ada.submit(KERNEL))
+    running.stop()
+    shutil.rmtree(running.folder / "postgres")
+    running.up()
+
+    def ask() -> httpx.Response:
+        return httpx.post(
+            f"{running.url}/v1/submissions",
+            data={"problem": "identity", "mode": "test", "gpu": "CPU"},
+            files={"file": ("kernel.py", KERNEL.encode())},
+            headers={"Warpboard-Participant": "ada"},
+        )
+
+    await eventually(lambda: "accounts" in health(running, "ingest_ops")[1].get("parts", {}))
+    taken = ask()
+    assert (taken.status_code, taken.json()["code"]) == (409, "accounts_lost"), taken.text
+    adopted = httpx.post(
+        f"{running.url}/v1/admin/accounts/adopt",
+        json={"reason": "a test"},
+        headers=running.operator,
+    )
+    assert adopted.status_code == 200, adopted.text
+    assert ask().status_code == 202
+    await eventually(lambda: health(running, "ingest_ops")[0] == 200, within_s=30)

@@ -3,12 +3,9 @@
 import json
 import logging
 import sys
-import time
 from datetime import UTC, datetime
 
 LINE_BYTES_MAX = 8 * 1024
-# While something is away, the same warning may come with every request.
-REPEAT_S = 60.0
 
 # What logging itself puts into a record; anything else came as a field, by `extra`.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -72,20 +69,3 @@ def configure(service: str) -> None:
     logging.captureWarnings(capture=True)
     # It tells of every request, of which there is no end.
     logging.getLogger("httpx").setLevel(logging.WARNING)
-
-
-# When a warning was logged last, by its key, and how many were left out since.
-_warned: dict[str, tuple[float, int]] = {}
-
-
-def warn_rarely(logger: logging.Logger, key: str, message: str, *values: object) -> None:
-    """Log a warning at most once a minute per key; the next one says how many were left out.
-
-    Keys are constants of the code, so that there are few.
-    """
-    last_at, left_out = _warned.get(key, (float("-inf"), 0))
-    if time.monotonic() - last_at < REPEAT_S:
-        _warned[key] = (last_at, left_out + 1)
-        return
-    _warned[key] = (time.monotonic(), 0)
-    logger.warning(message, *values, extra={"left_out": left_out})

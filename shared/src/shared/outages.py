@@ -6,16 +6,35 @@ import time
 from collections.abc import Callable
 
 from shared.errors import Failed
-from shared.logs import warn_rarely
 
 PAUSE_S_MIN = 0.5
 PAUSE_S_MAX = 5.0
 # Whatever fails again within this time has not recovered, even if it worked for a moment.
 RECOVERED_AFTER_S = 10.0
 
+# While something is away, the same warning may come with every request.
+REPEAT_S = 60.0
+
 _log = logging.getLogger(__name__)
 
 Ail = Callable[[str, str | None], None]
+
+
+# When a warning was logged last, by its key, and how many were left out since.
+_warned: dict[str, tuple[float, int]] = {}
+
+
+def warn_rarely(logger: logging.Logger, key: str, message: str, *values: object) -> None:
+    """Log a warning at most once a minute per key; the next one says how many were left out.
+
+    Keys are constants of the code, so that there are few.
+    """
+    last_at, left_out = _warned.get(key, (float("-inf"), 0))
+    if time.monotonic() - last_at < REPEAT_S:
+        _warned[key] = (last_at, left_out + 1)
+        return
+    _warned[key] = (time.monotonic(), 0)
+    logger.warning(message, *values, extra={"left_out": left_out})
 
 
 def _tell_nobody(_part: str, _reason: str | None) -> None:

@@ -20,8 +20,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
 from shared.errors import Failed
-from shared.logs import warn_rarely
-from shared.outages import Ail
+from shared.outages import Ail, warn_rarely
 
 CONNECT_S_MAX = 5
 STATEMENT_S_MAX = 60

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 
 from shared.clock import now
 from shared.errors import Failed
-from shared.logs import warn_rarely
-from shared.outages import Ail
+from shared.outages import Ail, warn_rarely
 
 # Whoever differs by more decides nothing that depends on the hour.
 CLOCK_SKEW_S_MAX = 5.0

@@ -16,7 +16,7 @@ from ingest.login import oauth_http, wiring
 from ingest.login.argon import Hasher
 from ingest.login.http import login
 from ingest.login.service import Logins
-from ingest.metrics import RoomMetrics
+from ingest.metrics import RoomMetrics, accounts_lost_gauge
 from ingest.popcorn import popcorn
 from ingest.popcorn.asking import Asking
 from ingest.popcorn.parts import Parts
@@ -25,6 +25,7 @@ from ingest.popcorn.repositories import listed
 from ingest.postgres import PostgresPeople, PostgresRepeats, PostgresWebhooks
 from ingest.ranker_http import Ranker
 from ingest.service import ingest
+from ingest.service.account_tables import ail_while_lost
 from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
 from ingest.service.ports import Ports, Reads
@@ -118,6 +119,9 @@ async def _run(settings: Settings, life: Life) -> None:
             feed.run(),
             commands.tokens.noting(),
             probe.run(life.ail, prepare),
+            commands.account_tables.watch(
+                lambda: probe.register, ail_while_lost(life.ail, accounts_lost_gauge().set)
+            ),
             wiring.purging(connections, repeats.purge),
             serve(Metered(app, "ingest"), host, port, life.stopping),
         )

@@ -9,8 +9,10 @@ from psycopg import AsyncCursor
 from psycopg.errors import UniqueViolation
 from psycopg_pool import AsyncConnectionPool
 
+from ingest.domain.account_tables import accounts_lost
 from ingest.login.domain import GRANT_DAYS, REMEMBERED_S, CliLogin, DeviceLogin
 from ingest.login.ports import LoginState, Password
+from ingest.postgres import refuse_nameless
 from ingest.service.ports import Identity
 from shared.postgres import borrow_connection, statements
 
@@ -41,9 +43,10 @@ class _Table:
         self, statement: str, values: Mapping[str, Any]
     ) -> tuple[int, tuple[Any, ...] | None]:
         sql = statements("ingest", "logins.sql")[statement].encode()
-        async with borrow_connection(self.pool, *LOGINS_AWAY) as connection:
-            cursor: AsyncCursor[Any] = await connection.execute(sql, values)
-            row = await cursor.fetchone() if cursor.description else None
+        with refuse_nameless(values.get("account")):
+            async with borrow_connection(self.pool, *LOGINS_AWAY) as connection:
+                cursor: AsyncCursor[Any] = await connection.execute(sql, values)
+                row = await cursor.fetchone() if cursor.description else None
         return cursor.rowcount, row
 
 
@@ -119,6 +122,10 @@ class PostgresPasswords(_Table):
         row = await self._row("password_of", {"name": name})
         return None if row is None else Password(*row)
 
+    async def is_lost(self) -> bool:
+        """Whether names and passwords were lost. Errors: Failed."""
+        return await self._row("is_lost", {}) is not None
+
     async def has_any(self) -> bool:
         """Whether anybody has one. Errors: Failed."""
         return await self._row("any_password", {}) is not None
@@ -140,9 +147,12 @@ class PostgresPasswords(_Table):
 
     async def _opened(self, statement: str, values: Mapping[str, Any]) -> bool:
         try:
-            return await self._say(statement, values) == 1
+            is_done = await self._say(statement, values) == 1
         except UniqueViolation:  # Somebody else was faster, and nothing of this was kept.
             return False
+        if not is_done and await self.is_lost():
+            raise accounts_lost()
+        return is_done
 
 
 class Purge(_Table):

@@ -10,7 +10,6 @@ from ranker.commands.auditing import own_key
 from ranker.domain.kept import Damaged, Kept, kept
 from ranker.domain.named import named
 from ranker.export import blobs
-from ranker.export.accounts import AccountsCopy, save_accounts
 from ranker.export.file import Reader, Writer
 from ranker.export.manifest import (
     ACCOUNTS,
@@ -24,6 +23,7 @@ from ranker.export.manifest import (
     verify_backup,
     write_manifest,
 )
+from ranker.export.postgres import AccountsCopy, save_accounts
 from ranker.export.restoring import Restored, check_restorable, store_events
 from ranker.replay.sources import ArchiveLog
 from ranker.settings import Settings

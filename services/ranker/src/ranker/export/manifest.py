@@ -81,9 +81,10 @@ def verify_backup(file: Path, *, is_incomplete_allowed: bool) -> BackupSet:
     if not file.exists():
         raise Refused("no_file", f"there is no file {file}", "file")
     if not manifest_of(file).exists():
-        found = frozenset(part for part in SUFFIXES if path_of(file, part).exists())
-        lacking = [f"the manifest {manifest_of(file).name}", *_names(SUFFIXES.keys() - found)]
-        return _allowed(BackupSet(found, lacking), is_incomplete_allowed)
+        present = frozenset(part for part in SUFFIXES if path_of(file, part).exists())
+        absent = sorted(SUFFIXES.keys() - present)
+        lacking = [f"the manifest {manifest_of(file).name}", *absent]
+        return _allow(BackupSet(present, lacking), is_allowed=is_incomplete_allowed)
     manifest = _read_manifest(manifest_of(file))
     lacking = [f"{part} (left out when it was made)" for part in manifest.left_out]
     found = set[str]()
@@ -96,15 +97,11 @@ def verify_backup(file: Path, *, is_incomplete_allowed: bool) -> BackupSet:
         found.add(part)
     if LOG not in found:
         raise Refused("bad_backup", f"{manifest_of(file)} names no log", "file")
-    return _allowed(BackupSet(frozenset(found), lacking), is_incomplete_allowed)
+    return _allow(BackupSet(frozenset(found), lacking), is_allowed=is_incomplete_allowed)
 
 
-def _names(parts: Iterable[str]) -> list[str]:
-    return [f"{part}" for part in sorted(parts)]
-
-
-def _allowed(backup: BackupSet, is_incomplete_allowed: bool) -> BackupSet:
-    if backup.lacking and not is_incomplete_allowed:
+def _allow(backup: BackupSet, *, is_allowed: bool) -> BackupSet:
+    if backup.lacking and not is_allowed:
         what = f"the backup is incomplete, it lacks: {', '.join(backup.lacking)}"
         raise Refused("incomplete_backup", f"{what}; {HOW}", "file")
     return backup

@@ -206,4 +206,4 @@ def _sql(name: str) -> str:
 
 def _composed(name: str, table: Table, **parts: sql.Composable) -> sql.Composed:
     full = sql.Identifier(table.schema, table.name)
-    return sql.SQL(_sql(name)).format(table=full, **parts)  # type: ignore[arg-type]
+    return sql.SQL(_sql(name)).format(table=full, **parts)
