@@ -205,6 +205,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "admin moderation": (),
     "admin participant create": ("ada", *WHY),
     "admin participant decide-appeal": ("ada", "accept", *WHY),
+    "admin participant rename": ("ada", "lovelace", *WHY),
     "admin participant show": ("ada",),
     "admin identity link": ("ada", "github", "1", *WHY),
     "admin identity unlink": ("ada", "i1", *WHY),
