@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,11 @@ def health(running: Running, port: str) -> tuple[int, dict[str, Any]]:
     """What a service says on its ops port."""
     answer = httpx.get(f"http://127.0.0.1:{running.state['ports'][port]}/healthz")
     return answer.status_code, answer.json()
+
+
+def is_replaced(running: Running, postgres: int) -> bool:
+    """Whether another process of Postgres runs instead of this one."""
+    return running.pid("Postgres") not in (None, postgres)
 
 
 def processes(running: Running) -> dict[str, int | None]:
@@ -101,7 +107,7 @@ async def test_a_postgres_that_dies_again_and_again_stops_nobody(running: Runnin
             postgres = running.pid("Postgres")
             assert postgres is not None
             os.kill(postgres, signal.SIGKILL)
-            await eventually(lambda old=postgres: running.pid("Postgres") not in (None, old))
+            await eventually(partial(is_replaced, running, postgres))
         number = ada.submit(KERNEL)
         assert ada.end(number)["outcome"] == "passed"
         assert processes(running) == before

@@ -11,7 +11,7 @@ from shared.errors import Refused
 
 # A tar that is whole ends with two blocks of zeros; one that was cut off between two members is
 # read without a word.
-END = bytes(2 * tarfile.BLOCKSIZE)
+END_BYTES = 2 * tarfile.BLOCKSIZE
 
 
 async def save(path: Path, digests: Iterable[str], blobs: Blobs) -> tuple[int, list[str]]:
@@ -47,7 +47,7 @@ def check_blobs(path: Path) -> set[str]:
             end_at = tar.offset
         with path.open("rb") as file:
             file.seek(end_at)
-            is_whole = file.read(len(END)) == END
+            is_whole = file.read(END_BYTES) == bytes(END_BYTES)
     except (tarfile.TarError, OSError) as error:
         raise Refused("bad_blobs", f"{path} cannot be read: {error}", "file") from error
     if not is_whole:
