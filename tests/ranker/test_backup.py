@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from discord_edge.postgres import PostgresLedger
 from ingest.postgres import PostgresPeople
 from ingest.service.ports import Note
 from ranker.commands.copying import export, import_
@@ -190,3 +191,13 @@ async def test_every_event_is_there_after_a_restore(
         found = [await blobs.get(one) for one in sorted(check_blobs(path_of(backup, BLOBS)))]
     assert len(found) == 2
     assert len(digests) >= 2
+
+
+async def test_the_threads_on_discord_are_in_a_backup(places: Places, backup: Path) -> None:
+    migrate(places.old.postgres_dsn, "discord_edge", "discord_edge")
+    async with pool(places.old.postgres_dsn, 1, 1, "discord_edge") as connections:
+        await PostgresLedger(connections).keep("announcements", "123")
+    await export(places.old, backup, "stream")
+    await import_(places.new, backup, ACTOR)
+    async with pool(places.new.postgres_dsn, 1, 1, "discord_edge") as connections:
+        assert await PostgresLedger(connections).made("announcements") == "123"

@@ -114,6 +114,12 @@ async def test_a_postgres_that_dies_again_and_again_stops_nobody(running: Runnin
         await eventually(lambda: health(running, "ranker_ops")[0] == 200, within_s=30)
 
 
+def adopt(running: Running) -> httpx.Response:
+    """An operator begins anew with names."""
+    url = f"{running.url}/v1/admin/accounts/adopt"
+    return httpx.post(url, json={"reason": "a test"}, headers=running.operator)
+
+
 async def test_names_are_nobodys_after_postgres_was_lost_until_an_operator_says_so(
     running: Running,
 ) -> None:
@@ -134,11 +140,7 @@ async def test_names_are_nobodys_after_postgres_was_lost_until_an_operator_says_
     await eventually(lambda: "accounts" in health(running, "ingest_ops")[1].get("parts", {}))
     taken = ask()
     assert (taken.status_code, taken.json()["code"]) == (409, "accounts_lost"), taken.text
-    adopted = httpx.post(
-        f"{running.url}/v1/admin/accounts/adopt",
-        json={"reason": "a test"},
-        headers=running.operator,
-    )
+    adopted = adopt(running)
     assert adopted.status_code == 200, adopted.text
     assert ask().status_code == 202
     await eventually(lambda: health(running, "ingest_ops")[0] == 200, within_s=30)
