@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Failed
+from tests.support.log_lines import collect_warnings
 from warpboard.processes import Place, local_services
-from warpboard.processes.child import DEATHS_MAX, Child
+from warpboard.processes.child import DEATHS_MAX, LONG_PAUSE_S, Child
 from warpboard.processes.state import Claims, ports
 
 
@@ -31,6 +32,18 @@ def test_what_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
     assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
     with pytest.raises(Failed, match=r"ranker died 8 times in 60 s:\nthe last words"):
         child.pause_s()
+
+
+def test_what_is_not_essential_is_started_again_for_ever(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("the database takes no writes")
+    child = Child(Dead(tmp_path / "log"), is_essential=False)  # type: ignore[arg-type]
+    with collect_warnings("warpboard.processes.child") as messages:
+        pauses = [child.pause_s() for _ in range(3 * DEATHS_MAX)]
+    assert pauses[: DEATHS_MAX - 1] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    assert set(pauses[DEATHS_MAX - 1 :]) == {LONG_PAUSE_S}
+    (line,) = messages
+    assert line.startswith("ranker died 8 times in 60 s; it is started again every 30 s:")
+    assert "the database takes no writes" in line
 
 
 def test_a_kept_port_that_is_taken_is_chosen_anew() -> None:

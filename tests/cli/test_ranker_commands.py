@@ -46,8 +46,12 @@ async def exported(folder: Path, file: Path) -> str:
 async def test_a_log_goes_into_a_folder_that_does_not_run_and_out_again(tmp_path: Path) -> None:
     first, second, folder = tmp_path / "log.gz", tmp_path / "again.gz", tmp_path / "platform"
     key = await exported(tmp_path, first)
-    stored = (await stopped(folder, os.environ, "import", str(first))).answer
-    again = (await either(folder, os.environ, "export", str(second), "--blobs")).answer
+    with pytest.raises(
+        Refused, match=r"it lacks: the manifest log\.gz\.manifest\.json, accounts, blobs"
+    ):
+        await stopped(folder, os.environ, "import", str(first))
+    stored = (await stopped(folder, os.environ, "import", str(first), "--incomplete")).answer
+    again = (await either(folder, os.environ, "export", str(second))).answer
     assert again["events"] == stored["recorded_seq"] == stored["events"] + 1
     asked = ("audit", "identity", "CPU", "--json", "--key", key)
     reports = [await alone(os.environ, *asked, "--file", str(one)) for one in (first, second)]

@@ -19,6 +19,7 @@ from ingest.service.ports import (
 )
 from ingest.service.webhooks import Wish
 from shared.clock import new_id, now
+from shared.errors import Refused
 from shared.postgres import POOL_WAITING_MAX, pool
 from tests.support.door import Stores, postgres_stores
 
@@ -230,3 +231,19 @@ async def test_two_processes_that_open_one_account_at_once_agree(postgres_dsn: s
             registers = PostgresPeople(one), PostgresPeople(other)
             opened = await asyncio.gather(*(each.account(f"ada{turn}") for each in registers))
             assert len(set(opened)) == 1
+
+
+async def test_a_lost_name_is_given_back_and_no_new_one_is_given_out(people: Register) -> None:
+    grace, nameless = await people.account("grace"), new_id()
+    await people.set_lost(is_lost=True)
+    assert (await people.register_row()).is_lost
+    with pytest.raises(Refused) as refused:
+        await people.account("ada")
+    assert refused.value.code == "accounts_lost"
+    assert await people.account("grace") == grace
+    assert not await people.has_row(nameless)
+    assert not await people.rename(nameless, "grace")
+    assert await people.rename(nameless, "ada")
+    assert (await people.known("ada"), await people.has_row(nameless)) == (nameless, True)
+    await people.set_lost(is_lost=False)
+    assert await people.account("joan")

@@ -172,7 +172,7 @@ async def test_a_log_moves_to_other_servers_and_all_is_as_it_was(
     code, said = await command(old, "audit", "identity", "CPU", "--json")
     assert (code, said["findings"], said["differences"]) == (0, [], [])
     file = folder / "log.gz"
-    code, exported = await command(old, "export", str(file), "--blobs")
+    code, exported = await command(old, "export", str(file))
     assert (code, exported["events"], exported["blobs"]) == (0, len(town.log.since(0)), 2)
 
     code, imported = await command(new, "import", str(file))
@@ -222,7 +222,7 @@ async def test_a_replay_that_is_killed_at_any_moment_breaks_nothing(
 async def test_a_file_is_not_put_upon_another_log(places: Places, town: Town) -> None:
     await fill(places, town)
     file = places.folder / "log.gz"
-    await export(places.old, file, "archive", with_blobs=False)
+    await export(places.old, file, "archive")
     await town.say("problem.other", example(ProblemPublished))
     async with logging_to(places.new.nats_url) as (log, _):
         await log.append(New(town.log.since(0)[-1].envelope, None))
@@ -233,7 +233,7 @@ async def test_a_file_is_not_put_upon_another_log(places: Places, town: Town) ->
 async def test_an_import_that_was_broken_off_goes_on(places: Places, town: Town) -> None:
     await fill(places, town)
     file = places.folder / "log.gz"
-    said = await export(places.old, file, "stream", with_blobs=False)
+    said = await export(places.old, file, "stream")
     first = [event.envelope for event in town.log.since(0)[:7]]
     async with logging_to(places.new.nats_url) as (log, _):
         for envelope in first:

@@ -23,7 +23,7 @@ from shared.nats.streams import ensure
 from shared.testing import eventually
 from shared.wire import Stamp, seal
 from tests.scheduler.histories import CPU, ENROLLED, completed, received
-from tests.scheduler.test_service import NoMetrics
+from tests.scheduler.test_service import NoMetrics, agreeing_clock
 from tests.support.writers import written
 
 pytestmark = pytest.mark.server
@@ -38,7 +38,8 @@ async def scheduling(url: str) -> AsyncIterator[Scheduler]:
     """A scheduler with a connection of its own, which keeps a snapshot at its end."""
     nc = await connect(url, "scheduler")
     bus, presence = NatsBus(nc), Presence(silent_s_max=5.0)
-    scheduler = Scheduler(NatsLog(nc), presence, NoMetrics(), bus, NatsSnapshots(nc), "1")
+    log, snapshots = NatsLog(nc), NatsSnapshots(nc)
+    scheduler = Scheduler(log, presence, NoMetrics(), bus, snapshots, "1", agreeing_clock())
     tasks = [asyncio.create_task(presence.watch(bus)), asyncio.create_task(scheduler.run())]
     try:
         yield scheduler

@@ -1,6 +1,7 @@
 """The scheduler's loop on a log and a bus in memory: restarts and rivals change nothing."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +20,7 @@ from shared.clock import new_id, now
 from shared.event_log import New, Recorded
 from shared.events import Blob, Fact
 from shared.memory import MemoryBus, MemoryLog, MemorySnapshots
+from shared.server_clock import ServerClock
 from shared.testing import eventually
 from shared.wire import Stamp, seal
 from tests.scheduler.histories import CPU, completed, started
@@ -38,14 +40,22 @@ class NoMetrics:
         """Nothing to count."""
 
 
+def agreeing_clock() -> ServerClock:
+    """A clock that agrees with a server of the same machine."""
+    clock = ServerClock()
+    at = time.monotonic()
+    clock.take(now(), at, at)
+    return clock
+
+
 @asynccontextmanager
 async def scheduling(
     log: MemoryLog, bus: MemoryBus, snapshots: MemorySnapshots | None = None, code: str = "1"
 ) -> AsyncIterator[Scheduler]:
     """A scheduler at work."""
     presence = Presence(silent_s_max=1.0)
-    kept = snapshots or MemorySnapshots()
-    scheduler = Scheduler(log, presence, NoMetrics(), bus, kept, code, tick_s=0.02)
+    kept, clock = snapshots or MemorySnapshots(), agreeing_clock()
+    scheduler = Scheduler(log, presence, NoMetrics(), bus, kept, code, clock, tick_s=0.02)
     tasks = [asyncio.create_task(presence.watch(bus)), asyncio.create_task(scheduler.run())]
     try:
         yield scheduler

@@ -182,10 +182,12 @@ def test_a_copy_is_clean_until_somebody_touches_its_archive(
 ) -> None:
     assert ranked
     (key,) = office.do("audit", SLUG, GPU, "--json").json["keys"]
-    office.do("backup", tmp_path / "log", "--blobs")
+    office.do("backup", tmp_path / "log")
     copy = Office(own_platform, tmp_path)
     copy.do("restore", tmp_path / "log", "--operator", "olga")
     own_platform.up()
+    # The names come along: they are in no event.
+    assert copy.do("admin", "participant", "show", "ada", "--json").json["name"] == "ada"
     audit = ("audit", SLUG, GPU, "--key", key)
     until(lambda: copy.say(*audit).code == 0)
     dsn = own_platform.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]

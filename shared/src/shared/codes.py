@@ -60,6 +60,8 @@ STATUS = {
     "unknown_invite": 404,
     "unknown_webhook": 404,
     "not_found": 404,
+    "accounts_lost": 409,
+    "name_lost": 409,
     "already_ended": 409,
     "has_submissions": 409,
     "not_cancellable": 409,

@@ -15,6 +15,7 @@ from shared.bus import Delivery, Inbox
 from shared.errors import Failed, Refused
 from shared.event_log import Recorded
 from shared.ids import derived
+from shared.outages import warn_rarely
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class Sender:
             try:
                 return await write()
             except Failed as failed:
-                log.warning("%s waits: %s", self.target, failed)
+                warn_rarely(log, f"outbox {self.target}", "%s waits: %s", self.target, failed)
             await asyncio.sleep(PAUSE_S)
 
     async def _later(self, delivery: Delivery, reason: str) -> None:

@@ -34,7 +34,8 @@ def small_disk(folder: Path) -> Iterator[bool]:
         yield is_mounted
     finally:
         if is_mounted:
-            subprocess.run(("umount", "--lazy", str(folder)), timeout=MOUNT_S_MAX, check=True)
+            unmount = ("umount", "--lazy", str(folder))
+            subprocess.run(unmount, timeout=MOUNT_S_MAX, check=True)
 
 
 async def fill(folder: Path, for_s: float) -> None:

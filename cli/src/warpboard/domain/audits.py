@@ -134,6 +134,11 @@ def export_lines(said: Answer) -> Iterator[str]:
     yield f"{count_text(said['events'], 'event')} in {said['file']}, chain {said['chain']}"
     if "blobs" in said:
         yield f"{count_text(said['blobs'], 'blob')} beside it, in {said['file']}.blobs.tar"
+    if "participants" in said:
+        people = count_text(said["participants"], "participant")
+        yield f"{people} with names and webhooks in {said['file']}.accounts.tar.gz: keep it secret"
+    if said.get("left_out"):
+        yield f"LEFT OUT: {', '.join(said['left_out'])}; this alone does not restore the platform"
     if said.get("blobs_missing"):
         yield f"MISSING: {count_text(len(said['blobs_missing']), 'blob')} that events name"
 
@@ -142,6 +147,12 @@ def import_lines(said: Answer) -> Iterator[str]:
     """What is there now."""
     blobs = count_text(said["blobs"], "blob")
     yield f"{count_text(said['events'], 'event')} and {blobs} imported, chain {said['chain']}"
+    if said.get("participants"):
+        yield f"{count_text(said['participants'], 'participant')} restored with names and webhooks"
+    if said.get("lacking"):
+        yield f"NOT RESTORED: {', '.join(said['lacking'])}"
+    if said.get("blobs_missing"):
+        yield f"MISSING: {count_text(len(said['blobs_missing']), 'blob')} that events name"
     yield f"recorded as event {said['recorded_seq']}; warpboard up folds the read models anew"
 
 

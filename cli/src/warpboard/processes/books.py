@@ -1,6 +1,6 @@
 """The log of a folder's platform checked, copied and folded anew, by the ranker's commands."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,17 @@ class LocalBooks:
             return (await alone(self.environ, *arguments)).answer
         return (await either(folder, self.environ, *arguments)).answer
 
-    async def export(self, folder: Path, file: Path, *, with_blobs: bool) -> dict[str, Any]:
-        """What was written of the log, whether the platform runs or not. Errors: as audit."""
-        arguments = ["export", str(file), *(["--blobs"] if with_blobs else [])]
+    async def export(self, folder: Path, file: Path, left_out: Collection[str]) -> dict[str, Any]:
+        """What was backed up, whether the platform runs or not. Errors: as audit."""
+        arguments = ["export", str(file), *(f"--without-{part}" for part in left_out)]
         return (await either(folder, self.environ, *arguments)).answer
 
-    async def import_(self, folder: Path, file: Path, actor: str) -> dict[str, Any]:
+    async def import_(
+        self, folder: Path, file: Path, actor: str, *, is_incomplete_allowed: bool
+    ) -> dict[str, Any]:
         """What is now in the log, empty before, of a platform that is down. Errors: as audit."""
-        arguments = ("import", str(file), "--actor", actor)
+        arguments = ["import", str(file), "--actor", actor]
+        arguments += ["--incomplete"] if is_incomplete_allowed else []
         return (await stopped(folder, self.environ, *arguments)).answer
 
     async def scrub(self, folder: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import logging
 import signal
 import subprocess
 import time
@@ -24,10 +25,16 @@ READY_S_MAX = 120.0
 PROBE_S_MAX = 0.5
 HEALTH_BYTES_MAX = 64 * 1024
 STEP_S = 0.02
+# A service that answers, and says that something ails it, runs: what it waits for may take long.
+AILING_S_MAX = 10.0
 PAUSE_S_MIN = 0.2
 PAUSE_S_MAX = 5.0
 DEATHS_MAX = 8
 DEATHS_WITHIN_S = 60.0
+# Between the starts of what died so often and is not needed to take submissions in.
+LONG_PAUSE_S = 30.0
+
+_log = logging.getLogger(__name__)
 
 
 class Leashed(Protocol):
@@ -86,18 +93,24 @@ class ServiceProcess:
         self._launch = processes.Launch(service.command, log, environ=environ, locks=(lock,))
 
     def starting(self) -> Steps:
-        """Start; it is up when /healthz says so."""
+        """Start; it is up when /healthz says so, or has said for 10 s what ails it."""
         self.process = process = self._launch.start()
         until = time.monotonic() + READY_S_MAX
-        parts: dict[str, str] | None = None
+        ailing_since: float | None = None
+        is_up = False
         try:
-            while (parts := read_health(self.service.ops_port)) != {}:
-                if process.poll() is not None or time.monotonic() > until:
-                    failed = processes.unready(self.name, process, self.log, READY_S_MAX)
-                    raise Failed(f"{failed}{_reasons(parts)}")
-                yield
+            while not is_up:
+                parts, at = read_health(self.service.ops_port), time.monotonic()
+                ailing_since = (ailing_since or at) if parts else None
+                is_long = ailing_since is not None and at - ailing_since >= AILING_S_MAX
+                is_up = parts == {} or is_long
+                if not is_up:
+                    if process.poll() is not None or at > until:
+                        failed = processes.unready(self.name, process, self.log, READY_S_MAX)
+                        raise Failed(f"{failed}{_reasons(parts)}")
+                    yield
         finally:
-            if parts != {}:
+            if not is_up:
                 processes.kill(process)
 
     def stopping(self) -> Steps:
@@ -107,14 +120,20 @@ class ServiceProcess:
 
 
 class Child:
-    """A child process that is brought back when it dies, unless it dies too often."""
+    """A child process that is brought back when it dies.
 
-    def __init__(self, leashed: Leashed) -> None:
+    Without an essential one the platform takes nothing in: when that dies too often, the platform
+    ends and says why. Any other is started again for ever.
+    """
+
+    def __init__(self, leashed: Leashed, *, is_essential: bool = True) -> None:
         self.leashed = leashed
+        self.is_essential = is_essential
         self.state = "stopped"
         self.restarts = 0
         self.trouble = ""
         self._died_at: deque[float] = deque(maxlen=DEATHS_MAX)
+        self._in_a_row = 0
 
     @property
     def row(self) -> Row:
@@ -157,17 +176,32 @@ class Child:
     def pause_s(self) -> float:
         """Count a death, and say how long to wait before the next start.
 
-        Errors: Failed when it died 8 times in 60 s, with the last lines of its log.
+        Errors: Failed when an essential one died 8 times in 60 s, with the last lines of its log.
         """
         now = time.monotonic()
+        if self._died_at and now - self._died_at[-1] > DEATHS_WITHIN_S:
+            self._in_a_row = 0
         self._died_at.append(now)
+        self._in_a_row += 1
         recent = sum(now - died_at < DEATHS_WITHIN_S for died_at in self._died_at)
-        if recent >= DEATHS_MAX:
-            often = f"{self.leashed.name} died {recent} times in {DEATHS_WITHIN_S:.0f} s"
-            raise Failed(f"{often}:\n{self.trouble or processes.tail(self.leashed.log)}")
+        if self.is_essential and recent >= DEATHS_MAX:
+            raise Failed(f"{self._often(recent)}:\n{self._last_words}")
         self.restarts += 1
         self.state = "waiting"
-        return min(PAUSE_S_MIN * 2.0 ** (recent - 1), PAUSE_S_MAX)
+        deaths = recent if self.is_essential else self._in_a_row
+        if deaths < DEATHS_MAX:
+            return min(PAUSE_S_MIN * 2.0 ** (deaths - 1), PAUSE_S_MAX)
+        if self._in_a_row == DEATHS_MAX:
+            again = f"it is started again every {LONG_PAUSE_S:.0f} s"
+            _log.error("%s; %s:\n%s", self._often(recent), again, self._last_words)
+        return LONG_PAUSE_S
+
+    def _often(self, times: int) -> str:
+        return f"{self.leashed.name} died {times} times in {DEATHS_WITHIN_S:.0f} s"
+
+    @property
+    def _last_words(self) -> str:
+        return self.trouble or processes.tail(self.leashed.log)
 
     async def restart(self) -> None:
         """Start it again; a start that fails is one more death, and is counted as such."""

@@ -20,6 +20,7 @@ from warpboard.processes.revival import WRITERS, Revival
 from warpboard.processes.services import (
     AGENT,
     AGENT_ID,
+    ESSENTIAL,
     PORTS,
     Place,
     Service,
@@ -143,7 +144,7 @@ class Platform:
         return self.folder / "logs" / f"{name.lower()}.log"
 
     def _add(self, leashed: Leashed) -> Child:
-        self.children.append(Child(leashed))
+        self.children.append(Child(leashed, is_essential=leashed.name in ESSENTIAL))
         return self.children[-1]
 
     def _service(self, service: Service, lock: int) -> Child:
@@ -160,9 +161,10 @@ class Platform:
             self._save()
 
     async def watch(self) -> None:
-        """Bring back whatever dies, for ever. Errors: Failed when one dies again and again.
+        """Bring back whatever dies, for ever.
 
-        A nats-server that stores nothing more is ended, so that it is brought back too.
+        A nats-server that stores nothing more is ended, so that it is brought back too. Errors:
+        Failed when the log, ingest or scheduler dies again and again.
         """
         assert self._revival is not None, "start() comes before"
         await _together(self._revival.run(), *map(self._keep, self.children))

@@ -21,6 +21,9 @@ AGENT = "gpu-agent"
 AGENT_ID = "local"
 EDGE = "discord-edge"
 SIM = "discord-sim"
+# Without these nothing is taken in. The others, readers of the log and agents, may be away for a
+# while: what they have not done waits in the log.
+ESSENTIAL = frozenset({"nats-server", "ingest", "scheduler"})
 # The same at every start, so that the edge knows it before the simulator is there.
 SIM_GUILD = "1300000000000000000"
 SIM_TOKEN = "simulated.bot.token"  # noqa: S105  (nobody's)

@@ -1,6 +1,6 @@
 """Keeping the books: replay, audit, export, import and the collection of blobs."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,17 +37,19 @@ class Keeping:
         self._tell(answer, lambda _: audits.report_lines(found))
         return OK if found.is_clean else FAILED
 
-    async def export(self, file: Path, *, with_blobs: bool) -> int:
-        """Write the log into a file; 1 if a blob that it names is not there any more."""
-        written = self.books.export(self.folder, file, with_blobs=with_blobs)
-        answer = await self._during("writing the log", written)
+    async def export(self, file: Path, left_out: Collection[str]) -> int:
+        """Back everything up; 1 if a blob that an event names is not there any more."""
+        written = self.books.export(self.folder, file, left_out)
+        answer = await self._during("backing up", written)
         self._tell(answer, audits.export_lines)
         return FAILED if answer.get("blobs_missing") else OK
 
-    async def import_(self, file: Path, actor: str) -> int:
-        """Fill an empty log from a file."""
-        read_in = self.books.import_(self.folder, file, actor)
-        self._tell(await self._during("reading the log in", read_in), audits.import_lines)
+    async def import_(self, file: Path, actor: str, *, is_incomplete_allowed: bool) -> int:
+        """Restore a backup into an empty log."""
+        read_in = self.books.import_(
+            self.folder, file, actor, is_incomplete_allowed=is_incomplete_allowed
+        )
+        self._tell(await self._during("restoring", read_in), audits.import_lines)
         return OK
 
     async def scrub(self) -> int:

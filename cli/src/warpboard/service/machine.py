@@ -1,7 +1,7 @@
 """What the commands need of the machine on which a platform runs."""
 
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -130,11 +130,13 @@ class Books(Protocol):
         """The report on a leaderboard. Errors: Refused; Failed."""
         ...
 
-    async def export(self, folder: Path, file: Path, *, with_blobs: bool) -> Answer:
-        """What was written of the log, whether the platform runs or not. Errors: as audit."""
+    async def export(self, folder: Path, file: Path, left_out: Collection[str]) -> Answer:
+        """What was backed up, whether the platform runs or not. Errors: as audit."""
         ...
 
-    async def import_(self, folder: Path, file: Path, actor: str) -> Answer:
+    async def import_(
+        self, folder: Path, file: Path, actor: str, *, is_incomplete_allowed: bool
+    ) -> Answer:
         """What is now in the log, empty before, of a platform that is down. Errors: as audit."""
         ...
 

@@ -74,31 +74,45 @@ def audit(desk: Desk, /, folder: Path | None, *, as_json: bool, **asked: Any) ->
 
 @click.command()
 @click.argument("file", type=NEW_FILE)
-@click.option("--blobs", "with_blobs", is_flag=True, help="And what events name, FILE.blobs.tar.")
+@click.option(
+    "--without-blobs",
+    is_flag=True,
+    help="Leave sources, logs and other blobs out; the backup says so.",
+)
+@click.option(
+    "--without-accounts",
+    is_flag=True,
+    help="Leave names, passwords and webhooks out; the backup says so.",
+)
+# Blobs always belong to it now; older scripts still ask for them.
+@click.option("--blobs", is_flag=True, hidden=True)
 @options.as_json
 @options.folder
 @click.pass_obj
-def backup(
-    desk: Desk, /, folder: Path | None, file: Path, *, with_blobs: bool, as_json: bool
-) -> int:
-    """Write the whole log into FILE, whether the platform runs or not.
+def backup(desk: Desk, /, folder: Path | None, file: Path, *, as_json: bool, **asked: bool) -> int:
+    """Back up the log into FILE, and blobs and accounts beside it; the platform may run.
 
-    Exit code 1 if a blob that an event names is not in the store any more.
+    FILE.manifest.json has the size and SHA-256 of each. Exit code 1 if a blob that an event names
+    is not in the store any more.
 
     \b
     Example:
-      warpboard backup log.gz --blobs
+      warpboard backup log.gz
     """
-    return run(_keeping(desk, folder, as_json).export(file, with_blobs=with_blobs))
+    left_out = [part for part in ("blobs", "accounts") if asked[f"without_{part}"]]
+    return run(_keeping(desk, folder, as_json).export(file, left_out))
 
 
 @click.command()
 @click.argument("file", type=options.FILE)
+@click.option("--incomplete", is_flag=True, help="Restore what there is, and say what is not.")
 @options.as_json
 @options.office
 @click.pass_obj
-def restore(desk: Desk, /, place: Place, file: Path, *, as_json: bool) -> int:
-    """Fill the empty log of a folder, whose platform is down, from a backup FILE.
+def restore(desk: Desk, /, place: Place, file: Path, *, incomplete: bool, as_json: bool) -> int:
+    """Restore a backup FILE into a folder whose log is empty and whose platform is down.
+
+    Every file of the backup is verified before anything is changed.
 
     \b
     Example:
@@ -107,7 +121,8 @@ def restore(desk: Desk, /, place: Place, file: Path, *, as_json: bool) -> int:
     if place.url:
         raise click.UsageError("a log is restored into a --folder of this machine, not at a --url")
     actor = f"operator:{desk.operator(place)}"
-    return run(_keeping(desk, place.folder, as_json).import_(file, actor))
+    keeping = _keeping(desk, place.folder, as_json)
+    return run(keeping.import_(file, actor, is_incomplete_allowed=incomplete))
 
 
 @click.command()

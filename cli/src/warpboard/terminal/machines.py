@@ -8,6 +8,7 @@ from warpboard.terminal.deeds import Shape
 
 GROUPS = {
     "intake": "Take submissions in, or not.",
+    "accounts": "Begin anew with names after their tables were lost.",
     "pool": "Give out the jobs of a GPU type, or not; choose its canary.",
     "projection": "Go on without an event that cannot be folded.",
 }
@@ -15,6 +16,13 @@ GROUPS = {
 GPU = click.argument("gpu", metavar="GPU")
 
 SHAPES = (
+    Shape(
+        "admin accounts adopt",
+        "admin/accounts/adopt",
+        "Let names be given anew: the tables of accounts were lost, and there is no backup.",
+        '--reason "the disk of Postgres died"',
+        (options.reason,),
+    ),
     Shape(
         "admin intake pause",
         "admin/intake/pause",

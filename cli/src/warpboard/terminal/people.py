@@ -40,6 +40,18 @@ SHAPES = (
         (NAME, options.reason),
     ),
     Shape(
+        "admin participant rename",
+        "admin/participants/{participant}/name",
+        "Give a PARTICIPANT another NAME, or one to an account whose name was lost.",
+        'ada lovelace --reason "she asked for it"',
+        (
+            click.argument("participant", metavar="PARTICIPANT"),
+            click.argument("name", metavar="NAME"),
+            options.reason,
+        ),
+        method="PUT",
+    ),
+    Shape(
         "admin participant decide-appeal",
         "admin/participants/{name}/decide-appeal",
         "Answer the appeal of a PARTICIPANT who is banned; an accepted one ends the ban.",

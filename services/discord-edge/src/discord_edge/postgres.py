@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from psycopg import OperationalError
 from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
 from discord_edge.domain.news import Facts
 from discord_edge.domain.wishes import Wish
 from discord_edge.service.ports import Post, Sent, User
 from discord_edge.service.public import Begun, Moved, Told
 from discord_edge.service.sets import Errand
-from shared.errors import Failed
-from shared.postgres import statements
+from shared.postgres import borrow_connection, statements
 
 SCHEMA = "discord_edge"
 Rows = list[dict[str, Any]]
@@ -215,10 +213,7 @@ async def _asked(
     pool: AsyncConnectionPool, file: str, statement: str, values: Mapping[str, Any]
 ) -> Rows:
     text = statements("discord_edge", file)[statement].encode()
-    try:
-        async with pool.connection() as connection:
-            cursor = connection.cursor(row_factory=dict_row)
-            await cursor.execute(text, values)
-            return await cursor.fetchall() if cursor.description else []
-    except (OperationalError, PoolTimeout, PoolClosed) as error:
-        raise Failed(f"the edge's own table cannot be reached: {error}") from error
+    async with borrow_connection(pool, "the edge's own table cannot be reached") as connection:
+        cursor = connection.cursor(row_factory=dict_row)
+        await cursor.execute(text, values)
+        return await cursor.fetchall() if cursor.description else []

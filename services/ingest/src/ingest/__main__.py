@@ -16,7 +16,7 @@ from ingest.login import oauth_http, wiring
 from ingest.login.argon import Hasher
 from ingest.login.http import login
 from ingest.login.service import Logins
-from ingest.metrics import RoomMetrics
+from ingest.metrics import RoomMetrics, accounts_lost_gauge
 from ingest.popcorn import popcorn
 from ingest.popcorn.asking import Asking
 from ingest.popcorn.parts import Parts
@@ -25,6 +25,7 @@ from ingest.popcorn.repositories import listed
 from ingest.postgres import PostgresPeople, PostgresRepeats, PostgresWebhooks
 from ingest.ranker_http import Ranker
 from ingest.service import ingest
+from ingest.service.account_tables import ail_while_lost
 from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
 from ingest.service.ports import Ports, Reads
@@ -41,7 +42,7 @@ from shared.nats.deadletters import NatsDeadLetters
 from shared.nats.event_log import NatsLog
 from shared.nats.monitor import LogMonitor
 from shared.nats.streams import ensure
-from shared.postgres import migrate, pool
+from shared.postgres import WriteProbe, migrate, pool
 
 POOL_MAX = 8
 
@@ -70,7 +71,10 @@ def _edge(settings: Settings, feed: AccessFeed, arrive: Arrive) -> Edge:
 
 
 async def _run(settings: Settings, life: Life) -> None:
-    await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
+    async def prepare() -> None:
+        await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
+
+    await prepare()
     nc = await connect(settings.nats_url, "ingest", closed=life.stopping.set)
     await ensure(nc, settings.replicas)
     async with (
@@ -88,12 +92,12 @@ async def _run(settings: Settings, life: Life) -> None:
         commands = ingest(Ports(log, blobs, register, ranker, letters), feed, bounds)
         RoomMetrics(commands.intake.room, commands.intake.queues)
 
+        probe = WriteProbe(connections)
+
         async def is_well() -> str:
             if not nc.is_connected:
                 return "the log does not answer"
-            if ill := monitor.problem or feed.ill():
-                return ill
-            return "" if await register.is_well() else "the database is away"
+            return monitor.problem or feed.ill() or probe.trouble
 
         async def follow_access() -> None:
             await monitor.until_whole()
@@ -122,6 +126,10 @@ async def _run(settings: Settings, life: Life) -> None:
             monitor.watch(),
             follow_access(),
             commands.tokens.noting(),
+            probe.run(life.ail, prepare),
+            commands.account_tables.watch(
+                lambda: probe.register, ail_while_lost(life.ail, accounts_lost_gauge().set)
+            ),
             wiring.purging(connections, repeats.purge),
             serve(Metered(app, "ingest"), host, port, life.stopping),
         )

@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ingest.service.ports import LOST_AFTER_S, REPEATS_KEPT_S, Asked, Identity, Kept, Note, TokenRow
+from ingest.domain.account_tables import accounts_lost
+from ingest.service.ports import (
+    LOST_AFTER_S,
+    REPEATS_KEPT_S,
+    Asked,
+    Identity,
+    Kept,
+    Note,
+    RegisterRow,
+    TokenRow,
+)
 from ingest.service.webhooks import Delivery, Row, Wish
 from shared.clock import new_id, now
 
@@ -22,11 +32,14 @@ class MemoryPeople:
     token_rows: dict[str, TokenRow] = field(default_factory=dict)
     invite_codes: dict[str, str] = field(default_factory=dict)
     notes: dict[str, Note] = field(default_factory=dict)
+    is_lost: bool = False
 
     async def account(self, name: str) -> str:
         """Return the account of a name, and open one if the name is new."""
         account = await self.known(name)
         if account is None:
+            if self.is_lost:
+                raise accounts_lost()
             account = new_id()
             self.participants[account] = name
         return account
@@ -48,9 +61,9 @@ class MemoryPeople:
 
     async def rename(self, account: str, name: str) -> bool:
         """Rename an account; return False if the name belongs or belonged to another account."""
-        if account not in self.participants or await self.known(name) not in {account, None}:
+        if await self.known(name) not in {account, None}:
             return False
-        former_name = self.participants[account]
+        former_name = self.participants.get(account, name)
         self.former_names.pop(name, None)
         if former_name != name:
             self.former_names[former_name] = account
@@ -59,6 +72,17 @@ class MemoryPeople:
             if identity[1:4] == ("web", former_name, account):
                 self.linked[key] = identity._replace(subject=name)
         return True
+
+    async def register_row(self) -> RegisterRow:
+        """Return the register of these dicts."""
+        return RegisterRow("memory", self.is_lost, bool(self.participants))
+
+    async def set_lost(self, *, is_lost: bool) -> None:
+        """Store whether the names are lost."""
+        self.is_lost = is_lost
+
+    def forget_names(self) -> None:
+        """Nothing is remembered beside the dicts."""
 
     async def identity_of(self, provider: str, subject: str) -> Identity | None:
         """Return the identity with this provider and subject."""
@@ -105,6 +129,10 @@ class MemoryPeople:
         """Return the codes of these invites."""
         return {key: self.invite_codes[key] for key in invites if key in self.invite_codes}
 
+    async def has_row(self, account: str) -> bool:
+        """Return whether an account has a name."""
+        return account in self.participants
+
     async def begin_notes(self, account: str, submissions: Sequence[str], note: Note) -> None:  # noqa: ARG002
         """Store a note on each submission that has none."""
         for submission in submissions:
@@ -113,10 +141,6 @@ class MemoryPeople:
     async def say_note(self, account: str, submission: str, note: Note) -> None:  # noqa: ARG002
         """Replace the note on a submission."""
         self.notes[submission] = note
-
-    async def is_well(self) -> bool:
-        """Memory always answers."""
-        return True
 
 
 @dataclass

@@ -2,12 +2,18 @@
 
 from collections.abc import Iterator
 
-from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client import REGISTRY, CollectorRegistry, Gauge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ingest.service.room import Queues, Room
 from shared.metrics import prefix
+
+
+def accounts_lost_gauge(registry: CollectorRegistry = REGISTRY) -> Gauge:
+    """Whether the tables of accounts are not those that the log knows."""
+    name = f"{prefix('ingest')}_accounts_lost"
+    return Gauge(name, "1 while the names of participants are lost", registry=registry)
 
 
 class RoomMetrics(Collector):

@@ -2,16 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from psycopg import OperationalError
-from psycopg.errors import UniqueViolation
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg.errors import ForeignKeyViolation, UniqueViolation
+from psycopg_pool import AsyncConnectionPool
 
+from ingest.domain.account_tables import accounts_lost, name_lost
 from ingest.service.ports import (
     LOST_AFTER_S,
     REPEATS_KEPT_S,
@@ -19,18 +19,33 @@ from ingest.service.ports import (
     Identity,
     Kept,
     Note,
+    RegisterRow,
     TokenRow,
 )
 from ingest.service.webhooks import Delivery, Row, Wish
 from shared.clock import new_id
 from shared.errors import Failed
-from shared.postgres import statements
+from shared.outages import warn_rarely
+from shared.postgres import borrow_connection, statements
 
 log = logging.getLogger(__name__)
 
 ACCOUNTS_MAX = 10_000
 # Who submits waits for 60 s.
 TURN_S_MAX = 30.0
+# While Postgres is away or takes no writes: what is logged, and what is told.
+ACCOUNTS_AWAY = (
+    "the accounts cannot be reached",
+    "the accounts cannot be read or written for a moment; ask again",
+)
+WEBHOOKS_AWAY = (
+    "the webhooks cannot be reached",
+    "the webhooks cannot be read or written for a moment; ask again",
+)
+REPEATS_AWAY = (
+    "what was done under keys cannot be reached",
+    "what was done under this key cannot be read or written for a moment; ask again",
+)
 
 
 @dataclass(frozen=True)
@@ -49,11 +64,16 @@ class PostgresPeople:
         object.__setattr__(self, "_turns", asyncio.Semaphore(self.pool.max_size))
 
     async def account(self, name: str) -> str:
-        """The account of a participant's name, opened when it is new. Errors: Failed."""
+        """The account of a participant's name, opened when it is new.
+
+        Errors: Refused `accounts_lost` while nobody gets a name; Failed.
+        """
         if name in self._accounts:
             return self._accounts[name]
         if rows := await self._ask("open_account", account=new_id(), name=name):
             return _kept(self._accounts, name, str(rows[0][0]))
+        if (await self.register_row()).is_lost:
+            raise accounts_lost()
         opened = await self.known(name)
         assert opened is not None, "whoever opened it at that moment has opened it"
         return opened
@@ -81,10 +101,25 @@ class PostgresPeople:
         """Another name for an account; False if it is, or was, another's. Errors: Failed."""
         try:
             is_done = bool(await self._ask("rename", account=account, name=name))
+            is_done = is_done or bool(await self._ask("give_name", account=account, name=name))
         except UniqueViolation:  # Somebody else was faster, and nothing of this was kept.
             return False
         self._names.pop(account, None)
         return is_done
+
+    async def register_row(self) -> RegisterRow:
+        """Which database this is. Errors: Failed."""
+        ((register, is_lost, has_participants),) = await self._ask("register_row")
+        return RegisterRow(str(register), bool(is_lost), bool(has_participants))
+
+    async def set_lost(self, *, is_lost: bool) -> None:
+        """Let nobody get a name, or let them again. Errors: Failed."""
+        await self._ask("set_lost", is_lost=is_lost)
+
+    def forget_names(self) -> None:
+        """Remember no name from before."""
+        self._accounts.clear()
+        self._names.clear()
 
     async def identity_of(self, provider: str, subject: str) -> Identity | None:
         """Whose an identity is. Errors: Failed."""
@@ -128,6 +163,10 @@ class PostgresPeople:
         rows = await self._ask("codes", invites=list(invites))
         return {str(invite): str(code) for invite, code in rows}
 
+    async def has_row(self, account: str) -> bool:
+        """Whether an account is in the tables, asked of them. Errors: Failed."""
+        return bool(await self._ask("name_of", account=account))
+
     async def begin_notes(self, account: str, submissions: Sequence[str], note: Note) -> None:
         """Keep the first note of each, and none where there is one. Errors: Failed."""
         wanted = {"account": account, "submissions": list(submissions)}
@@ -137,34 +176,35 @@ class PostgresPeople:
         """Keep this one instead. Errors: Failed."""
         await self._ask("say_note", account=account, submission=submission, **note._asdict())
 
-    async def is_well(self) -> bool:
-        """Whether the database answers."""
-        try:
-            async with self.pool.connection(timeout=1) as connection:
-                await connection.execute(b"select 1")
-        except (OperationalError, PoolTimeout):
-            return False
-        return True
-
     async def _ask(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
         sql = statements("ingest", "participants.sql")[statement]
-        try:
-            async with self._turn(), self.pool.connection() as connection:
+        with refuse_nameless(values.get("account")):
+            async with self._turn(), borrow_connection(self.pool, *ACCOUNTS_AWAY) as connection:
                 cursor = await connection.execute(sql.encode(), values)
                 return await cursor.fetchall() if cursor.description else []
-        except (OperationalError, PoolTimeout, TimeoutError) as error:
-            log.warning("the accounts cannot be read: %s", error)
-            raise Failed("the accounts cannot be read for a moment; ask again") from error
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """As many at once as there are connections, in order. Errors: TimeoutError."""
-        async with asyncio.timeout(TURN_S_MAX):
-            await self._turns.acquire()
+        """As many at once as there are connections, in order. Errors: Failed."""
+        try:
+            async with asyncio.timeout(TURN_S_MAX):
+                await self._turns.acquire()
+        except TimeoutError as error:
+            warn_rarely(log, "turns", "no turn at the accounts within %.0f s", TURN_S_MAX)
+            raise Failed(ACCOUNTS_AWAY[1]) from error
         try:
             yield
         finally:
             self._turns.release()
+
+
+@contextmanager
+def refuse_nameless(account: object) -> Iterator[None]:
+    """Refuse what refers to a participant whose row is not there. Errors: Refused `name_lost`."""
+    try:
+        yield
+    except ForeignKeyViolation as error:
+        raise name_lost(str(account)) from error
 
 
 def _kept(cache: dict[str, str], key: str, value: str) -> str:
@@ -212,15 +252,15 @@ class PostgresWebhooks:
     async def _ask(self, *names: str, **values: object) -> list[tuple[Any, ...]]:
         """The rows of the last of these statements, all in one transaction."""
         *first, last = (statements("ingest", "webhooks.sql")[name].encode() for name in names)
-        try:
-            async with self.pool.connection() as connection, connection.transaction():
+        with refuse_nameless(values.get("account")):
+            async with (
+                borrow_connection(self.pool, *WEBHOOKS_AWAY) as connection,
+                connection.transaction(),
+            ):
                 for statement in first:
                     await connection.execute(statement, values)
                 cursor = await connection.execute(last, values)
                 return await cursor.fetchall() if cursor.description else []
-        except (OperationalError, PoolTimeout) as error:
-            log.warning("the webhooks cannot be read: %s", error)
-            raise Failed("the webhooks cannot be read for a moment; ask again") from error
 
 
 @dataclass(frozen=True)
@@ -255,14 +295,9 @@ class PostgresRepeats:
 
     async def _ask(self, statement: str, **values: object) -> list[tuple[Any, ...]]:
         sql = statements("ingest", "repeats.sql")[statement].encode()
-        try:
-            async with self.pool.connection() as connection:
-                cursor = await connection.execute(sql, values)
-                return await cursor.fetchall() if cursor.description else []
-        except (OperationalError, PoolTimeout) as error:
-            log.warning("what was done under a key cannot be read: %s", error)
-            what = "what was done under this key cannot be read for a moment; ask again"
-            raise Failed(what) from error
+        async with borrow_connection(self.pool, *REPEATS_AWAY) as connection:
+            cursor = await connection.execute(sql, values)
+            return await cursor.fetchall() if cursor.description else []
 
 
 def _past(at: datetime) -> datetime:

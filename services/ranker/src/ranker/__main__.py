@@ -38,14 +38,15 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.monitor import LogMonitor
 from shared.nats.streams import ensure
-from shared.postgres import Fenced, migrate, pool
+from shared.outages import Outage
+from shared.postgres import Fenced, WriteProbe, migrate, pool
 from shared.reader_authentication import ReaderAuthentication
 from shared.signing import load_key, public_key
 
 # Its number grows when what a table means changes; the new one is folded from event 1.
 SCHEMA = "rm_ranker_v6"
+MIGRATED = (("shared", "accounts"), ("ranker", SCHEMA), (ARCHIVE_PACKAGE, ARCHIVE_SCHEMA))
 POOL_MAX = 8
-RETRY_S = 0.5
 # Another instance writes: this one waits for it to go.
 STANDBY_S = 5.0
 WATCH_S = 1.0
@@ -66,11 +67,12 @@ async def _let_go(life: Life, news: News) -> None:
 
 async def _rank(settings: Settings, life: Life, log: NatsLog, news: News, blobs: Blobs) -> None:
     """Project for ever; when Postgres goes away, go on from the checkpoint once it is back."""
-    metrics = RankerMetrics(lambda: news.seq)
+    metrics, outage = RankerMetrics(lambda: news.seq), Outage(PART, life.ail)
     while True:
         try:
             async with read_models(settings.postgres_dsn, SCHEMA) as models:
-                life.ail(PART, None)
+                await models.check_writable()
+                outage.end()
                 decisions = Decisions(log, models, blobs, metrics, settings.wanted())
                 wanted = settings.wanted()
                 duels = Duels(log, models, wanted, is_on=settings.duels)
@@ -81,9 +83,7 @@ async def _rank(settings: Settings, life: Life, log: NatsLog, news: News, blobs:
                 ranker = Ranker(decisions, announcing, news, milestones, *podium_jobs)
                 await ranker.run()
         except Failed as failed:
-            logger.warning("ranking waits: %s", failed)
-            life.ail(PART, str(failed))
-            await asyncio.sleep(RETRY_S)
+            await outage.wait(failed)
         except Fenced as fenced:
             logger.warning("standing by: %s", fenced)
             await asyncio.sleep(STANDBY_S)
@@ -108,9 +108,12 @@ def _sealing(settings: Settings) -> Sealing | None:
 
 async def _run(settings: Settings, life: Life) -> None:
     dsn, sealing = settings.postgres_dsn, _sealing(settings)
-    await asyncio.to_thread(migrate, dsn, "shared", "accounts")
-    await asyncio.to_thread(migrate, dsn, "ranker", SCHEMA)
-    await asyncio.to_thread(migrate, dsn, ARCHIVE_PACKAGE, ARCHIVE_SCHEMA)
+
+    async def prepare() -> None:
+        for package, schema in MIGRATED:
+            await asyncio.to_thread(migrate, dsn, package, schema)
+
+    await prepare()
     nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
     await ensure(nc, settings.replicas)
     monitor = LogMonitor(nc, "ranker", life.ail)
@@ -142,6 +145,7 @@ async def _run(settings: Settings, life: Life) -> None:
             read_log(),
             serve(Metered(authenticated, "ranker"), *settings.listen, life.stopping),
             _watch(life, news),
+            WriteProbe(connections).run(life.ail, prepare),
             announce(settings.announce_url, dsn, bus),
             live.watch_agents(bus),
             live.watch_progress(bus),

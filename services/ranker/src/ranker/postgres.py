@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor, DataError, OperationalError
+from psycopg import AsyncConnection, AsyncCursor, DataError
 from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
 from ranker.domain.batch import Needs, Rows, Told, needs
 from ranker.domain.fold import fold
@@ -21,13 +21,14 @@ from ranker.domain.rows import Item, Run, Submission
 from ranker.service import Board, Change, Due, Unfoldable, Waiting
 from ranker.service.top import RANKED_MAX, top
 from shared.clock import now
-from shared.errors import Failed, Refused
-from shared.postgres import Fenced, connect, statements
+from shared.errors import Refused
+from shared.postgres import Fenced, borrow_connection, connect, statements, translate_outages
 
 Row = dict[str, Any]
 Cursor = AsyncCursor[Any]
 Kept = TypeVar("Kept", Submission, Run, Item)
 PROJECTION = "ranker"
+AWAY = ("the read models cannot be read", "the read models cannot be read for a moment; ask again")
 # What an event may do to a fold, or its row to a table; a connection that broke is none of them.
 POISON = (
     msgspec.MsgspecError,
@@ -96,6 +97,10 @@ class ReadModels:
             self.table, rows = moved[0], Rows()
             loading = await self._load(needs(batch))
         return await _loaded(loading, rows)
+
+    async def check_writable(self) -> None:
+        """Write the checkpoint as it is. Errors: Failed where Postgres takes no writes."""
+        await self.connection.execute(self.sql["touch"].encode(), {"name": PROJECTION})
 
     async def park(self, seq: int, reason: str) -> None:
         """Keep the event at which the projection stopped."""
@@ -256,14 +261,12 @@ def _decoded(found: Iterable[Sequence[str]], kind: type[Kept]) -> list[Kept]:
 @asynccontextmanager
 async def read_models(dsn: str, schema: str) -> AsyncIterator[ReadModels]:
     """The writing side, on a connection of its own. Errors: Failed when Postgres goes away."""
-    try:
+    with translate_outages("the read models cannot be written"):
         async with await connect(dsn, schema) as connection:
             models = ReadModels(connection)
             for setting in ("plan_once", "commit_lazily"):
                 await connection.execute(models.sql[setting].encode())
             yield models
-    except OperationalError as error:
-        raise Failed(f"the read models cannot be written: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -276,11 +279,9 @@ class Reader:
         """The rows of a named statement of sql/read.sql. Errors: Failed."""
         sql = statements("ranker", "read.sql")[statement].encode()
         try:
-            async with self.pool.connection() as connection:
+            async with borrow_connection(self.pool, *AWAY) as connection:
                 cursor = connection.cursor(row_factory=dict_row)
                 await cursor.execute(sql, values)
                 return await cursor.fetchall()
         except DataError as error:
             raise Refused("invalid_request", f"no such value: {error}") from error
-        except (OperationalError, PoolTimeout, PoolClosed) as error:
-            raise Failed("the read models cannot be read for a moment; ask again") from error

@@ -24,7 +24,8 @@ from shared.nats.event_log import NatsLog
 from shared.nats.monitor import LogMonitor
 from shared.nats.snapshots import NatsSnapshots
 from shared.nats.streams import ensure
-from shared.nats.vitals import vitals
+from shared.nats.vitals import server_time, vitals
+from shared.server_clock import ServerClock
 
 KEEP_S_MAX = 5.0
 
@@ -37,13 +38,15 @@ async def _run(settings: Settings, life: Life) -> None:
     LogMetrics("scheduler", log)
     MonitorMetrics("scheduler", monitor)
     bus, presence = NatsBus(nc), Presence(settings.silent_s_max)
+    clock, metrics = ServerClock(), SchedulerMetrics()
     scheduler = Scheduler(
         log=log,
         agents=presence,
-        metrics=SchedulerMetrics(),
+        metrics=metrics,
         words=bus,
         snapshots=NatsSnapshots(nc),
         code=_code(),
+        clock=clock,
         policy=settings.policy(),
         tick_s=settings.tick_s,
         snapshot_events=settings.snapshot_events,
@@ -59,6 +62,7 @@ async def _run(settings: Settings, life: Life) -> None:
         presence.watch(bus),
         AgentRequests(nc, NatsBlobs(nc)).serve(),
         schedule(),
+        clock.watch(partial(server_time, nc), life.ail, metrics.clock_skew.set),
         BusMetrics().watch(partial(vitals, nc)),
     )
     # Where the bus is gone too, the next start folds from an older snapshot.

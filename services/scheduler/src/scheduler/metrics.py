@@ -37,6 +37,9 @@ class SchedulerMetrics:
         self.overdue = Gauge(f"{START}_overdue_submissions", "Open past their deadline")
         self.lag = Gauge(f"{START}_lag_events", "Events not yet folded")
         self.events = Counter(f"{START}_events", "Events said", ["type"])
+        self.clock_skew = Gauge(
+            f"{START}_clock_skew_seconds", "How far our clock is ahead of the log server's"
+        )
         self.forestalled = Counter(f"{START}_decisions_forestalled", "Said first by another")
         self.board = Board()
         self.looked_at: datetime | None = None

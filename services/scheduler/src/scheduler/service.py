@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 import msgspec
@@ -18,7 +19,6 @@ from scheduler.domain.match import candidates
 from scheduler.domain.moves import Move, Offer, World, steps
 from scheduler.domain.rules import IDLE, due
 from shared import subjects
-from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Conflict, EventLog, Feed, New, Recorded
 from shared.wire import Stamp, seal
@@ -46,6 +46,18 @@ class Agents(Protocol):
 
     async def news(self) -> None:
         """Return as soon as an agent came, went or said something else than before."""
+        ...
+
+
+class Clock(Protocol):
+    """What the time is, and whether it may decide what is late."""
+
+    def now(self) -> datetime:
+        """The best that is known of the time."""
+        ...
+
+    def is_trusted(self) -> bool:
+        """Whether this machine's clock agrees with the log server's."""
         ...
 
 
@@ -116,6 +128,7 @@ class Scheduler:
     words: Words
     snapshots: Snapshots
     code: str
+    clock: Clock
     policy: Policy = field(default_factory=Policy)
     tick_s: float = 0.5
     snapshot_events: int = 20_000
@@ -206,7 +219,9 @@ class Scheduler:
 
     async def _decide(self, feed: Feed) -> int:
         """Say what is due, all at once; the sequence of the last event said, 0 for none."""
-        world = World(now(), self.agents.offers(), self.agents.is_settled())
+        is_trusted = self.clock.is_trusted()
+        alive, is_settled = self.agents.offers(), self.agents.is_settled()
+        world = World(self.clock.now(), alive, is_settled, is_trusted)
         self.metrics.looked(self.board, world, feed.behind)
         moves = list(due(self.board, world, self.policy))
         said = [
@@ -233,7 +248,10 @@ class Scheduler:
     async def _store(self, step: Move) -> int:
         """The sequence of its last event. Errors: Conflict; Failed."""
         events = [
-            New(seal(s.fact, s.agg, Stamp(s.id, now(), ACTOR, s.corr, s.cause)), s.expected)
+            New(
+                seal(s.fact, s.agg, Stamp(s.id, self.clock.now(), ACTOR, s.corr, s.cause)),
+                s.expected,
+            )
             for s in step
         ]
         if len(events) == 1:

@@ -30,6 +30,7 @@ from shared.events.access import (
     WebhookRemoved,
 )
 from shared.events.audit import (
+    AccountTablesAdopted,
     AuditSealed,
     DeadLetterRedriven,
     EventSkipped,
@@ -153,6 +154,7 @@ __all__ = [
     "WEBHOOK_KINDS",
     "AccountBanned",
     "AccountOpened",
+    "AccountTablesAdopted",
     "AccountUnbanned",
     "AgentCordoned",
     "AgentDrained",

@@ -79,6 +79,16 @@ class LogImported(Fact, frozen=True, kw_only=True):
     count: int
 
 
+class AccountTablesAdopted(Fact, frozen=True, kw_only=True):
+    """The names of participants are those in the tables with this register; no name is in it."""
+
+    aggregate: ClassVar[str] = "audit"
+    publisher: ClassVar[str] = "ingest"
+
+    register: str
+    reason: str
+
+
 class OperatorActed(Fact, frozen=True, kw_only=True):
     """An operator did what has no event of its own."""
 

@@ -1,6 +1,7 @@
 """How the bus and its readers are, as the server tells it; for metrics alone."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -66,6 +67,18 @@ class _Size(msgspec.Struct):
 
 class _Info(msgspec.Struct):
     state: _Size
+
+
+class _Time(msgspec.Struct):
+    ts: datetime
+
+
+async def server_time(nc: Client) -> datetime:
+    """The time at the server that leads the log. Errors: Failed, if it says nothing."""
+    try:
+        return msgspec.json.decode(await ask(nc, f"STREAM.INFO.{STREAM}"), type=_Time).ts
+    except (TimeoutError, Denied, Passing, nats.errors.Error, msgspec.DecodeError) as error:
+        raise Failed(f"NATS does not say what time it is: {str(error) or 'no answer'}") from error
 
 
 async def vitals(nc: Client) -> Vitals:

@@ -15,6 +15,13 @@ create table if not exists {schema}.migration (
     at timestamptz not null default now()
 );
 
+-- name: has_migrations
+-- Whether a schema has its record of migrations.
+select exists (
+    select from information_schema.tables
+    where table_schema = %(schema)s and table_name = 'migration'
+);
+
 -- name: migrations
 -- What ran already.
 select number, name, digest from {schema}.migration order by number limit 10000;
@@ -43,3 +50,7 @@ create database {database};
 -- name: drop_database
 -- Gone, with whoever is still connected to it.
 drop database if exists {database} with (force);
+
+-- name: probe
+-- A write that changes nothing but its own instant, and whose database this is.
+update accounts.register set written_at = now() returning register;

@@ -77,6 +77,7 @@ class Access:
     redeemed: dict[str, set[str]] = field(default_factory=dict)
     boards: dict[str, Leaderboard] = field(default_factory=dict)
     owned: dict[str, set[str]] = field(default_factory=dict)
+    has_accounts: bool = False
 
     def token(self, digest: str, at: datetime) -> Token | None:
         """The live token with this hash; None if there is none, for whatever reason."""
@@ -188,6 +189,7 @@ def evolve(access: Access, event: Recorded) -> None:
     if event.seq <= access.seq:
         return
     access.seq = event.seq
+    access.has_accounts = access.has_accounts or event.envelope.agg.startswith("account.")
     change = _CHANGES.get(event.envelope.type)
     if change is not None and is_genuine(event.envelope):
         change(access, event, event.fact, last_token(event.envelope.agg))

@@ -8,11 +8,19 @@ from pydantic import Field
 from ingest.domain import accounts as rules
 from ingest.http import shapes
 from ingest.http.accounts import TokenWish, identity_shown, issued_shown, token_shown
-from ingest.http.bodies import Body, IdInPath, NameInPath, NumberInPath, Text, Why, shown
+from ingest.http.bodies import (
+    Body,
+    IdInPath,
+    NameInPath,
+    NameOrAccount,
+    NumberInPath,
+    Text,
+    Why,
+    shown,
+)
 from ingest.http.who import Gate
 from ingest.service import Ingest
 from ingest.service.bans import Appeal
-from ingest.service.ports import account_of
 from shared.answers import Documented
 
 SUBJECT_LENGTH_MAX = 200
@@ -42,7 +50,7 @@ class Rename(Body):
 class TokenFor(TokenWish):
     """A token for a participant, and why an operator makes it."""
 
-    participant: Name
+    participant: NameOrAccount
     reason: Text
 
 
@@ -90,7 +98,7 @@ def _participants(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     @router.get("/participants/{name}", dependencies=[Depends(operator)])
     async def participant(name: NameInPath) -> shapes.Participant:
         """What is known of a participant: roles, ban, identities, tokens without their texts."""
-        account = await account_of(ingest.people.register, name)
+        account = await ingest.people.find(name)
         access = ingest.feed.now()
         ban = access.bans.get(account)
         linked = await ingest.people.identities(account)
@@ -166,7 +174,7 @@ def _tokens(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
     @router.post("/tokens", status_code=201)
     async def issue(body: TokenFor, actor: Annotated[str, Depends(admin)]) -> shapes.Issued:
         """Make a token for a participant, within what their roles allow; it is shown once."""
-        account = await account_of(ingest.people.register, body.participant)
+        account = await ingest.people.find(body.participant)
         new = body.new()._replace(reason=body.reason)
         return issued_shown(await ingest.tokens.issue(account, new, actor), body)
 
@@ -189,7 +197,7 @@ def _identities(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         name: NameInPath, body: Elsewhere, actor: Annotated[str, Depends(admin)]
     ) -> shapes.Made:
         """Let who is known elsewhere be this participant; they log in as this one from now on."""
-        account = await account_of(ingest.people.register, name)
+        account = await ingest.people.find(name)
         return shown(await ingest.people.link(account, body.provider, body.subject, actor))
 
     @router.delete("/participants/{name}/identities/{identity}")
@@ -197,5 +205,5 @@ def _identities(router: APIRouter, ingest: Ingest, gate: Gate) -> None:
         name: NameInPath, identity: IdInPath, body: Why, actor: Annotated[str, Depends(admin)]
     ) -> shapes.Made:
         """Let an identity be this participant's no longer."""
-        account = await account_of(ingest.people.register, name)
+        account = await ingest.people.find(name)
         return shown(await ingest.people.unlink(account, identity, body.reason, actor))

@@ -11,6 +11,7 @@ from ingest.http import shapes
 from ingest.http.bodies import Body, IdInPath, NumberInPath, Text, Why, shown
 from ingest.http.who import Gate
 from ingest.service import Ingest
+from ingest.service.account_tables import AccountTables
 from ingest.service.operators import Operators
 from shared.answers import Documented
 from shared.deadletters import DeadLetter
@@ -42,7 +43,17 @@ def platform(ingest: Ingest, gate: Gate) -> APIRouter:
     router = APIRouter(prefix="/v1/admin", route_class=Documented)
     _switches(router, ingest.operators, gate)
     _dead_letters(router, ingest.operators, gate)
+    _account_tables(router, ingest.account_tables, gate)
     return router
+
+
+def _account_tables(router: APIRouter, commands: AccountTables, gate: Gate) -> None:
+    admin = gate.operator("admin")
+
+    @router.post("/accounts/adopt")
+    async def adopt(body: Why, actor: Annotated[str, Depends(admin)]) -> shapes.Made:
+        """Let names be given anew after the tables of accounts were lost and not restored."""
+        return shown(await commands.adopt(body.reason, actor))
 
 
 def _switches(router: APIRouter, commands: Operators, gate: Gate) -> None:

@@ -1,24 +1,26 @@
 """Logins that wait, and passwords, in the tables of migration 0004."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from psycopg import AsyncCursor, OperationalError
+from psycopg import AsyncCursor
 from psycopg.errors import UniqueViolation
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
+from ingest.domain.account_tables import accounts_lost
 from ingest.login.domain import GRANT_DAYS, REMEMBERED_S, CliLogin, DeviceLogin
 from ingest.login.ports import LoginState, Password
+from ingest.postgres import refuse_nameless
 from ingest.service.ports import Identity
-from shared.errors import Failed
-from shared.postgres import statements
-
-log = logging.getLogger(__name__)
+from shared.postgres import borrow_connection, statements
 
 PURGES = ("purge_cli_logins", "purge_device_logins", "purge_login_states")
+LOGINS_AWAY = (
+    "the logins cannot be reached",
+    "the logins cannot be read or written for a moment; ask again",
+)
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,10 @@ class _Table:
         self, statement: str, values: Mapping[str, Any]
     ) -> tuple[int, tuple[Any, ...] | None]:
         sql = statements("ingest", "logins.sql")[statement].encode()
-        try:
-            async with self.pool.connection() as connection:
+        with refuse_nameless(values.get("account")):
+            async with borrow_connection(self.pool, *LOGINS_AWAY) as connection:
                 cursor: AsyncCursor[Any] = await connection.execute(sql, values)
                 row = await cursor.fetchone() if cursor.description else None
-        except (OperationalError, PoolTimeout, PoolClosed) as error:
-            log.warning("the logins cannot be reached: %s", error)
-            raise Failed("the logins cannot be reached for a moment; ask again") from error
         return cursor.rowcount, row
 
 
@@ -123,6 +122,10 @@ class PostgresPasswords(_Table):
         row = await self._row("password_of", {"name": name})
         return None if row is None else Password(*row)
 
+    async def is_lost(self) -> bool:
+        """Whether names and passwords were lost. Errors: Failed."""
+        return await self._row("is_lost", {}) is not None
+
     async def has_any(self) -> bool:
         """Whether anybody has one. Errors: Failed."""
         return await self._row("any_password", {}) is not None
@@ -144,9 +147,12 @@ class PostgresPasswords(_Table):
 
     async def _opened(self, statement: str, values: Mapping[str, Any]) -> bool:
         try:
-            return await self._say(statement, values) == 1
+            is_done = await self._say(statement, values) == 1
         except UniqueViolation:  # Somebody else was faster, and nothing of this was kept.
             return False
+        if not is_done and await self.is_lost():
+            raise accounts_lost()
+        return is_done
 
 
 class Purge(_Table):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ingest.service.account_tables import AccountTables
 from ingest.service.authors import Authors
 from ingest.service.bans import Bans
 from ingest.service.baselines import Baselines
@@ -50,6 +51,7 @@ class Ingest:
     preferences: Preferences
     bans: Bans
     tokens: Tokens
+    account_tables: AccountTables
     feed: AccessFeed
 
 
@@ -79,5 +81,6 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: Bounds = USUAL) -> Ingest:
         preferences=Preferences(ports, decisions, feed),
         bans=Bans(ports, decisions, feed),
         tokens=Tokens(decisions, feed, ports.people),
+        account_tables=AccountTables(decisions, feed, ports.people),
         feed=feed,
     )

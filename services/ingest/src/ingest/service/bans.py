@@ -45,7 +45,7 @@ class Bans:
 
     async def answer(self, participant: str, is_accepted: bool, reason: str, operator: str) -> Made:
         """Answer an appeal; an accepted one ends the ban. Errors: Refused; Failed."""
-        account = await account_of(self.ports.people, participant)
+        account = await account_of(self.ports.people, self.ports.log, participant)
         accounts.check_over(self.feed.now().roles, operator, account)
         command = appeals.AnswerAppeal(is_accepted, reason, self.decisions.clock())
         return await self._decide(account, command, operator)

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from msgspec import structs
 
 from ingest.domain import accounts, consents, platform, problems, quotas, submissions
+from ingest.domain.account_tables import name_lost
 from ingest.domain.callers import SCOPE_OF_MODE, check_scope
 from ingest.domain.quotas import Quota
 from ingest.service.batches import KEY_LIFE_S, Batch, Found, Receipt, Upload
@@ -47,6 +48,7 @@ class Intake:
     async def submit(self, upload: Upload) -> list[Receipt]:
         """Take a submission in, one for each GPU type. Errors: Refused; Failed."""
         batch = await self._batch(upload)
+        await self._check_note(batch)
         async with self.room.place(batch.account):
             receipts = await self._take_in(batch)
             if upload.note != Note():
@@ -55,6 +57,11 @@ class Intake:
                 taken = [receipt.id for receipt in receipts]
                 await self._ports.people.begin_notes(batch.account, taken, upload.note)
         return [replace(one, queue=self.queues.seen(one.gpu)) for one in receipts]
+
+    async def _check_note(self, batch: Batch) -> None:
+        """Refuse a note that could not be kept, before anything is accepted. Errors: Refused."""
+        if batch.upload.note != Note() and not await self._ports.people.has_row(batch.account):
+            raise name_lost(batch.account)
 
     async def _batch(self, upload: Upload) -> Batch:
         """What a request asks for, refused in the contract's order. Errors: Refused; Failed."""

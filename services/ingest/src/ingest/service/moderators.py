@@ -8,7 +8,7 @@ from ingest.service.decisions import By, Decisions, Made
 from ingest.service.gate import AccessFeed
 from ingest.service.numbered import by_number
 from ingest.service.participants import moderate
-from ingest.service.ports import Ports, account_of
+from ingest.service.ports import ACCOUNT, Ports, account_of
 from shared import subjects
 
 
@@ -44,14 +44,19 @@ class Moderators:
         account = quotas.EVERYBODY
         if participant is not None:
             # A limit may be there before its participant comes.
-            account = await self.ports.people.account(participant)
+            is_account = ACCOUNT.match(participant) is not None
+            account = await (
+                account_of(self.ports.people, self.ports.log, participant)
+                if is_account
+                else self.ports.people.account(participant)
+            )
         by = By(operator, account)
         return await self.decisions.make(subjects.quota(account), quotas.limits, command, by)
 
     async def _treat(
         self, participant: str, command: accounts.Ban | accounts.Unban, operator: str
     ) -> Made:
-        account = await account_of(self.ports.people, participant)
+        account = await account_of(self.ports.people, self.ports.log, participant)
         accounts.check_over(self.feed.now().roles, operator, account)
         agg, by = subjects.account(account), By(operator, account)
         made = await self.decisions.make(agg, accounts.accounts, command, by)

@@ -29,6 +29,10 @@ class People:
         """The account of a name, None if nobody has it. Errors: Failed."""
         return await self.register.known(name)
 
+    async def find(self, name: str) -> str:
+        """The account of a known participant, by name or account. Errors: Refused; Failed."""
+        return await account_of(self.register, self.decisions.log, name)
+
     async def name_of(self, account: str) -> str:
         """The name of an account; the account itself once the name is erased. Errors: Failed."""
         return await self.register.name_of(account) or account
@@ -43,7 +47,7 @@ class People:
         No event says a name, so that it can be erased. Errors: Refused `name_taken`, or
         `scope_missing` if a moderator names an operator; Failed.
         """
-        account = await account_of(self.register, name)
+        account = await self.find(name)
         accounts.check_over(self.feed.now().roles, by, account)
         if not await self.register.rename(account, accounts.check_name(wanted)):
             what = f"{wanted} is, or was, the name of another participant: choose another"
@@ -83,7 +87,7 @@ class People:
         self, name: str, command: accounts.Grant | accounts.TakeRole, operator: str
     ) -> Made:
         """Give a participant a role, or take it. Errors: Refused; Failed."""
-        return await self.decide(await account_of(self.register, name), command, operator)
+        return await self.decide(await self.find(name), command, operator)
 
     async def decide(self, account: str, command: accounts.AccountCommand, by: str) -> Made:
         """A decision about an account, which holds from now on. Errors: Refused; Failed."""

@@ -1,5 +1,6 @@
 """What ingest needs of the world beside the log and the blobs."""
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from shared import subjects
 from shared.blobs import Blobs
 from shared.clock import now
 from shared.deadletters import DeadLetters
@@ -16,6 +18,8 @@ from shared.event_log import EventLog
 from shared.events import RejudgeItem
 from shared.reader import Reader
 
+# An account as leaderboards show it where it has no name. No name is so long.
+ACCOUNT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 # How long the answer to a request under an Idempotency-Key is kept.
 REPEATS_KEPT_S = 24 * 3600
 # No request takes so long: whoever began it is gone, and its key is free.
@@ -42,7 +46,34 @@ class People(Protocol):
         ...
 
     async def rename(self, account: str, name: str) -> bool:
-        """Another name for an account, whose own the old one stays; False if it is another's."""
+        """Another name for an account, whose own the old one stays; False if it is another's.
+
+        An account whose name was lost gets one.
+        """
+        ...
+
+
+class RegisterRow(NamedTuple):
+    """Which database the tables of accounts are in, and whether these are not the log's."""
+
+    id: str
+    is_lost: bool
+    has_participants: bool
+
+
+class Tables(Protocol):
+    """The tables of accounts as a whole. All may raise Failed."""
+
+    async def register_row(self) -> RegisterRow:
+        """Which database this is."""
+        ...
+
+    async def set_lost(self, *, is_lost: bool) -> None:
+        """Let nobody get a name, or let them again."""
+        ...
+
+    def forget_names(self) -> None:
+        """Remember no name from before: the tables may be others."""
         ...
 
 
@@ -124,6 +155,10 @@ class Note(NamedTuple):
 class Notes(Protocol):
     """Notes on submissions, for who made them. All may raise Failed."""
 
+    async def has_row(self, account: str) -> bool:
+        """Whether an account is in the tables, as what refers to it needs."""
+        ...
+
     async def begin_notes(self, account: str, submissions: Sequence[str], note: Note) -> None:
         """Keep the first note of each, and none where there is one."""
         ...
@@ -167,7 +202,7 @@ class Repeats(Protocol):
         ...
 
 
-class Register(People, Identities, TokenRows, InviteRows, Notes, Protocol):
+class Register(People, Tables, Identities, TokenRows, InviteRows, Notes, Protocol):
     """All that is kept of people beside the log."""
 
 
@@ -270,9 +305,19 @@ class Ports(NamedTuple):
     clock: Callable[[], datetime] = now
 
 
-async def account_of(people: People, name: str) -> str:
-    """The account of a known participant. Errors: Refused `unknown_participant`."""
+async def account_of(people: People, log: EventLog, name: str) -> str:
+    """The account of a known participant, by name or, where that was lost, by the account itself.
+
+    Errors: Refused `unknown_participant`; Failed.
+    """
     account = await people.known(name)
-    if account is None:
+    if account is not None:
+        return account
+    if not ACCOUNT.match(name):
         raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
-    return account
+    if await people.name_of(name) is not None:
+        return name
+    for agg in (subjects.account(name), subjects.quota(name)):
+        if await log.history(agg):
+            return name
+    raise Refused("unknown_participant", f"there is no account {name}", "participant")

@@ -64,7 +64,9 @@ returning purpose, provider, bound_to, verifier, account, next_path, expires_at;
 with opened as (
     insert into accounts.participant (account, name)
     select %(account)s, %(name)s
-    where not exists (select 1 from accounts.former_name where name = %(name)s)
+    where
+        not exists (select 1 from accounts.former_name where name = %(name)s)
+        and not exists (select 1 from accounts.register where is_lost)
     on conflict (name) do nothing returning account
 ),
 
@@ -81,12 +83,18 @@ select %(id)s, %(provider)s, %(subject)s, opened.account from opened;
 with opened as (
     insert into accounts.participant (account, name)
     select %(account)s, %(name)s
-    where not exists (select 1 from accounts.former_name where name = %(name)s)
+    where
+        not exists (select 1 from accounts.former_name where name = %(name)s)
+        and not exists (select 1 from accounts.register where is_lost)
     on conflict (name) do nothing returning account
 )
 
 insert into accounts.identity (identity, provider, subject, account)
 select %(id)s, %(provider)s, %(subject)s, opened.account from opened;
+
+-- name: is_lost
+-- Whether the names are lost.
+select 1 from accounts.register where is_lost limit 1;
 
 -- name: password_of
 -- The account and the password's hash of a name.

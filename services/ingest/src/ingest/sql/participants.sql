@@ -4,7 +4,9 @@
 with opened as (
     insert into accounts.participant (account, name)
     select %(account)s, %(name)s
-    where not exists (select 1 from accounts.former_name where name = %(name)s)
+    where
+        not exists (select 1 from accounts.former_name where name = %(name)s)
+        and not exists (select 1 from accounts.register where is_lost)
     on conflict (name) do nothing
     returning account
 )
@@ -76,6 +78,29 @@ web as (
 )
 
 select account from named;
+
+-- name: give_name
+-- A name for an account whose name was lost; nothing happens if it has one, or the name is, or was,
+-- another's.
+insert into accounts.participant (account, name)
+select %(account)s, %(name)s
+where
+    not exists (select 1 from accounts.participant where account = %(account)s)
+    and not exists (
+        select 1 from accounts.former_name
+        where name = %(name)s and account <> %(account)s
+    )
+on conflict (name) do nothing
+returning account;
+
+-- name: register_row
+-- Which database this is, whether its names are lost, and whether it has any.
+select register, is_lost, exists (select from accounts.participant)
+from accounts.register limit 1;
+
+-- name: set_lost
+-- Nobody gets a name from now on, or everybody may again.
+update accounts.register set is_lost = %(is_lost)s;
 
 -- name: identity_of
 -- Whose an identity is.

@@ -5,18 +5,19 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
-from psycopg import AsyncConnection, OperationalError
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
 
 from ranker.domain.kept import Kept, kept
 from shared import chain
 from shared.errors import Failed
 from shared.event_log import Recorded
-from shared.postgres import claim, connect, statements
+from shared.postgres import borrow_connection, claim, connect, statements, translate_outages
 
 PACKAGE = "ranker.archive"
 SCHEMA = "archive"
 NAME = "archive"
+AWAY = ("the archive cannot be read", "the archive cannot be read for a moment; ask again")
 TYPES = ("int8", "text", "text", "timestamptz", "bytea", "bytea")
 SEALS_MAX = 1000
 THEN_MAX = 500_000
@@ -57,6 +58,10 @@ class Archive:
         assert row is not None, "the migration makes the checkpoint's row"
         seq, h = row
         return int(seq), None if h is None else bytes(h)
+
+    async def check_writable(self) -> None:
+        """Write the checkpoint as it is. Errors: Failed where Postgres takes no writes."""
+        await self.connection.execute(self.sql["touch"])
 
     async def write(self, after: int, events: Sequence[Recorded]) -> None:
         """Keep a batch, all or nothing. Errors: Fenced.
@@ -101,13 +106,11 @@ def _recorded(seq: int, on: str, id_: str, body: bytes) -> Recorded:
 @asynccontextmanager
 async def archive(dsn: str, schema: str = SCHEMA) -> AsyncIterator[Archive]:
     """The archive on a connection of its own. Errors: Failed when Postgres goes away."""
-    try:
+    with translate_outages("the archive cannot be reached"):
         async with await connect(dsn, schema) as connection:
             found = Archive(connection)
             await connection.execute(found.sql["commit_lazily"])
             yield found
-    except OperationalError as error:
-        raise Failed(f"the archive cannot be reached: {error}") from error
 
 
 class Shelf:
@@ -148,8 +151,5 @@ class Shelf:
 
     async def _rows(self, statement: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
         sql = statements(PACKAGE, "archive.sql")[statement].encode()
-        try:
-            async with self.pool.connection() as connection:
-                return await (await connection.execute(sql, values)).fetchall()
-        except (OperationalError, PoolTimeout, PoolClosed) as error:
-            raise Failed("the archive cannot be read for a moment; ask again") from error
+        async with borrow_connection(self.pool, *AWAY) as connection:
+            return await (await connection.execute(sql, values)).fetchall()

@@ -13,11 +13,11 @@ from ranker.archive.postgres import archive
 from ranker.domain.seals import Rhythm
 from shared.errors import Failed
 from shared.event_log import EventLog
+from shared.outages import Outage
 from shared.postgres import Fenced
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 0.5
 # Another instance writes: this one waits for it to go.
 STANDBY_S = 5.0
 
@@ -48,13 +48,15 @@ class Archiving:
 
     async def keep(self) -> None:
         """Copy for ever. Errors: Gap stops the process."""
+        outage = Outage("archive", self.life.ail)
 
         async def once() -> None:
             async with archive(self.dsn) as kept:
-                self.life.ail("archive", None)
+                await kept.check_writable()
+                outage.end()
                 await keep(self.event_log, kept, self.metrics)
 
-        await self._again("archive", once)
+        await self._again(outage, once)
 
     async def seal(self, sealing: Sealing | None) -> None:
         """Seal for ever; without a key, never."""
@@ -63,23 +65,23 @@ class Archiving:
             await asyncio.Event().wait()
             return
 
+        outage = Outage("seals", self.life.ail)
+
         async def once() -> None:
             async with archive(self.dsn) as kept:
-                self.life.ail("seals", None)
+                outage.end()
                 key, rhythm = sealing
                 await Sealer(self.event_log, kept, key, rhythm, self.metrics).run()
 
-        await self._again("seals", once)
+        await self._again(outage, once)
 
-    async def _again(self, part: str, once: Callable[[], Awaitable[None]]) -> None:
+    async def _again(self, outage: Outage, once: Callable[[], Awaitable[None]]) -> None:
         """From the checkpoint on, whenever Postgres or the log is back."""
         while True:
             try:
                 await once()
             except Failed as failed:
-                log.warning("%s: waiting: %s", part, failed)
-                self.life.ail(part, str(failed))
-                await asyncio.sleep(RETRY_S)
+                await outage.wait(failed)
             except Fenced as fenced:
-                log.warning("%s: standing by: %s", part, fenced)
+                log.warning("%s: standing by: %s", outage.part, fenced)
                 await asyncio.sleep(STANDBY_S)

@@ -1,6 +1,6 @@
-"""Wires export and import of the log, and of the blobs that it names."""
+"""Wires backup and restore: the log, the blobs that it names, and the tables of accounts."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -10,9 +10,22 @@ from ranker.archive.postgres import archive
 from ranker.commands.auditing import own_key
 from ranker.domain.kept import Damaged, Kept, kept
 from ranker.domain.named import named
-from ranker.export import blobs as tar
+from ranker.export import blobs
 from ranker.export.file import Reader, Writer
-from ranker.export.restoring import Restored, restore
+from ranker.export.manifest import (
+    ACCOUNTS,
+    BLOBS,
+    FORMAT,
+    LOG,
+    Manifest,
+    describe_parts,
+    manifest_of,
+    path_of,
+    verify_backup,
+    write_manifest,
+)
+from ranker.export.postgres import AccountsCopy, save_accounts
+from ranker.export.restoring import Checked, Restored, check_restorable, store_events
 from ranker.replay.sources import ArchiveLog
 from ranker.settings import Settings
 from shared import subjects
@@ -32,23 +45,39 @@ Append = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]
 
 
 async def export(
-    settings: Settings, file: Path, source: str, *, with_blobs: bool
+    settings: Settings, file: Path, source: str, left_out: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Write everything that is in the log now; what was written. Errors: Refused; Failed."""
+    """Back up everything that is there now, except `left_out`; what was written.
+
+    The log comes first and the manifest last: what belongs to an event of the copied log was
+    there before it. Errors: Refused; Failed.
+    """
     nc = await connect(settings.nats_url, "ranker-export")
+    parts, missing = [LOG], list[str]()
     try:
+        manifest_of(file).unlink(missing_ok=True)
         async with _source(settings, source, NatsLog(nc)) as log:
             said, digests = await _write(log, file, own_key(settings))
-        if with_blobs:
-            count, missing = await tar.save(tar.beside(file), digests, NatsBlobs(nc))
+        if BLOBS not in left_out:
+            tar = path_of(file, BLOBS)
+            count, missing = await blobs.save(tar, digests, NatsBlobs(nc))
             said |= {"blobs": count, "blobs_missing": missing}
+            parts.append(BLOBS)
+        if ACCOUNTS not in left_out:
+            people = await save_accounts(path_of(file, ACCOUNTS), settings.postgres_dsn)
+            said |= {"participants": people}
+            parts.append(ACCOUNTS)
+        found, absent = describe_parts(file, parts), sorted(left_out)
+        events, chain = said["events"], said["chain"]
+        manifest = Manifest(FORMAT, now(), events, chain, found, absent, missing)
+        write_manifest(file, manifest)
     except Gap as gap:
         raise Failed(f"the log cannot be exported: {gap}") from gap
     except OSError as error:
         raise Refused("bad_file", f"{file} cannot be written: {error}", "file") from error
     finally:
         await nc.close()
-    return said
+    return said | {"left_out": absent}
 
 
 @asynccontextmanager
@@ -90,25 +119,45 @@ async def _events(log: EventLog, until: int) -> AsyncGenerator[Kept, None]:
         await feed.close()
 
 
-async def import_(settings: Settings, file: Path, actor: str) -> dict[str, Any]:
-    """Fill an empty log, blobs first; what is there now. Errors: Refused; Failed."""
+async def import_(
+    settings: Settings, file: Path, actor: str, *, is_incomplete_allowed: bool = False
+) -> dict[str, Any]:
+    """Restore a backup into an empty log and an empty database; what is there now.
+
+    Nothing is changed before the whole set is verified. Errors: Refused; Failed.
+    """
+    backup = verify_backup(file, is_incomplete_allowed=is_incomplete_allowed)
     try:
         reader = Reader(file)
     except Damaged as damaged:
         raise Refused("bad_export", damaged.what, "file") from damaged
+    tar, people = path_of(file, BLOBS), path_of(file, ACCOUNTS)
+    kept_blobs = blobs.check_blobs(tar) if BLOBS in backup.parts else set[str]()
+    copy = AccountsCopy(people) if ACCOUNTS in backup.parts else None
     nc = await connect(settings.nats_url, "ranker-import")
     try:
         await ensure(nc)
-        beside = tar.beside(file)
-        blobs = await tar.load(beside, NatsBlobs(nc)) if beside.exists() else 0
-        done = await import_events(NatsLog(nc), partial(append_raw, nc), reader, actor)
+        log = NatsLog(nc)
+        checked = await check_restorable(reader, log)
+        missing = sorted(_named_in(reader) - kept_blobs)
+        is_there = copy is not None and await copy.is_there(settings.postgres_dsn)
+        count = await blobs.load(tar, NatsBlobs(nc)) if BLOBS in backup.parts else 0
+        if copy is not None and not is_there:
+            await copy.load(settings.postgres_dsn, reader.header.count)
+        done = await import_events(log, partial(append_raw, nc), reader, actor, checked)
     finally:
         await nc.close()
-    return {**done, "blobs": blobs}
+    return {
+        **done,
+        "blobs": count,
+        "blobs_missing": missing,
+        "participants": copy.participants if copy is not None else 0,
+        "lacking": list(backup.lacking),
+    }
 
 
 async def import_events(
-    log: EventLog, append: Append, reader: Reader, actor: str
+    log: EventLog, append: Append, reader: Reader, actor: str, checked: Checked | None = None
 ) -> dict[str, Any]:
     """Store what the log lacks of a file, and record where it came from. Errors: as import_.
 
@@ -119,8 +168,14 @@ async def import_events(
     async def store(batch: Sequence[Kept], after: int) -> None:
         await append([_draft(one, seen) for one in batch], after)
 
-    done = await restore(reader, log, store)
+    checked = checked or await check_restorable(reader, log)
+    done = await store_events(reader, log, store, checked)
     return {**done._asdict(), "recorded_seq": await _record(log, done, actor)}
+
+
+def _named_in(reader: Reader) -> set[str]:
+    """Every digest that the events of a file name."""
+    return {digest for one in reader.events() for digest in named(one.recorded.envelope)}
 
 
 def _draft(one: Kept, seen: set[str]) -> tuple[str, str, bytes]:

@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from ranker.commands.copying import export, import_
 from ranker.commands.repairing import repair_log, scrub_log
 from ranker.commands.replaying import PROJECTIONS, SOURCES, replay
 from ranker.domain.scrutiny import Published
+from ranker.export.manifest import ACCOUNTS, BLOBS
 from ranker.settings import load
 from shared.errors import Failed, Refused
 
@@ -52,9 +53,10 @@ async def _run(asked: Namespace, schema: str) -> int:
         case "audit":
             return await _audit(asked, schema)
         case "export":
-            said = await export(load(), asked.file, asked.source, with_blobs=asked.blobs)
+            said = await export(load(), asked.file, asked.source, asked.left_out)
         case "import":
-            said = await import_(load(), asked.file, asked.actor)
+            allowed = asked.is_incomplete_allowed
+            said = await import_(load(), asked.file, asked.actor, is_incomplete_allowed=allowed)
         case "scrub":
             return await _scrub()
         case "repair":
@@ -138,10 +140,20 @@ def _parser() -> ArgumentParser:
     again.add_argument("--switch", action="store_true", help="put it in the live one's place")
     same = commands.add_parser("rebuild", help="replay ranker's read models, and only compare")
     same.set_defaults(projection="ranker", source="stream", file=None, switch=False)
-    out = commands.add_parser("export", help="write the log into a file")
+    out = commands.add_parser("export", help="back up the log, its blobs and the accounts")
     out.add_argument("file", type=Path)
     out.add_argument("--source", choices=("stream", "archive"), default="stream")
-    out.add_argument("--blobs", action="store_true", help="and FILE.blobs.tar beside it")
+    for part in (BLOBS, ACCOUNTS):
+        out.add_argument(
+            f"--without-{part}",
+            dest="left_out",
+            action="append_const",
+            const=part,
+            default=[],
+            help=f"leave the {part} out; the manifest says so",
+        )
+    # What was once asked for is always done now: who still asks is not refused.
+    out.add_argument("--blobs", action="store_true", help=SUPPRESS)
     commands.add_parser("scrub", help="compare the log with its archive, event by event")
     repair = commands.add_parser("repair", help="put back what the log lacks, from its archive")
     repair.add_argument(
@@ -152,8 +164,14 @@ def _parser() -> ArgumentParser:
     )
     repair.add_argument("--accept-loss", action="store_true", help="do without a lost end")
     repair.add_argument("--actor", default="service:ranker", help="who wants it, for the record")
-    back = commands.add_parser("import", help="fill an empty log from a file")
+    back = commands.add_parser("import", help="restore a backup into an empty log")
     back.add_argument("file", type=Path)
+    back.add_argument(
+        "--incomplete",
+        dest="is_incomplete_allowed",
+        action="store_true",
+        help="restore what is there, and say what is not",
+    )
     back.add_argument("--actor", default="service:ranker", help="who wants it, for the record")
     return parser
 

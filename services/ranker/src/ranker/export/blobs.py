@@ -9,10 +9,9 @@ from pathlib import Path
 from shared.blobs import BLOB_BYTES_MAX, Blobs, Missing
 from shared.errors import Refused
 
-
-def beside(path: Path) -> Path:
-    """Where the blobs of an exported log lie."""
-    return path.with_name(f"{path.name}.blobs.tar")
+# A tar that is whole ends with two blocks of zeros; one that was cut off between two members is
+# read without a word.
+END_BYTES = 2 * tarfile.BLOCKSIZE
 
 
 async def save(path: Path, digests: Iterable[str], blobs: Blobs) -> tuple[int, list[str]]:
@@ -35,6 +34,25 @@ async def save(path: Path, digests: Iterable[str], blobs: Blobs) -> tuple[int, l
     finally:
         part.unlink(missing_ok=True)
     return count, missing
+
+
+def check_blobs(path: Path) -> set[str]:
+    """The digests in a tar, each with the bytes of its name. Errors: Refused `bad_blobs`."""
+    found: set[str] = set()
+    try:
+        with tarfile.open(path, "r:") as tar:
+            for member in tar:
+                _data(tar, member)
+                found.add(member.name)
+            end_at = tar.offset
+        with path.open("rb") as file:
+            file.seek(end_at)
+            is_whole = file.read(END_BYTES) == bytes(END_BYTES)
+    except (tarfile.TarError, OSError) as error:
+        raise Refused("bad_blobs", f"{path} cannot be read: {error}", "file") from error
+    if not is_whole:
+        raise Refused("bad_blobs", f"{path} was cut off after {len(found)} blobs", "file")
+    return found
 
 
 async def load(path: Path, blobs: Blobs) -> int:

@@ -25,23 +25,40 @@ class Restored(NamedTuple):
     chain: str
 
 
+class Checked(NamedTuple):
+    """A file that may be restored: the chain of it, and how much of it the log has already."""
+
+    chain: bytes
+    have: int
+
+
 async def restore(reader: Reader, log: EventLog, store: Store) -> Restored:
     """Store a file's events with their sequences, ids and bytes; harmless to repeat.
 
     `store` keeps a batch after a sequence, each event byte for byte. Errors: Refused if the file
     is not whole and untouched, or the log holds anything else; Failed.
     """
+    return await store_events(reader, log, store, await check_restorable(reader, log))
+
+
+async def check_restorable(reader: Reader, log: EventLog) -> Checked:
+    """Check a file and the log that it is for, and change nothing. Errors: Refused; Failed."""
     h = _checked(reader)
     have = await log.last()
     await _compare(reader, log, have)
+    return Checked(h, have)
+
+
+async def store_events(reader: Reader, log: EventLog, store: Store, checked: Checked) -> Restored:
+    """Store the events of a file that was checked. Errors: Failed."""
     stored = 0
-    for batch in _batches(one for one in reader.events() if one.seq > have):
+    for batch in _batches(one for one in reader.events() if one.seq > checked.have):
         await store(batch, batch[0].seq - 1)
         stored += len(batch)
-    count = have + stored
-    if await _chain(log, count) != h:
+    count = checked.have + stored
+    if await _chain(log, count) != checked.chain:
         raise Failed("what the log has now is not what the file has: do not use it")
-    return Restored(count, stored, h.hex())
+    return Restored(count, stored, checked.chain.hex())
 
 
 def _checked(reader: Reader) -> bytes:

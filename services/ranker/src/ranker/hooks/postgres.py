@@ -7,13 +7,12 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from psycopg import AsyncConnection, OperationalError
+from psycopg import AsyncConnection
 from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from psycopg_pool import AsyncConnectionPool
 
 from ranker.hooks.standing import Hook, Telling
-from shared.errors import Failed
-from shared.postgres import Fenced, statements
+from shared.postgres import Fenced, borrow_connection, statements
 
 NAME = "ranker-webhooks"
 DAYS_MAX = 30
@@ -151,11 +150,12 @@ class HookRows:
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[AsyncConnection[Any]]:
-        try:
-            async with self.pool.connection() as connection, connection.transaction():
-                yield connection
-        except (OperationalError, PoolTimeout, PoolClosed) as error:
-            raise Failed(f"the webhooks cannot be read: {error}") from error
+        what = "the webhooks cannot be reached"
+        async with (
+            borrow_connection(self.pool, what) as connection,
+            connection.transaction(),
+        ):
+            yield connection
 
 
 async def _said(connection: AsyncConnection[Any], name: str, values: Row) -> list[Row]:

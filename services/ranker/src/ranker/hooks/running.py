@@ -12,12 +12,12 @@ from ranker.hooks.watching import Log, Watching
 from ranker.service import News, Reads
 from shared.errors import Failed
 from shared.lifecycle import until_first
+from shared.outages import Outage
 from shared.postgres import Fenced, pool
 
 log = logging.getLogger(__name__)
 
 POOL_MAX = 3
-RETRY_S = 1.0
 # Another instance tells: this one waits for it to go.
 STANDBY_S = 5.0
 
@@ -35,18 +35,18 @@ class Seen:
 
 async def webhooks(seen: Seen, *, is_local: bool) -> None:
     """Tell webhooks of what happens, for ever. Errors: Gap stops the process."""
-    metrics, post = HookMetrics(), Post(is_local=is_local)
+    metrics, post, outage = HookMetrics(), Post(is_local=is_local), Outage("webhooks")
     while True:
         try:
             async with pool(seen.dsn, 1, POOL_MAX, seen.schema) as connections:
                 rows = HookRows(connections)
                 watching = Watching(seen.log, rows, seen.reads, seen.news)
                 await watching.know()
+                outage.end()
                 sending = Sending(rows, watching.standing, post.send, metrics)
                 await until_first(watching.run(), sending.run())
         except Failed as failed:
-            log.warning("webhooks wait: %s", failed)
-            await asyncio.sleep(RETRY_S)
+            await outage.wait(failed)
         except Fenced as fenced:
             log.warning("webhooks stand by: %s", fenced)
             await asyncio.sleep(STANDBY_S)

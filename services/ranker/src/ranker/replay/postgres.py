@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from psycopg import AsyncConnection, OperationalError, sql
+from psycopg import AsyncConnection, sql
 
-from shared.errors import Failed, Refused
-from shared.postgres import connect, statements
+from shared.errors import Refused
+from shared.postgres import connect, statements, translate_outages
 
 
 class Schemas:
@@ -91,8 +91,6 @@ class Schemas:
 @asynccontextmanager
 async def schemas(dsn: str, live: str, name: str) -> AsyncIterator[Schemas]:
     """The schemas of a projection, on a connection of its own. Errors: Failed."""
-    try:
+    with translate_outages("the replay cannot go on"):
         async with await connect(dsn) as connection:
             yield Schemas(connection, live, name)
-    except OperationalError as error:
-        raise Failed(f"the replay cannot go on: {error}") from error

@@ -12,6 +12,10 @@ set synchronous_commit = off;
 update checkpoint set seq = %(last)s where name = %(name)s and seq = %(after)s
 returning tableoid::bigint;
 
+-- name: touch
+-- Nothing changes, but it is written: a server that takes no writes says so.
+update checkpoint set seq = seq where name = %(name)s;
+
 -- name: load_submissions
 -- The submissions that a batch touches, directly, by their jobs, or by their runs.
 select to_json(found)::text

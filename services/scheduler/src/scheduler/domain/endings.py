@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 
 from msgspec import structs
 
 from scheduler.domain.board import Board, Job, Run, Submission
-from scheduler.domain.moves import Move, Say, about_job, about_run, give_up, infra_failed
+from scheduler.domain.moves import Move, Say, World, about_job, about_run, give_up, infra_failed
 from shared import events, subjects
 from shared.states import STATES, state_deadline
 
@@ -68,10 +67,10 @@ def runs_of(board: Board, job: Job) -> list[Run]:
     return [run for run in runs if run is not None and run.job == job.id]
 
 
-def overdue_received(board: Board, submission: Submission, now: datetime) -> Move:
+def overdue_received(board: Board, submission: Submission, world: World) -> Move:
     """The end of a submission that was never queued in time; nothing while there is time."""
     state = STATES["received"]
-    if now < submission.deadline_at:
+    if not world.is_past(submission.deadline_at):
         return ()
     reason = f"its deadline passed while it was {state.name}, the matter of {state.owner}"
     return tuple(infra_failed(board, submission.id, state.overdue, reason))
@@ -90,12 +89,10 @@ def _unwanted(say: Say, reason: str) -> Say:
     return replace(say, fact=structs.replace(say.fact, outcome="cancelled", reason=reason))
 
 
-def overdue_ranking(
-    board: Board, submission: Submission, job: Job, now: datetime
-) -> Iterator[Move]:
+def overdue_ranking(board: Board, submission: Submission, job: Job, world: World) -> Iterator[Move]:
     """The end of a submission whose verdict nobody decided on, once the grace is over."""
     state, since_at = STATES["ranking"], job.over_at or submission.deadline_at
-    if now >= state_deadline("ranking", submission.deadline_at, since_at):
+    if world.is_past(state_deadline("ranking", submission.deadline_at, since_at)):
         reason = f"{state.owner} did not decide on its verdict in time"
         yield tuple(infra_failed(board, submission.id, state.overdue, reason))
 

@@ -24,11 +24,19 @@ class Offer:
 
 @dataclass(frozen=True)
 class World:
-    """What is not in the log: the clock, who is alive, and who may be although not heard yet."""
+    """What is not in the log: the clock, who is alive, and who may be although not heard yet.
+
+    While the clock is not trusted, nothing is past its time: no lease expires, no work is overdue.
+    """
 
     now: datetime
     offers: dict[str, Offer] = field(default_factory=dict)
     is_settled: bool = True
+    is_clock_trusted: bool = True
+
+    def is_past(self, at: datetime) -> bool:
+        """Whether a deadline or a lease is surely over."""
+        return self.is_clock_trusted and self.now >= at
 
 
 @dataclass(frozen=True)

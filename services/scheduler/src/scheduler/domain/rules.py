@@ -41,7 +41,7 @@ def due(board: Board, world: World, policy: Policy = USUAL) -> Iterator[Move]:
             yield from _submission(board, submission, job, world)
     for job in board.jobs.values():
         # Nearly all of a long queue just waits: this look at each is most of what a tick costs.
-        is_waiting = job.run is None and not job.cancel and world.now < job.deadline_at
+        is_waiting = job.run is None and not job.cancel and not world.is_past(job.deadline_at)
         if not is_waiting or (job.submission not in board.submissions and not job.is_side):
             yield from _job(board, job, world)
     yield from endings.releases(board)
@@ -79,10 +79,10 @@ def _submission(
         if not endings.is_half_leased(board, job):
             yield endings.cancel(board, submission, job)
     elif job is None and submission.job is None:
-        overdue = endings.overdue_received(board, submission, world.now)
+        overdue = endings.overdue_received(board, submission, world)
         yield overdue or (_open_job(submission),)
     elif job is not None and job.is_over and world.is_settled:
-        yield from endings.overdue_ranking(board, submission, job, world.now)
+        yield from endings.overdue_ranking(board, submission, job, world)
 
 
 def _too_many(board: Board) -> set[str]:
@@ -134,7 +134,7 @@ def _job(board: Board, job: Job, world: World) -> Iterator[Move]:
         yield from _look_after(board, job, is_orphan, world)
     elif job.cancel or is_orphan:
         yield endings.cancel_job(board, job, job.cancel or ORPHAN)
-    elif world.now >= job.deadline_at:
+    elif world.is_past(job.deadline_at):
         yield endings.waited_out(board, job)
 
 
@@ -167,7 +167,7 @@ def _expiry(board: Board, job: Job, leader: Run, world: World) -> Iterator[Move]
 
 def _lost(board: Board, run: Run, job: Job, world: World) -> events.JobExpired | None:
     """Why the lease is over, or None while it holds."""
-    if world.now >= job.deadline_at:
+    if world.is_past(job.deadline_at):
         state = STATES["running" if run.has_begun else "assigned"]
         reason = f"its deadline passed while it was {state.name}, the matter of {state.owner}"
         return events.JobExpired(reason=reason, code=state.overdue)
@@ -187,7 +187,7 @@ def _agent_lost(board: Board, run: Run, world: World) -> events.JobExpired | Non
     if offer.session != run.session:
         reason = f"agent {name} was restarted in the middle of the run"
         return events.JobExpired(reason=reason, code="agent_restarted")
-    if is_idle and world.now >= run.lease_until_at:
+    if is_idle and world.is_past(run.lease_until_at):
         reason = f"agent {name} did not start the run in time"
         return events.JobExpired(reason=reason, code=STATES["assigned"].overdue)
     return None
@@ -201,7 +201,7 @@ def _after_failure(board: Board, job: Job, run: Run, world: World) -> Move:
     if job.took_down >= TAKEN_DOWN_MAX:
         reason = f"{job.took_down} agents failed under it, the last so: {run.reason}"
         return give_up(board, job, code, reason)
-    if is_final or job.attempt >= job.attempts_max or world.now >= job.deadline_at:
+    if is_final or job.attempt >= job.attempts_max or world.is_past(job.deadline_at):
         return give_up(board, job, code, run.reason)
     # Of a broken gang it is a member that failed, and who that was is known already.
     is_to_avoid = run.code != GANG_BROKEN and run.agent not in job.avoid

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from ingest.domain.account_tables import accounts_lost
 from ingest.domain.accounts import NAME, Open, check_name
 from ingest.login.domain import NAME_LENGTH_MAX, check_password, free_names
 from ingest.login.ports import Hashes, Newcomers, Passwords, Stranger
@@ -19,6 +20,10 @@ WEB = "web"
 
 class Store(Passwords, Newcomers, Protocol):
     """Where passwords and new names are kept."""
+
+    async def is_lost(self) -> bool:
+        """Whether names and passwords were lost. Errors: Failed."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class Arrivals:
         linked = await self.people.account_of_identity(WEB, name) if is_name else None
         is_right = await self.hashes.matches(kept and kept.hash, password)
         if kept is None or not is_right or linked != kept.account:
+            if kept is None and await self.store.is_lost():
+                raise accounts_lost()
             what = "this name and this password do not belong together"
             raise Refused("invalid_credential", what)
         self.limits.per_name.forgive(name)

@@ -1,0 +1,209 @@
+"""What the log does not have: names, identities, passwords, notes, webhooks and Discord's threads.
+
+All tables of their schemas, each by COPY, in one file that its owner alone may read. They are
+copied after the log, so that every account in the copied log has its rows.
+"""
+
+import io
+import os
+import tarfile
+import zlib
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from psycopg import AsyncConnection, sql
+
+from shared.errors import Refused
+from shared.postgres import connect, migrate, statements, translate_outages
+
+FORMAT = "warpboard-accounts/1"
+INDEX = "tables.json"
+# Each schema with the package whose migrations make it.
+OWNERS = {"accounts": "shared", "discord_edge": "discord_edge"}
+MIGRATION = "migration"
+NAMES = ("accounts", "participant")
+MEMBER_BYTES_MAX = 1024 * 1024 * 1024
+DAMAGES = (tarfile.TarError, EOFError, OSError, KeyError, zlib.error, msgspec.DecodeError)
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A table in a copy; tables that others refer to come first."""
+
+    schema: str
+    name: str
+    columns: list[str]
+    rows: int
+    identities: list[str] = []
+
+    @property
+    def member(self) -> str:
+        """Its name in the file."""
+        return f"{self.schema}.{self.name}"
+
+
+class Index(msgspec.Struct, frozen=True):
+    """What a copy of the accounts has."""
+
+    format: str
+    tables: list[Table]
+
+
+async def save_accounts(path: Path, dsn: str) -> int:
+    """Copy all tables as they are at one moment; how many participants. Errors: Failed; OSError."""
+    part = path.with_name(f"{path.name}.part")
+    tables: list[Table] = []
+    try:
+        async with _connected(dsn) as connection:
+            with _opened(part) as tar:
+                for table in await _tables(connection):
+                    data, rows = await _copy_out(connection, table)
+                    tables.append(msgspec.structs.replace(table, rows=rows))
+                    _add(tar, table.member, data)
+                _add(tar, INDEX, msgspec.json.encode(Index(FORMAT, tables)))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return sum(table.rows for table in tables if (table.schema, table.name) == NAMES)
+
+
+class AccountsCopy:
+    """A copy of the accounts in a file, read once and whole. Errors: Refused `bad_accounts`."""
+
+    def __init__(self, path: Path) -> None:
+        self._data: dict[str, bytes] = {}
+        try:
+            with tarfile.open(path, "r:gz") as tar:
+                for member in tar:
+                    file = tar.extractfile(member) if member.size <= MEMBER_BYTES_MAX else None
+                    self._data[member.name] = b"" if file is None else file.read()
+            index = msgspec.json.decode(self._data[INDEX], type=Index)
+        except DAMAGES as error:
+            raise Refused("bad_accounts", f"{path} cannot be read: {error}", "file") from error
+        strange = [one.schema for one in index.tables if one.schema not in OWNERS]
+        absent = [one.member for one in index.tables if one.member not in self._data]
+        if index.format != FORMAT or strange or absent:
+            what = f"{path} is not a copy of accounts as {FORMAT!r} has it"
+            raise Refused("bad_accounts", what, "file")
+        self.tables = index.tables
+
+    @property
+    def participants(self) -> int:
+        """How many participants it has."""
+        return sum(one.rows for one in self.tables if (one.schema, one.name) == NAMES)
+
+    async def is_there(self, dsn: str) -> bool:
+        """Whether the database has these very participants already.
+
+        Errors: Refused `accounts_not_empty` if it has others; Failed.
+        """
+        async with _connected(dsn) as connection:
+            for table in await _tables(connection):
+                if (table.schema, table.name) != NAMES:
+                    continue
+                data, rows = await _copy_out(connection, table)
+                ours = self._data.get(table.member, b"")
+                if not rows:
+                    return False
+                if sorted(data.splitlines()) != sorted(ours.splitlines()):
+                    what = f"the database has {rows} participants that are not the backup's"
+                    raise Refused("accounts_not_empty", f"{what}: restore into an empty one")
+                return True
+        return False
+
+    async def load(self, dsn: str, last_seq: int) -> None:
+        """Put all rows into a database without participants, all or none. Errors: Failed.
+
+        Places in the log that lie behind `last_seq`, the end of the restored one, are moved there.
+        """
+        for schema in dict.fromkeys(table.schema for table in self.tables):
+            try:
+                migrate(dsn, OWNERS[schema], schema)
+            except ModuleNotFoundError as error:
+                what = f"the backup has the tables of {OWNERS[schema]}: install it first"
+                raise Refused("not_installed", what) from error
+        with translate_outages("the accounts cannot be restored"):
+            async with await connect(dsn) as connection, connection.transaction():
+                for table in reversed(self.tables):
+                    await connection.execute(_composed("empty", table))
+                for table in self.tables:
+                    await self._copy_in(connection, table)
+                await connection.execute(_sql("clamp_places").encode(), {"last": last_seq})
+
+    async def _copy_in(self, connection: AsyncConnection[Any], table: Table) -> None:
+        columns = sql.SQL(", ").join(map(sql.Identifier, table.columns))
+        statement = _composed("copy_in", table, columns=columns)
+        async with connection.cursor().copy(statement) as copy:
+            await copy.write(self._data[table.member])
+        for column in table.identities:
+            values = {"table": f"{table.schema}.{table.name}", "column": column}
+            name = sql.Identifier(column)
+            await connection.execute(_composed("go_on", table, column=name), values)
+
+
+@asynccontextmanager
+async def _connected(dsn: str) -> AsyncIterator[AsyncConnection[Any]]:
+    """A connection that sees one moment and changes nothing. Errors: Failed."""
+    with translate_outages("the accounts cannot be copied"):
+        async with await connect(dsn) as connection, connection.transaction():
+            await connection.execute(_sql("one_moment").encode())
+            yield connection
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    """A fresh file for its owner alone: hashes of passwords and secrets of webhooks are in it."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
+        yield tar
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(data), 0o600
+    tar.addfile(member, io.BytesIO(data))
+
+
+async def _tables(connection: AsyncConnection[Any]) -> list[Table]:
+    """The tables that are there, those that others refer to first."""
+    cursor = await connection.execute(_sql("tables").encode(), {"schemas": list(OWNERS)})
+    found = {
+        (schema, name): Table(schema, name, columns, 0, identities)
+        for schema, name, columns, identities in await cursor.fetchall()
+        if name != MIGRATION
+    }
+    cursor = await connection.execute(_sql("references").encode(), {"schemas": list(OWNERS)})
+    needs: dict[tuple[str, str], set[tuple[str, str]]] = {key: set() for key in found}
+    for schema, name, other_schema, other in await cursor.fetchall():
+        if (schema, name) != (other_schema, other):
+            needs[schema, name].add((other_schema, other))
+    return [found[key] for key in _sorted(needs)]
+
+
+def _sorted(needs: dict[tuple[str, str], set[tuple[str, str]]]) -> Sequence[tuple[str, str]]:
+    order: list[tuple[str, str]] = []
+    while len(order) < len(needs):
+        ready = [key for key in sorted(needs) if key not in order and needs[key] <= {*order}]
+        assert ready, "no two tables refer to each other"
+        order += ready
+    return order
+
+
+async def _copy_out(connection: AsyncConnection[Any], table: Table) -> tuple[bytes, int]:
+    columns = sql.SQL(", ").join(map(sql.Identifier, table.columns))
+    statement = _composed("copy_out", table, columns=columns)
+    async with connection.cursor().copy(statement) as copy:
+        data = b"".join([bytes(piece) async for piece in copy])
+    # In the text form of COPY a line is a row: line ends within a value are escaped.
+    return data, data.count(b"\n")
+
+
+def _sql(name: str) -> str:
+    return statements("ranker.export", "accounts.sql")[name]
+
+
+def _composed(name: str, table: Table, **parts: sql.Composable) -> sql.Composed:
+    full = sql.Identifier(table.schema, table.name)
+    return sql.SQL(_sql(name)).format(table=full, **parts)
