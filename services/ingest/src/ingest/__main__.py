@@ -10,6 +10,7 @@ from ingest import http, ranker_http
 from ingest.http.edge import Arrive, Edge
 from ingest.http.hosts import OwnHosts
 from ingest.http.limits import Rates
+from ingest.http.reads import Streams
 from ingest.http.webhooks import webhooks
 from ingest.http.who import Gate, Keys
 from ingest.login import oauth_http, wiring
@@ -32,6 +33,7 @@ from ingest.service.room import Bounds
 from ingest.service.webhooks import Webhooks
 from ingest.settings import LOOPBACK, Settings, load
 from shared import lifecycle
+from shared.file_limit import FILES_MIN, file_limit, streams_max
 from shared.http import serve
 from shared.lifecycle import Life, until_first
 from shared.metrics import LogMetrics, Metered
@@ -60,7 +62,7 @@ def open_all(app: FastAPI, behind: Behind) -> None:
     gate = behind.parts.gate
     login(app, behind.logins, gate)
     app.include_router(webhooks(behind.hooks, gate))
-    http.last(app, gate, behind.reads)
+    http.last(app, gate, behind.reads, behind.parts.streams)
     popcorn(app, behind.parts, behind.sources)
 
 
@@ -102,7 +104,9 @@ async def _run(settings: Settings, life: Life) -> None:
         behind = wiring.Behind(connections, outside, people, tokens, linking, Hasher())
         told = PostgresWebhooks(connections)
         hooks = Webhooks(commands.boards.decisions, feed, told, settings.names_believed)
-        parts = Parts(commands, gate, Asking(ranker), blobs, is_well, settings.profiler_gpu)
+        streams = Streams(ranker, gate, streams_max(file_limit()))
+        asking, profiler_gpu = Asking(ranker), settings.profiler_gpu
+        parts = Parts(commands, gate, asking, blobs, is_well, profiler_gpu, streams=streams)
         sources = Sources(settings.problem_folders, listed(settings.repositories))
         ways_in = wiring.logins(settings, behind)
         open_all(app, Behind(ways_in, hooks, ranker, parts, sources))
@@ -113,7 +117,7 @@ async def _run(settings: Settings, life: Life) -> None:
             feed.run(),
             commands.tokens.noting(),
             wiring.purging(connections, repeats.purge),
-            serve(Metered(app, "ingest"), host, port, life.stopping),
+            serve(Metered(app, "ingest"), host, port, life.stopping, settings.http_limits),
         )
         # Tokens that were used in the last minute.
         await commands.tokens.note()
@@ -121,4 +125,4 @@ async def _run(settings: Settings, life: Life) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(lifecycle.main("ingest", load, _run))
+    sys.exit(lifecycle.main("ingest", load, _run, files_min=FILES_MIN))
