@@ -17,7 +17,6 @@ from shared.http import install
 from shared.http_connections import HEAD_BYTES_MAX, HttpLimits, check_times
 from tests.ranker.streaming import served
 
-
 HALF_HEAD = b"GET / HTTP/1.1\r\nHost: here\r\nX-A: "
 POST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n"
 QUICK = HttpLimits(head_s=0.5, body_s=0.5, body_bytes_per_s_min=10_000)
@@ -193,7 +192,7 @@ async def test_with_too_many_connections_the_one_that_waits_longest_gives_way() 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_limit_that_is_no_time_is_refused(seconds: float) -> None:
-    with pytest.raises(Refused, match="WARPBOARD_X_HEAD_S is .*: expected a number of seconds"):
+    with pytest.raises(Refused, match=r"WARPBOARD_X_HEAD_S is .*: expected a number of seconds"):
         check_times("WARPBOARD_X", HttpLimits(head_s=seconds))
 
 

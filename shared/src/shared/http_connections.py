@@ -7,6 +7,7 @@ import asyncio
 import math
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import cast
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -84,8 +85,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for a head; Source: asyncio, as are the next two."""
-        assert isinstance(transport, asyncio.Transport), "a stream socket"
-        super().connection_made(transport)
+        # uvloop's transports derive from nothing of asyncio's.
+        super().connection_made(cast("asyncio.Transport", transport))
         self.waiting[self] = None
         self._time_phase()
         if len(self.connections) > self.limits.connections_max:
@@ -146,7 +147,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._wait_idle()
 
     def on_response_complete(self) -> None:
-        """Be one of those that wait again."""
+        """Be one of those that wait again, and keep nothing of a body that nobody read."""
+        self.cycle.body.clear()
         if not self.pipeline:
             self.waiting[self] = None
         super().on_response_complete()

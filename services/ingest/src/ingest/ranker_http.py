@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -172,7 +172,7 @@ class Pools(httpx.AsyncBaseTransport):
         self.open = [0] * POOLS
         self._closing: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> "Pools":
+    async def __aenter__(self) -> Self:
         """Begin to close connections that nobody uses any more."""
         self._closing = asyncio.create_task(self._close_expired())
         return self

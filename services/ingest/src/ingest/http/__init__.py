@@ -7,8 +7,8 @@ from fastapi import FastAPI
 from ingest.http.accounts import accounts
 from ingest.http.appeals import appeals
 from ingest.http.baselines import baselines
-from ingest.http.body_limits import BodyLimits
 from ingest.http.boards import boards
+from ingest.http.body_limits import BodyLimits
 from ingest.http.consents import consents
 from ingest.http.duels import duels
 from ingest.http.limits import RateLimits, Rates, RequestIds
