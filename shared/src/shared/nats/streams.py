@@ -106,6 +106,7 @@ class State(msgspec.Struct):
 class _Info(msgspec.Struct):
     config: Settings
     state: State
+    created: str = ""
 
 
 _info = msgspec.json.Decoder(_Info).decode
@@ -133,6 +134,11 @@ async def ensure_leases(nc: Client) -> None:
 async def state(nc: Client, stream: str) -> State:
     """Where a stream begins and ends, said once by its leader; errors: Denied, Passing."""
     return _info(await ask(nc, f"STREAM.INFO.{stream}")).state
+
+
+async def created(nc: Client, stream: str) -> str:
+    """When a stream was made, which tells it from another of its name; errors as state."""
+    return _info(await ask(nc, f"STREAM.INFO.{stream}")).created
 
 
 async def _create(nc: Client, settings: Settings, replicas: object) -> None:
