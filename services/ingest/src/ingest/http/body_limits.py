@@ -32,8 +32,11 @@ UPLOADS: Sequence[Upload] = (
     Upload(re.compile(r"/v1/problems/?"), PROBLEM_BYTES_MAX),
     Upload(re.compile(r"/v1/submissions/?"), SUBMISSION_BYTES_MAX),
     Upload(re.compile(r"/profile|(/admin)?/submission(/[^/]+){3}"), SUBMISSION_BYTES_MAX),
-    # The public client's way to submit; of its other paths none has three parts and takes a file.
-    Upload(re.compile(r"/(?!v1/|admin/|user/)[^/]+/[^/]+/[^/]+"), SUBMISSION_BYTES_MAX),
+    # The public client's way to submit, by its own names of modes.
+    Upload(
+        re.compile(r"/(?!v1/)[^/]+/[^/]+/(test|benchmark|leaderboard|profile)", re.IGNORECASE),
+        SUBMISSION_BYTES_MAX,
+    ),
 )
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
 
