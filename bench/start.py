@@ -56,14 +56,14 @@ def told() -> Iterator[tuple[str, Fact]]:
         for place in range(TOKENS_PER_ACCOUNT):
             name = f"{number}/{place}"
             token = derived(name, "token")
-            fact = TokenIssued(
+            issued = TokenIssued(
                 token=token,
                 token_hash=hashlib.sha256(name.encode()).hexdigest(),
                 kind="api",
                 scopes=["submit", "submit:ranked", "read:own"],
                 expires_at=AT if place < EXPIRED else NEVER,
             )
-            facts.append(fact)
+            facts.append(issued)
             if (number + place) % REVOKED == 0:
                 facts.append(TokenRevoked(token=token, reason="bench"))
         for place, fact in enumerate(facts):
