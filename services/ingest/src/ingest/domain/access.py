@@ -27,7 +27,7 @@ from shared.subjects import last_token
 from shared.wire import is_genuine
 
 # For so long an ended token is remembered: nobody takes over its id or its secret meanwhile.
-ENDED_KEPT = timedelta(days=1)
+ENDED_KEPT_DAYS = 1
 AGGREGATES = ("account.>", "invite.>", "problem.>")
 CREATOR = "creator"
 APPEAL = "`warpboard appeal ban TEXT`, or POST /v1/me/appeal, asks to look again"
@@ -92,7 +92,7 @@ class Access:
 
     def drop_ended(self, at: datetime) -> None:
         """Forget the tokens that expired or were revoked more than a day before."""
-        before = at - ENDED_KEPT
+        before = at - timedelta(days=ENDED_KEPT_DAYS)
         for token in [one for one in self.tokens.values() if not one.is_live(before)]:
             del self.tokens[token.hash]
             self.forget_hash(token.account, token.id)
@@ -114,7 +114,7 @@ class Access:
         that folds the same log comes to the same.
         """
         held, ends_at = self.tokens.get(fact.token_hash), self.named.get(fact.token)
-        before = at - ENDED_KEPT
+        before = at - timedelta(days=ENDED_KEPT_DAYS)
         if (held and not held.is_live(before)) or (ends_at and ends_at <= before):
             self.drop_ended(at)
         return fact.token not in self.named and fact.token_hash not in self.tokens
