@@ -44,7 +44,9 @@ class Ground:
         # No agent is started here.
         urls = self.nats.url, "", self.postgres.dsn
         # Nobody listens.
-        self.place = Place(folder, *urls, ports({}, PORTS), "no-token", "a-key-of-readers")
+        self.place = Place(
+            folder, *urls, ports({}, PORTS), "no-token-of-operators", "a-key-of-readers"
+        )
 
     def stop(self) -> None:
         """Stop both."""

@@ -7,12 +7,17 @@ from nats.aio.client import Client
 
 from shared import subjects
 from shared.event_log import Branches, Gap
+from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.nats.raw import append_raw
+from shared.nats.streams import ensure
 from shared.servers.nats import NatsServer
 from shared.testing import eventually
+from shared.wire import pack
 from tests.contracts.conftest import World
 from tests.contracts.samples import JOB, RUN, new, seqs, taken
 from tests.contracts.servers import restart
+from tests.support.servers import SharedNats
 
 ADA, OTHER = subjects.account("ada"), subjects.account("other")
 
@@ -62,6 +67,68 @@ async def test_an_empty_branch_is_soon_known_to_be_so(world: World, branches: Br
     await branch.close()
 
 
+async def test_a_long_past_of_several_aggregates_comes_in_the_order_of_the_log(
+    world: World, branches: Branches
+) -> None:
+    aggs = [JOB if number % 7 == 0 else RUN if number % 5 == 0 else ADA for number in range(300)]
+    for agg in aggs:
+        await world.log.append(new(agg, None))
+    wanted = [seq for seq, agg in enumerate(aggs, 1) if agg != JOB and seq > 10]
+    branch = branches.branch(10, "account.>", "invite.>", RUN)
+    first = seqs(await taken(branch, 7))
+    assert branch.behind > 0
+    assert first == wanted[:7]
+    # What comes while the past is read follows it.
+    for agg in (RUN, JOB, ADA):
+        await world.log.append(new(agg, None))
+    rest = seqs(await taken(branch, len(wanted) + 2 - len(first)))
+    assert first + rest == [*wanted, 301, 303]
+    assert branch.behind == 0
+    await branch.close()
+
+
+async def test_a_past_of_one_of_several_aggregates_is_whole(
+    world: World, branches: Branches
+) -> None:
+    await world.log.append(new(ADA, None))
+    branch = branches.branch(0, "account.>", "invite.>")
+    assert seqs(await taken(branch, 1)) == [1]
+    waiting = asyncio.create_task(branch.take())
+    await eventually(lambda: branch.behind == 0)
+    await world.log.append(new(ADA, None))
+    assert seqs(await asyncio.wait_for(waiting, 30)) == [2]
+    await branch.close()
+
+
+async def test_a_fingerprint_is_of_one_event_and_all_before_it(
+    world: World, branches: Branches
+) -> None:
+    assert await branches.fingerprint(1) is None
+    await world.log.append(new(ADA, None))
+    await world.log.append(new(ADA, None))
+    first, second = await branches.fingerprint(1), await branches.fingerprint(2)
+    assert first is not None
+    assert first != second
+    assert await branches.fingerprint(1) == first
+    assert await branches.fingerprint(3) is None
+
+
+@pytest.mark.server
+async def test_a_copy_of_a_log_has_another_fingerprint(
+    client: Client, shared_nats: SharedNats
+) -> None:
+    log = NatsLog(client)
+    event = new(ADA, None)
+    await log.append(event)
+    other = await connect(shared_nats.fresh_url(), "test")
+    await ensure(other)
+    body = (subjects.subject(ADA), event.envelope.id, pack(event.envelope))
+    await append_raw(other, [body], 0)
+    assert await NatsLog(other).last() == 1
+    assert await NatsLog(other).fingerprint(1) != await log.fingerprint(1)
+    await other.close()
+
+
 @pytest.mark.long
 @pytest.mark.server
 async def test_a_branch_goes_on_after_an_outage(client: Client, own_nats: NatsServer) -> None:
@@ -79,6 +146,10 @@ async def test_a_branch_goes_on_after_an_outage(client: Client, own_nats: NatsSe
 @pytest.mark.server
 async def test_a_log_shorter_than_what_was_read_is_a_gap(client: Client) -> None:
     branch = NatsLog(client).branch(7, "account.>")
+    with pytest.raises(Gap, match="ends at 0"):
+        await asyncio.wait_for(branch.take(), 30)
+    await branch.close()
+    branch = NatsLog(client).branch(7, "account.>", "invite.>")
     with pytest.raises(Gap, match="ends at 0"):
         await asyncio.wait_for(branch.take(), 30)
     await branch.close()

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
 from ingest.domain.access import Access, evolve
 from ingest.domain.callers import ANONYMOUS, Caller, allowed, check_scope, effective
@@ -157,6 +159,51 @@ def test_a_second_owner_of_a_secret_gets_nothing() -> None:
 def test_a_revoked_token_is_dead_whatever_comes_after() -> None:
     log = told((ADA, issued("t1")), (ADA, revoked("t1")), (ADA, issued("t1")))
     assert folded(log).token("hash-t1", T0) is None
+
+
+def at(log: Sequence[Recorded], *hours: int) -> list[Recorded]:
+    """A log whose events happened so many hours after its beginning."""
+    times = (T0 + timedelta(hours=after) for after in hours)
+    return [
+        one._replace(envelope=replace(one.envelope, at=time))
+        for one, time in zip(log, times, strict=True)
+    ]
+
+
+def test_what_expired_or_was_revoked_a_day_ago_is_forgotten() -> None:
+    ends = T0 + timedelta(hours=1)
+    access = folded(at(told((ADA, issued("t1", ends=ends)), (ADA, issued("t2"))), 0, 0))
+    evolve(access, at(told((ADA, revoked("t2"))), 2)[0]._replace(seq=3))
+    access.drop_ended(ends + timedelta(hours=23))
+    assert (set(access.tokens), set(access.named)) == ({"hash-t1"}, {"t1", "t2"})
+    access.drop_ended(ends + timedelta(hours=24))
+    assert (set(access.tokens), set(access.named)) == (set(), {"t2"})
+    access.drop_ended(ends + timedelta(hours=25))
+    assert access == Access(seq=3)
+
+
+HOURS = some.lists(some.integers(0, 20), min_size=30, max_size=30)
+
+
+@given(LOGS, HOURS, some.lists(some.booleans(), min_size=30, max_size=30))
+def test_when_it_is_forgotten_makes_no_difference(
+    said: list[tuple[str, Fact]], pauses: list[int], sweeps: list[bool]
+) -> None:
+    said = said[:30]
+    hours = list(accumulate(pauses[: len(said)]))
+    log = at(told(*said), *hours)
+    swept, whole = Access(), folded(log)
+    for event, is_due in zip(log, sweeps, strict=False):
+        evolve(swept, event)
+        if is_due:
+            swept.drop_ended(event.envelope.at)
+    end = T0 + timedelta(hours=hours[-1] if hours else 0)
+    assert {(one.account, one.token) for one in live(swept, end)} == {
+        (one.account, one.token) for one in live(whole, end)
+    }
+    swept.drop_ended(end)
+    whole.drop_ended(end)
+    assert swept == whole
 
 
 def test_an_event_that_lies_where_it_does_not_belong_means_nothing() -> None:

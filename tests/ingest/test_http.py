@@ -8,7 +8,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from ingest.http import REQUEST_BYTES_MAX
+from ingest.http.body_limits import SUBMISSION_BYTES_MAX
 from ingest.http.reads import reads
 from ingest.ranker_http import Ranker, client
 from shared.events import ProblemPublished, SubmissionReceived
@@ -138,7 +138,7 @@ async def test_a_field_that_is_none_is_refused(door: Door) -> None:
 
 
 async def test_a_body_over_the_limit_is_cut_off(door: Door) -> None:
-    answer = await door.submit(b"#" * (REQUEST_BYTES_MAX + 1))
+    answer = await door.submit(b"#" * (SUBMISSION_BYTES_MAX + 1))
     assert (answer.status_code, answer.json()["code"]) == (413, "request_too_large")
 
 

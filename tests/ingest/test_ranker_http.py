@@ -2,21 +2,26 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from fastapi.responses import JSONResponse
 
 from ingest.ranker_http import IDLE_S_MAX, POOLS, Pools, Ranker, client
 from shared.errors import Failed
 from shared.reader import ANYBODY
 from shared.testing import eventually
+from tests.ranker.streaming import served
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n{}"
 ASKED = 2 * POOLS
+# As Linux writes the state in /proc/net/tcp.
+CLOSE_WAIT = "08"
 
 
 class Behind:
@@ -101,3 +106,35 @@ async def test_who_goes_away_and_what_breaks_off_leave_nothing_open() -> None:
         with pytest.raises(Failed):
             await Ranker(nobody).read("/v1/queue", "", {}, ANYBODY)
         assert sum(opened(nobody)) == 0
+
+
+def close_wait(port: int) -> int:
+    """How many connections to a port the other side has closed, and this one has not."""
+    found = 0
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, _, remote, state = line.split()[:4]
+        found += int(remote.rpartition(":")[2], 16) == port and state == CLOSE_WAIT
+    return found
+
+
+async def test_when_ranker_restarts_no_connection_stays_half_open() -> None:
+    app, go = FastAPI(), asyncio.Event()
+
+    @app.get("/v1/queue")
+    async def queue() -> JSONResponse:
+        await go.wait()
+        return JSONResponse({})
+
+    async with AsyncExitStack() as server:
+        url, _ = await server.enter_async_context(served(app))
+        port = int(url.rpartition(":")[2])
+        async with client(url, "k" * 16) as http:
+            ask = Ranker(http).read
+            asking = [asyncio.create_task(ask("/v1/queue", "", {}, ANYBODY)) for _ in range(ASKED)]
+            await eventually(lambda: sum(opened(http)) == ASKED)
+            go.set()
+            assert {answer.status for answer in await asyncio.gather(*asking)} == {200}
+            await server.aclose()
+            # The first look may come before the kernel has told of the end.
+            await eventually(lambda: close_wait(port) > 0)
+            await eventually(lambda: close_wait(port) == 0, within_s=5 * IDLE_S_MAX)

@@ -11,6 +11,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from shared.http import serve
+from shared.http_connections import HttpLimits
 from tests.support.waits import free_port
 
 
@@ -59,10 +60,12 @@ class Heard:
 
 
 @asynccontextmanager
-async def served(app: ASGIApp) -> AsyncIterator[tuple[str, asyncio.Event]]:
+async def served(
+    app: ASGIApp, limits: HttpLimits | None = None
+) -> AsyncIterator[tuple[str, asyncio.Event]]:
     """An application behind a real server: its address, and what ends it."""
     port, stopping = free_port(), asyncio.Event()
-    serving = asyncio.create_task(serve(app, "127.0.0.1", port, stopping))
+    serving = asyncio.create_task(serve(app, "127.0.0.1", port, stopping, limits))
     url = f"http://127.0.0.1:{port}"
     try:
         await _is_up(url)

@@ -77,6 +77,13 @@ class Branches(Protocol):
         """What these aggregates (`account.>`) say after a sequence. Gap on take as for follow."""
         ...
 
+    async def fingerprint(self, seq: int) -> str | None:
+        """What tells this log up to an event from any other; None if it has no such event.
+
+        Of a log that was restored, or went on otherwise, it is another. Errors: Failed.
+        """
+        ...
+
 
 class EventLog(Protocol):
     """The record of what happened."""

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import math
 from collections.abc import AsyncGenerator, Generator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -13,13 +14,15 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.clock import new_id
 from shared.codes import STATUS
 from shared.errors import Failed, Refused
-from shared.heads import ShortHeads
+from shared.file_limit import connections_max, file_limit
+from shared.http_connections import HttpLimits, limited_protocol
 
 log = logging.getLogger(__name__)
 
@@ -48,21 +51,42 @@ class BodyLimit:
         self.bytes_max = bytes_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count what comes in; Source: the ASGI specification."""
+        """Pass a request on, or refuse it; Source: the ASGI specification."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
-            return
-        seen = 0
+        elif (announced_bytes(scope) or 0) > self.bytes_max:
+            await refuse_large_body(self.bytes_max)(scope, receive, send)
+        else:
+            await self.app(scope, limit_body(receive, self.bytes_max), send)
 
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self.bytes_max:
-                raise HTTPException(413, f"the request is over {self.bytes_max:,} bytes")
-            return message
 
-        await self.app(scope, counted, send)
+def announced_bytes(scope: Scope) -> int | None:
+    """Return how long a request's body is by its head; None if the head does not say."""
+    headers = dict(scope["headers"])
+    if b"transfer-encoding" in headers:
+        return None
+    length = headers.get(b"content-length", b"0")
+    return int(length) if length.isdigit() else None
+
+
+def refuse_large_body(bytes_max: int) -> JSONResponse:
+    """Return the answer to a request whose body is too large."""
+    return failure(413, f"the request is over {bytes_max:,} bytes")
+
+
+def limit_body(receive: Receive, bytes_max: int) -> Receive:
+    """Return a `receive` that raises HTTPException once a body is over the limit."""
+    received = 0
+
+    async def receive_counted() -> Message:
+        nonlocal received
+        message = await receive()
+        received += len(message.get("body", b""))
+        if received > bytes_max:
+            raise HTTPException(413, f"the request is over {bytes_max:,} bytes")
+        return message
+
+    return receive_counted
 
 
 class Live(StreamingResponse):
@@ -180,6 +204,11 @@ def install(app: FastAPI) -> None:
             answer.headers["Allow"] = ", ".join(_allowed(request))
         return answer
 
+    @app.exception_handler(ClientDisconnect)
+    async def disconnected(_request: Request, _error: ClientDisconnect) -> JSONResponse:
+        # Nobody is there to read it.
+        return failure(400, "the request broke off")
+
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
         errors = [
@@ -218,15 +247,28 @@ class Server(uvicorn.Server):
         yield
 
 
-async def serve(app: ASGIApp, host: str, port: int, stopping: asyncio.Event) -> None:
-    """Answer requests until `stopping`, then finish those in hand within 10 s."""
+async def serve(
+    app: ASGIApp,
+    host: str,
+    port: int,
+    stopping: asyncio.Event,
+    limits: HttpLimits | None = None,
+) -> None:
+    """Answer requests until `stopping`, then finish those in hand within 10 s.
+
+    Without `limits` they are the usual ones. Clients never take more connections than this
+    process's limit on open files has room for.
+    """
+    limits = limits or HttpLimits()
+    room = min(limits.connections_max, connections_max(file_limit()))
 
     async def told(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, STOPPING: stopping}, receive, send)
 
     config = uvicorn.Config(
         told,
-        http=ShortHeads,
+        http=limited_protocol(replace(limits, connections_max=room)),
+        ws="none",
         host=host,
         port=port,
         log_config=None,

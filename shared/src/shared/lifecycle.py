@@ -14,6 +14,7 @@ import uvloop
 
 from shared import logs, metrics
 from shared.errors import Refused
+from shared.file_limit import raise_file_limit
 from shared.settings import Listen
 
 PULSE_S = 1.0
@@ -185,10 +186,16 @@ def main(
     load: Callable[[], Settings],
     work: Callable[[Settings, Life], Awaitable[None]],
     drain_s: float = 20.0,
+    files_min: int = 0,
 ) -> int:
-    """Read the settings and live; 2, with a sentence, if they are refused."""
+    """Read the settings and live; 2, with a sentence, if they are refused.
+
+    With `files_min` the process may open as many files as the system allows, and at least that.
+    """
     try:
         settings = load()
+        if files_min:
+            raise_file_limit(files_min)
     except Refused as refused:
         sys.stderr.write(f"{refused.reason}\n")
         return 2

@@ -1,15 +1,19 @@
 """Wires ingest together and runs it until SIGTERM."""
 
 import asyncio
+import contextlib
+import hashlib
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 from fastapi import FastAPI
 
-from ingest import http, ranker_http
+from ingest import domain, http, ranker_http
 from ingest.http.edge import Arrive, Edge
 from ingest.http.hosts import OwnHosts
 from ingest.http.limits import Rates
+from ingest.http.reads import Streams
 from ingest.http.webhooks import webhooks
 from ingest.http.who import Gate, Keys
 from ingest.login import oauth_http, wiring
@@ -30,9 +34,11 @@ from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
 from ingest.service.ports import Ports, Reads
 from ingest.service.room import Bounds
+from ingest.service.snapshots import AccessSnapshots
 from ingest.service.webhooks import Webhooks
 from ingest.settings import LOOPBACK, Settings, load
-from shared import lifecycle
+from shared import events, leaderboards, lifecycle, wire
+from shared.file_limit import FILES_MIN, file_limit, streams_max
 from shared.http import serve
 from shared.lifecycle import Life, until_first
 from shared.metrics import LogMetrics, Metered, MonitorMetrics
@@ -41,10 +47,12 @@ from shared.nats.connection import connect
 from shared.nats.deadletters import NatsDeadLetters
 from shared.nats.event_log import NatsLog
 from shared.nats.monitor import LogMonitor
+from shared.nats.snapshots import NatsSnapshots
 from shared.nats.streams import ensure
 from shared.postgres import WriteProbe, migrate, pool
 
 POOL_MAX = 8
+SAVE_S_MAX = 5.0
 
 
 class Behind(NamedTuple):
@@ -62,12 +70,20 @@ def open_all(app: FastAPI, behind: Behind) -> None:
     gate = behind.parts.gate
     login(app, behind.logins, gate)
     app.include_router(webhooks(behind.hooks, gate))
-    http.last(app, gate, behind.reads)
+    http.last(app, gate, behind.reads, behind.parts.streams)
     popcorn(app, behind.parts, behind.sources)
 
 
 def _edge(settings: Settings, feed: AccessFeed, arrive: Arrive) -> Edge:
     return Edge(settings.edge_token, feed, arrive, settings.edge_staff)
+
+
+def _code() -> str:
+    """Return the digest of the fold's own text, so that no change of it can be forgotten."""
+    folders = (Path(domain.__file__).parent, Path(events.__file__).parent)
+    files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
+    files += [Path(leaderboards.__file__), Path(wire.__file__)]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 async def _run(settings: Settings, life: Life) -> None:
@@ -86,7 +102,8 @@ async def _run(settings: Settings, life: Life) -> None:
         log, register, ranker = NatsLog(nc, monitor), PostgresPeople(connections), Ranker(client)
         LogMetrics("ingest", log)
         MonitorMetrics("ingest", monitor)
-        feed = AccessFeed(log, damage=lambda: monitor.damage)
+        snapshots = AccessSnapshots(log, NatsSnapshots(nc), _code())
+        feed = AccessFeed(log, damage=lambda: monitor.damage, snapshots=snapshots)
         blobs, letters = NatsBlobs(nc), NatsDeadLetters(nc)
         bounds = Bounds(settings.at_once_max, settings.waiting_max, settings.queued_max)
         commands = ingest(Ports(log, blobs, register, ranker, letters), feed, bounds)
@@ -115,7 +132,9 @@ async def _run(settings: Settings, life: Life) -> None:
         behind = wiring.Behind(connections, outside, people, tokens, linking, Hasher())
         told = PostgresWebhooks(connections)
         hooks = Webhooks(commands.boards.decisions, feed, told, settings.names_believed)
-        parts = Parts(commands, gate, Asking(ranker), blobs, is_well, settings.profiler_gpu)
+        streams = Streams(ranker, gate, streams_max(file_limit()))
+        asking, profiler_gpu = Asking(ranker), settings.profiler_gpu
+        parts = Parts(commands, gate, asking, blobs, is_well, profiler_gpu, streams=streams)
         sources = Sources(settings.problem_folders, listed(settings.repositories))
         ways_in = wiring.logins(settings, behind)
         open_all(app, Behind(ways_in, hooks, ranker, parts, sources))
@@ -131,12 +150,16 @@ async def _run(settings: Settings, life: Life) -> None:
                 lambda: probe.register, ail_while_lost(life.ail, accounts_lost_gauge().set)
             ),
             wiring.purging(connections, repeats.purge),
-            serve(Metered(app, "ingest"), host, port, life.stopping),
+            serve(Metered(app, "ingest"), host, port, life.stopping, settings.http_limits),
         )
         # Tokens that were used in the last minute.
         await commands.tokens.note()
+        # Where the log is gone too, the next start folds from an older snapshot.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SAVE_S_MAX):
+                await feed.save()
     await nc.close()
 
 
 if __name__ == "__main__":
-    sys.exit(lifecycle.main("ingest", load, _run))
+    sys.exit(lifecycle.main("ingest", load, _run, files_min=FILES_MIN))

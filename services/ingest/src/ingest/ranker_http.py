@@ -1,10 +1,11 @@
 """Reads, passed on to ranker, which owns the read models; and what ingest itself asks there."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -167,8 +168,14 @@ class Pools(httpx.AsyncBaseTransport):
         connections_max = READERS_MAX // POOLS
         limits = httpx.Limits(max_connections=connections_max, keepalive_expiry=IDLE_S_MAX)
         context = httpx.create_ssl_context()
-        self.pools = [httpx.AsyncHTTPTransport(context, limits=limits) for _ in range(POOLS)]
+        self.pools = [_Pool(context, limits=limits) for _ in range(POOLS)]
         self.open = [0] * POOLS
+        self._closing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin to close connections that nobody uses any more."""
+        self._closing = asyncio.create_task(self._close_expired())
+        return self
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Ask; it is open until its answer is closed. Errors: those of httpx."""
@@ -185,11 +192,34 @@ class Pools(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close every connection."""
+        if self._closing is not None:
+            self._closing.cancel()
+            await asyncio.wait({self._closing})
         for one in self.pools:
             await one.aclose()
 
+    async def _close_expired(self) -> None:
+        while True:
+            await asyncio.sleep(IDLE_S_MAX)
+            for one in self.pools:
+                await one.close_expired()
+
     def _closed(self, place: int) -> None:
         self.open[place] -= 1
+
+
+class _Pool(httpx.AsyncHTTPTransport):
+    """A pool that can be asked to close what nobody uses any more.
+
+    By itself it does so with its next request only: what ranker has closed stays half open until
+    then, in CLOSE_WAIT, and most of many pools have no next request for a long time.
+    """
+
+    async def close_expired(self) -> None:
+        """Close connections that are idle for too long, or that the other side has closed."""
+        for connection in self._pool.connections:
+            if connection.has_expired():
+                await connection.aclose()
 
 
 class _Counted(httpx.AsyncByteStream):

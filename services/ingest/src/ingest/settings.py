@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from ingest.service.room import USUAL
 from shared.errors import Refused
+from shared.http_connections import HttpLimits, check_times
 from shared.reader_authentication import check_key
 from shared.settings import Listen, read
 
@@ -48,6 +49,9 @@ class Settings:
     at_once_max: int = USUAL.at_once_max
     waiting_max: int = USUAL.waiting_max
     queued_max: int = USUAL.queued_max
+    # How many seconds a request's head may take, and its body beside a second per 16 KiB.
+    head_s: float = HttpLimits.head_s
+    body_s: float = HttpLimits.body_s
     # Where problems may come from, and what profiles: docs/popcorn.md.
     problem_roots: str = ""
     repositories: str = ""
@@ -69,6 +73,11 @@ class Settings:
         return self.public_url.rstrip("/") or f"http://{self.listen}"
 
     @property
+    def http_limits(self) -> HttpLimits:
+        """What clients may take of the server."""
+        return HttpLimits(self.head_s, self.body_s)
+
+    @property
     def edge_staff(self) -> frozenset[str]:
         """The roles by which one may be an operator on Discord."""
         return frozenset(one.strip() for one in self.edge_roles.split(",") if one.strip())
@@ -85,6 +94,7 @@ def load() -> Settings:
     _check_believed(settings)
     _check_rates(settings)
     _check_bounds(settings)
+    check_times(PREFIX, settings.http_limits)
     check_key(settings.reader_key, f"{PREFIX}_READER_KEY")
     _check_tokens(settings)
     _check_edge(settings)

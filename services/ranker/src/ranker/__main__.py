@@ -29,7 +29,8 @@ from shared import lifecycle
 from shared.blobs import Blobs
 from shared.clock import now
 from shared.errors import Failed
-from shared.http import serve
+from shared.file_limit import FILES_MIN, file_limit, streams_max
+from shared.http import BodyLimit, serve
 from shared.lifecycle import Life, until_first
 from shared.metrics import LogMetrics, Metered, MonitorMetrics
 from shared.nats.blobs import NatsBlobs
@@ -50,6 +51,8 @@ POOL_MAX = 8
 # Another instance writes: this one waits for it to go.
 STANDBY_S = 5.0
 WATCH_S = 1.0
+# Everything here is a GET.
+BODY_BYTES_MAX = 16 * 1024
 PART, PROJECTION = "read models", "projection"
 # A replay makes and drops millions of values without cycles: looking through them for some every
 # 700 took a tenth of its time (60 k events, two cores, Python 3.11, 2026-11).
@@ -128,7 +131,9 @@ async def _run(settings: Settings, life: Life) -> None:
         app.state.histories.bodies = shelf
         acts(app, shelf, news)
         audit(app, shelf, public_key(sealing.key) if sealing else None)
-        authenticated = ReaderAuthentication(app, settings.reader_key)
+        app.state.histories.streams_max = streams_max(file_limit())
+        authenticated = ReaderAuthentication(BodyLimit(app, BODY_BYTES_MAX), settings.reader_key)
+        metered, (host, port) = Metered(authenticated, "ranker"), settings.listen
         seen = Seen(log, reader, news, dsn, SCHEMA)
 
         async def read_log() -> None:
@@ -143,7 +148,7 @@ async def _run(settings: Settings, life: Life) -> None:
         await until_first(
             monitor.watch(),
             read_log(),
-            serve(Metered(authenticated, "ranker"), *settings.listen, life.stopping),
+            serve(metered, host, port, life.stopping, settings.http_limits),
             _watch(life, news),
             WriteProbe(connections).run(life.ail, prepare),
             announce(settings.announce_url, dsn, bus),
@@ -176,4 +181,4 @@ if __name__ == "__main__":
         sys.exit(gc(load(), is_trial=sys.argv[2] == "--dry-run"))
     if sys.argv[1:]:
         sys.exit(commands.main(sys.argv[1:], SCHEMA))
-    sys.exit(lifecycle.main("ranker", load, _run))
+    sys.exit(lifecycle.main("ranker", load, _run, files_min=FILES_MIN))

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from ranker.domain.eligibility import Demand, demand
 from shared.errors import Refused
+from shared.http_connections import HttpLimits, check_times
 from shared.reader_authentication import check_key
 from shared.settings import Listen, read
 
@@ -41,6 +42,14 @@ class Settings:
     webhooks_local: bool = False
     duels: bool = True
     confirmations: bool = True
+    # How many seconds a request's head may take, and its body beside a second per 16 KiB.
+    head_s: float = HttpLimits.head_s
+    body_s: float = HttpLimits.body_s
+
+    @property
+    def http_limits(self) -> HttpLimits:
+        """What clients may take of the server."""
+        return HttpLimits(self.head_s, self.body_s)
 
     def wanted(self) -> Demand:
         """What is ranked. Errors: Refused."""
@@ -74,6 +83,7 @@ def load() -> Settings:
     settings = read(Settings, "WARPBOARD_RANKER", os.environ)
     settings.wanted()
     check_key(settings.reader_key, "WARPBOARD_RANKER_READER_KEY")
+    check_times("WARPBOARD_RANKER", settings.http_limits)
     checked_url(settings.announce_url)
     checked_local(settings)
     return settings

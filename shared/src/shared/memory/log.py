@@ -1,6 +1,7 @@
 """The log as a list."""
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 
 from shared.event_log import Branch, Conflict, Feed, Gap, New, Recorded
@@ -53,6 +54,11 @@ class MemoryLog:
     def branch(self, after: int, *aggs: str) -> Branch:
         """What these aggregates say after a sequence; see the port."""
         return _MemoryBranch(self, after, aggs)
+
+    async def fingerprint(self, seq: int) -> str | None:
+        """What tells this log up to an event from others; see the port."""
+        found = self._events[seq - 1 : seq]
+        return hashlib.sha256(found[0].body).hexdigest() if found else None
 
     def since(self, after: int) -> Sequence[Recorded]:
         """What is here after a sequence, now."""

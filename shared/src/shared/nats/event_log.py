@@ -1,5 +1,6 @@
 """The log on JetStream: appends that survive lost answers, and histories."""
 
+import hashlib
 import secrets
 import time
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from shared.nats.requests import (
     patiently,
     publish_checked,
 )
-from shared.nats.streams import state
+from shared.nats.streams import created, state
 from shared.subjects import STREAM, aggregate, history_of, history_subject, subject
 from shared.wire import pack, read
 
@@ -105,6 +106,18 @@ class NatsLog:
     def branch(self, after: int, *aggs: str) -> Branch:
         """What these aggregates say after a sequence; see the port."""
         return NatsBranch(self._nc, aggs, after)
+
+    async def fingerprint(self, seq: int) -> str | None:
+        """What tells this log up to an event from others; see the port."""
+
+        async def attempt() -> str | None:
+            found = await find(self._nc, STREAM, {"seq": seq})
+            if found is None:
+                return None
+            made = await created(self._nc, STREAM)
+            return hashlib.sha256(f"{made} {seq} ".encode() + found.data).hexdigest()
+
+        return await patiently(self._nc, attempt)
 
     async def _store(self, events: Sequence[New]) -> int:
         drafts, began = [_draft(event) for event in events], time.monotonic()

@@ -1,6 +1,7 @@
 """Snapshots on JetStream: the newest bytes under a name, in parts that are stored together."""
 
 import hashlib
+import logging
 import secrets
 from functools import partial
 
@@ -10,6 +11,8 @@ from nats.aio.client import Client
 from shared.nats.batch import BATCH_MAX, Draft, publish_batch
 from shared.nats.requests import Denied, find, patiently
 from shared.subjects import SNAPSHOTS
+
+log = logging.getLogger(__name__)
 
 PART_BYTES = 256 * 1024
 BYTES_MAX = PART_BYTES * (BATCH_MAX - 1)
@@ -40,11 +43,12 @@ class NatsSnapshots:
             try:
                 told = msgspec.json.decode(head, type=_Head)
             except msgspec.DecodeError:
-                return None
+                break
             parts = [await self._part(name, place) or b"" for place in range(1, told.parts + 1)]
             data = b"".join(parts)
             if hashlib.sha256(data).hexdigest() == told.digest:
                 return data
+        log.warning("the snapshot %s is damaged, and ignored", name)
         return None
 
     async def save(self, name: str, data: bytes) -> None:

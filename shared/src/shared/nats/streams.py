@@ -120,6 +120,7 @@ _ALL = (_EVENTS, _BLOBS, _UPLOADS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS, _W
 class _Info(msgspec.Struct):
     config: Settings
     state: StreamState
+    created: str = ""
 
 
 _info = msgspec.json.Decoder(_Info).decode
@@ -150,6 +151,11 @@ async def state(nc: Client, stream: str) -> StreamState:
     Errors: Denied, Passing.
     """
     return _info(await ask(nc, f"STREAM.INFO.{stream}")).state
+
+
+async def created(nc: Client, stream: str) -> str:
+    """When a stream was made, which tells it from another of its name; errors as state."""
+    return _info(await ask(nc, f"STREAM.INFO.{stream}")).created
 
 
 async def _create(nc: Client, settings: Settings, replicas: object) -> None:

@@ -3,7 +3,7 @@
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ingest.domain.accounts import Account, until
@@ -26,6 +26,8 @@ from shared.leaderboards import Leaderboard, fold_leaderboard
 from shared.subjects import last_token
 from shared.wire import is_genuine
 
+# For so long an ended token is remembered: nobody takes over its id or its secret meanwhile.
+ENDED_KEPT_DAYS = 1
 AGGREGATES = ("account.>", "invite.>", "problem.>")
 CREATOR = "creator"
 APPEAL = "`warpboard appeal ban TEXT`, or POST /v1/me/appeal, asks to look again"
@@ -63,12 +65,15 @@ class Invite(NamedTuple):
 
 @dataclass
 class Access:
-    """Who may do what; a revoked token or invite is in no table, whatever came after."""
+    """Who may do what; a revoked token or invite is in no table, whatever came after.
+
+    `named` has the ids of tokens, each with the time when it ends or ended; None is never.
+    """
 
     seq: int = 0
     tokens: dict[str, Token] = field(default_factory=dict)
     hashes: dict[str, dict[str, str]] = field(default_factory=dict)
-    named: set[str] = field(default_factory=set)
+    named: dict[str, datetime | None] = field(default_factory=dict)
     roles: dict[str, set[str]] = field(default_factory=dict)
     bans: dict[str, events.AccountBanned] = field(default_factory=dict)
     appeals: dict[str, str] = field(default_factory=dict)
@@ -85,6 +90,35 @@ class Access:
         if found is None or not hmac.compare_digest(found.hash, digest):
             return None
         return found if found.is_live(at) else None
+
+    def drop_ended(self, at: datetime) -> None:
+        """Forget the tokens that expired or were revoked more than a day before."""
+        before = at - timedelta(days=ENDED_KEPT_DAYS)
+        for token in [one for one in self.tokens.values() if not one.is_live(before)]:
+            del self.tokens[token.hash]
+            self.forget_hash(token.account, token.id)
+        for id_ in [id_ for id_, ends_at in self.named.items() if ends_at and ends_at <= before]:
+            del self.named[id_]
+
+    def forget_hash(self, account: str, token: str) -> str | None:
+        """Remove a token from those of an account, and return its hash; None if it has no such."""
+        held = self.hashes.get(account, {})
+        digest = held.pop(token, None)
+        if not held:
+            self.hashes.pop(account, None)
+        return digest
+
+    def is_free(self, fact: events.TokenIssued, at: datetime) -> bool:
+        """Return whether nobody has a new token's id or its secret.
+
+        What ended a day before is free, whether it was forgotten by then or not: every ingest
+        that folds the same log comes to the same.
+        """
+        held, ends_at = self.tokens.get(fact.token_hash), self.named.get(fact.token)
+        before = at - timedelta(days=ENDED_KEPT_DAYS)
+        if (held and not held.is_live(before)) or (ends_at and ends_at <= before):
+            self.drop_ended(at)
+        return fact.token not in self.named and fact.token_hash not in self.tokens
 
     def tokens_of(self, account: str) -> list[Token]:
         """The tokens of an account that are not revoked, oldest first."""
@@ -198,9 +232,9 @@ def evolve(access: Access, event: Recorded) -> None:
 def _issued(access: Access, event: Recorded, fact: events.TokenIssued, account: str) -> None:
     # Of two that claim one secret, the first has it: nobody takes over what is another's. An id is
     # used once, so that who revokes it revokes all there is.
-    if fact.token in access.named or fact.token_hash in access.tokens:
+    if not access.is_free(fact, event.envelope.at):
         return
-    access.named.add(fact.token)
+    access.named[fact.token] = fact.expires_at
     access.hashes.setdefault(account, {})[fact.token] = fact.token_hash
     access.tokens[fact.token_hash] = Token(
         number=event.seq,
@@ -215,11 +249,12 @@ def _issued(access: Access, event: Recorded, fact: events.TokenIssued, account: 
     )
 
 
-def _revoked(access: Access, _event: Recorded, fact: events.TokenRevoked, account: str) -> None:
-    access.named.add(fact.token)
-    digest = access.hashes.get(account, {}).pop(fact.token, None)
+def _revoked(access: Access, event: Recorded, fact: events.TokenRevoked, account: str) -> None:
+    digest = access.forget_hash(account, fact.token)
     if digest is not None:
         del access.tokens[digest]
+    if digest is not None or fact.token not in access.named:
+        access.named[fact.token] = event.envelope.at
 
 
 def _granted(access: Access, _event: Recorded, fact: events.RoleGranted, account: str) -> None:

@@ -8,6 +8,7 @@ from ingest.http.accounts import accounts
 from ingest.http.appeals import appeals
 from ingest.http.baselines import baselines
 from ingest.http.boards import boards
+from ingest.http.body_limits import BodyLimits
 from ingest.http.consents import consents
 from ingest.http.duels import duels
 from ingest.http.limits import RateLimits, Rates, RequestIds
@@ -17,7 +18,7 @@ from ingest.http.people import people
 from ingest.http.platform import platform
 from ingest.http.preferences import preferences
 from ingest.http.problems import problems
-from ingest.http.reads import reads
+from ingest.http.reads import Streams, reads
 from ingest.http.reference import reference
 from ingest.http.rejudges import rejudges
 from ingest.http.repeats import Once
@@ -28,13 +29,12 @@ from ingest.service import Ingest
 from ingest.service.ports import Reads, Repeats
 from shared.answers import Documented
 from shared.errors import Failed
-from shared.http import BodyLimit, install
+from shared.http import install
 
 THEMES = (
     *(accounts, boards, baselines, people, consents, appeals, machines, moderation),
     *(preferences, rejudges, duels, platform),
 )
-REQUEST_BYTES_MAX = 16 * 1024 * 1024
 ABOUT = (
     "Any POST under /v1 may have the header `Idempotency-Key`, 1 to 255 visible ASCII characters: "
     "it is done once, and for 24 hours a repeat is answered as the first request was."
@@ -61,7 +61,7 @@ def application(
     )
     app.router.route_class = Documented
     app.add_middleware(Once, gate=gate, repeats=repeats)
-    app.add_middleware(BodyLimit, bytes_max=REQUEST_BYTES_MAX)
+    app.add_middleware(BodyLimits, gate=gate)
     if rates is not None and not gate.are_names_believed:
         app.add_middleware(RateLimits, gate=gate, rates=rates)
     app.add_middleware(RequestIds)
@@ -75,9 +75,9 @@ def application(
     return app
 
 
-def last(app: FastAPI, gate: Gate, reader: Reads) -> None:
+def last(app: FastAPI, gate: Gate, reader: Reads, streams: Streams | None = None) -> None:
     """Let ranker answer the reads, and the document tell of every route."""
-    reads(app, reader, gate)
+    reads(app, reader, gate, streams)
 
 
 def _health(app: FastAPI, is_well: Callable[[], Awaitable[str]]) -> None:

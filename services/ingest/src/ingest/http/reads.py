@@ -16,12 +16,13 @@ from ingest.http.document import describe, read_paths
 from ingest.http.who import Gate, whence
 from ingest.service.ports import Reads
 from shared.errors import Failed, Refused
+from shared.file_limit import STREAMS_MAX
 from shared.http import Live
 from shared.reader import Reader
 
 DOWNLOADS_MAX, OWN_DOWNLOADS_MAX = 16, 2
 DOWNLOAD_S_MAX = 600.0
-STREAMS_MAX, OWN_STREAMS_MAX = 1000, 100
+OWN_STREAMS_MAX = 100
 DOTS = (".", "..")
 OWN, STAFFS = "/v1/me/", "/v1/admin/"
 FILES = "/v1/submissions/{number}/files/{name}"
@@ -95,9 +96,10 @@ class Followed(Response):
 class Streams:
     """How many live streams are open, each of which holds connections and memory."""
 
-    def __init__(self, reads: Reads, gate: Gate) -> None:
+    def __init__(self, reads: Reads, gate: Gate, streams_max: int = STREAMS_MAX) -> None:
         self.reads = reads
         self.gate = gate
+        self.streams_max = streams_max
         self.open: Counter[str] = Counter()
 
     def check(self, person: str, *, is_free: bool = False) -> None:
@@ -106,8 +108,8 @@ class Streams:
         One person has few, but for staff, and where names are believed.
         """
         is_free = is_free or self.gate.are_names_believed
-        if self.open.total() >= STREAMS_MAX:
-            what = f"{STREAMS_MAX} streams are open here: ask again in a moment"
+        if self.open.total() >= self.streams_max:
+            what = f"{self.streams_max} streams are open here: ask again in a moment"
             raise Refused("too_many_streams", what, None, 2.0)
         if self.open[person] >= OWN_STREAMS_MAX and not is_free:
             what = f"you have {OWN_STREAMS_MAX} streams open here: close one first"
@@ -149,10 +151,10 @@ async def _until_gone(
         return
 
 
-def reads(app: FastAPI, reader: Reads, gate: Gate) -> None:
+def reads(app: FastAPI, reader: Reads, gate: Gate, streams: Streams | None = None) -> None:
     """Every read that is ranker's: reads.json says what there is."""
     describe(app)
-    downloads, streams = Downloads(reader), Streams(reader, gate)
+    downloads, streams = Downloads(reader), streams or Streams(reader, gate)
 
     @app.get(FILES, include_in_schema=False)
     async def download(number: int, name: str, request: Request) -> Response:

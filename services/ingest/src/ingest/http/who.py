@@ -71,6 +71,11 @@ class Gate:
                 return ANONYMOUS
             raise
 
+    async def check_credential(self, request: Request) -> None:
+        """Refuse a request without a valid credential, as its route would. Errors: Failed too."""
+        if (await self.caller(request)).kind == "anonymous":
+            await self.participant()(request)
+
     def participant(self, scope: str = "") -> Callable[[Request], Awaitable[Caller]]:
         """A dependency: the participant who asks, with this scope. Errors: Refused; Failed."""
 

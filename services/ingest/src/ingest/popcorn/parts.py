@@ -10,6 +10,7 @@ from typing import NamedTuple
 from fastapi import Request
 
 from ingest.domain.callers import Caller
+from ingest.http.reads import Streams
 from ingest.http.who import Gate
 from ingest.popcorn.asking import HELD_S_MAX, PAUSE_S, Asking
 from ingest.service import Ingest
@@ -32,6 +33,7 @@ class Parts:
     is_well: Callable[[], Awaitable[str]]
     profiler_gpu: str = ""
     clock: Callable[[], datetime] = now
+    streams: Streams | None = None
 
 
 class Board(NamedTuple):

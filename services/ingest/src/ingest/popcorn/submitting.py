@@ -95,7 +95,7 @@ class Told(Live):
 
 def streaming(parts: Parts) -> BaseRoute:
     """The route whose answer is the whole life of a submission."""
-    streams = Streams(parts.asking.reads, parts.gate)
+    streams = parts.streams or Streams(parts.asking.reads, parts.gate)
 
     async def stream(
         leaderboard: str, gpu: str, mode: str, request: Request

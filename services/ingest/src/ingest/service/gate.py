@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -9,9 +10,10 @@ from itertools import takewhile
 
 from ingest.domain.access import AGGREGATES, Access, Token, evolve
 from ingest.domain.preferences import Choices
+from ingest.service.snapshots import AccessSnapshots, AccessState
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import Branch, Branches
+from shared.event_log import Branch, Branches, Recorded
 from shared.events import Fact
 
 LOOK_S = 0.05
@@ -20,6 +22,11 @@ REACH_S_MAX = 5.0
 SILENT_S_MAX = 30.0
 # Events that are there, and do not come for so long from a server that speaks, cannot be read.
 STUCK_S_MIN = 20.0
+# A start folds so many events at most beside a snapshot.
+SNAPSHOT_EVENTS = 5_000
+SWEEP_EVENTS, SWEEP_S = 20_000, 3600.0
+
+log = logging.getLogger(__name__)
 
 
 def digest(secret: str) -> str:
@@ -28,7 +35,7 @@ def digest(secret: str) -> str:
 
 
 class AccessFeed:
-    """Who may do what, never long after the log says so.
+    """Who may do what, never long after the log says so; `folded` counts the events since start.
 
     `damage` says why the log cannot be trusted, "" if it can.
     """
@@ -39,13 +46,17 @@ class AccessFeed:
         clock: Callable[[], datetime] = now,
         silent_s_max: float = SILENT_S_MAX,
         damage: Callable[[], str] = lambda: "",
+        snapshots: AccessSnapshots | None = None,
     ) -> None:
         self._log = log
         self._damage = damage
         self._silent_s_max = silent_s_max
         self._clock = clock
-        self._access = Access()
-        self.choices = Choices()
+        self._snapshots = snapshots
+        self._state = AccessState()
+        self.folded, self._saved, self._swept = 0, 0, 0
+        self._swept_at = clock()
+        self._saving: asyncio.Task[None] | None = None
         self._branch: Branch | None = None
         self._is_ready = False
         self._taken_at = time.monotonic()
@@ -53,26 +64,68 @@ class AccessFeed:
 
     async def run(self) -> None:
         """Follow for ever. Errors: Gap and UnknownEvent stop the process."""
-        branch = self._branch = self._log.branch(self._access.seq, *AGGREGATES)
+        if self._snapshots is not None:
+            self._state = await self._snapshots.load()
+            self._state.access.drop_ended(self._clock())
+        branch = self._branch = self._log.branch(self._state.access.seq, *AGGREGATES)
         self._taken_at = time.monotonic()
         taking = asyncio.create_task(branch.take())
         try:
             while True:
-                limit_s = None if self._is_ready else LOOK_S
+                limit_s = SWEEP_S if self._is_ready else LOOK_S
                 await asyncio.wait({taking}, timeout=limit_s)
                 if taking.done():
                     self._taken_at = time.monotonic()
-                    for event in taking.result():
-                        self.choices.take(event)
-                        evolve(self._access, event)
+                    self._fold(taking.result())
                     taking = asyncio.create_task(branch.take())
                 self._is_ready = self._is_ready or branch.behind == 0
+                self._sweep()
+                self._save_now_and_then()
                 self._grown.set()
                 self._grown = asyncio.Event()
         finally:
-            taking.cancel()
-            await asyncio.gather(taking, return_exceptions=True)
+            tasks = [task for task in (taking, self._saving) if task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await branch.close()
+
+    async def save(self) -> None:
+        """Store a snapshot, so that the next start reads new events alone; failing is harmless."""
+        if self._snapshots is None or not self._is_ready or self.folded == self._saved:
+            return
+        folded = self.folded
+        try:
+            await self._snapshots.save(self._state)
+        except Failed as failed:
+            seq = self._state.access.seq
+            log.warning("no snapshot was stored at event %d: %s", seq, failed)
+        self._saved = folded
+
+    def _fold(self, events: Sequence[Recorded]) -> None:
+        for event in events:
+            self._state.choices.take(event)
+            evolve(self._state.access, event)
+        self.folded += len(events)
+
+    def _sweep(self) -> None:
+        """Forget ended tokens now and then, also in the middle of a long past."""
+        at = self._clock()
+        is_due = (at - self._swept_at).total_seconds() >= SWEEP_S
+        if is_due or self.folded - self._swept >= SWEEP_EVENTS:
+            self._state.access.drop_ended(at)
+            self._swept, self._swept_at = self.folded, at
+
+    def _save_now_and_then(self) -> None:
+        is_saving = self._saving is not None and not self._saving.done()
+        if not is_saving and self._is_ready and self.folded - self._saved >= SNAPSHOT_EVENTS:
+            # Beside the fold: who was revoked meanwhile must not wait for it.
+            self._saving = asyncio.create_task(self.save())
+
+    @property
+    def choices(self) -> Choices:
+        """What participants have chosen of how they are told."""
+        return self._state.choices
 
     def ill(self) -> str:
         """Why nothing can be asked now; "" if all is well.
@@ -96,7 +149,7 @@ class AccessFeed:
         if still_s < STUCK_S_MIN or branch.silent_s > STUCK_S_MIN:
             return "ingest is starting: it does not know yet who may do what"
         return (
-            f"ingest cannot read {branch.behind} of the log's events after {self._access.seq}: "
+            f"ingest cannot read {branch.behind} of the log's events after {self._state.access.seq}: "
             "compare the log with its archive (warpboard scrub)"
         )
 
@@ -104,7 +157,7 @@ class AccessFeed:
         """Who may do what. Errors: Failed while that is not known, or no longer sure."""
         if ill := self.ill():
             raise Failed(ill)
-        return self._access
+        return self._state.access
 
     def token(self, secret: str) -> Token | None:
         """The live token with this text; None if it is nobody's. Errors: Failed."""
@@ -123,7 +176,7 @@ class AccessFeed:
         seq -= len(aside)
         try:
             async with asyncio.timeout(REACH_S_MAX):
-                while self._access.seq < seq:
+                while self._state.access.seq < seq:
                     await self._grown.wait()
         except TimeoutError:
             # It is in the log all the same, and every ingest will come to it.

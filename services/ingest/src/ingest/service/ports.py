@@ -294,6 +294,18 @@ class Lookups(Protocol):
         ...
 
 
+class Snapshots(Protocol):
+    """Bytes by name, the newest alone."""
+
+    async def load(self, name: str) -> bytes | None:
+        """What was kept last, whole, or None. Errors: Failed."""
+        ...
+
+    async def save(self, name: str, data: bytes) -> None:
+        """Keep this instead, whole or not at all. Errors: Failed."""
+        ...
+
+
 class Ports(NamedTuple):
     """All that ingest needs of the world."""
 

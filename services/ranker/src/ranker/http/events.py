@@ -23,10 +23,10 @@ from ranker.service import Alive, News, Reads
 from shared.answers import Answer
 from shared.errors import Failed, Refused
 from shared.event_log import Recorded
+from shared.file_limit import STREAMS_MAX
 from shared.http import Live
 
 PLACE_MAX = 2**53 - 1
-STREAMS_MAX = 1000
 # So many streams ask Postgres at once; the others wait for their turn.
 ASKING_MAX = 16
 STREAM_S_MAX = 3600.0
@@ -82,6 +82,7 @@ class Histories:
     live: Alive
     bodies: Bodies | None = None
     open: int = 0
+    streams_max: int = STREAMS_MAX
     asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASKING_MAX))
 
     async def events(
@@ -100,8 +101,9 @@ class Histories:
         if JSON in accept and EVENTS not in accept:
             whole = await self._whole(seen, number, page)
             return answered(request, cast("list[Shape]", whole))
-        if self.open >= STREAMS_MAX:
-            raise Refused("too_many_streams", f"{STREAMS_MAX} streams are open here", None, 2.0)
+        if self.open >= self.streams_max:
+            what = f"{self.streams_max} streams are open here"
+            raise Refused("too_many_streams", what, None, 2.0)
         stream = Stream(self, seen, number, page.row["id"], place)
         return Live(self._counted(stream.pieces()), 200, HEADERS)
 

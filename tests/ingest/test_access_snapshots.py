@@ -1,0 +1,185 @@
+"""A snapshot of who may do what saves time at the start, and changes nothing else."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+from nats.aio.client import Client
+
+from ingest.service.gate import AccessFeed
+from ingest.service.snapshots import NAME, AccessSnapshots
+from shared import events, subjects
+from shared.clock import new_id, now
+from shared.event_log import New, Recorded
+from shared.events import Fact
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.raw import append_raw
+from shared.nats.snapshots import NatsSnapshots
+from shared.nats.streams import ensure
+from shared.testing import eventually
+from shared.wire import Stamp, seal
+from tests.ingest.test_access import issued, revoked
+from tests.support.servers import SharedNats
+
+pytestmark = pytest.mark.server
+
+ADA, GRACE = subjects.account("ada"), subjects.account("grace")
+KEPT = issued("t1"), issued("t2"), events.PreferenceSet(preference="overtaken", value="dm")
+
+
+@pytest.fixture
+async def nc(nats_url: str) -> AsyncIterator[Client]:
+    nc = await connect(nats_url, "test")
+    await ensure(nc)
+    yield nc
+    await nc.close()
+
+
+async def say(log: NatsLog, agg: str, *facts: Fact) -> None:
+    """Append some facts."""
+    for fact in facts:
+        await log.append(New(seal(fact, agg, Stamp(new_id(), now(), "account:x", "c", "t")), None))
+
+
+@asynccontextmanager
+async def followed(log: NatsLog, nc: Client, code: str = "1") -> AsyncIterator[AccessFeed]:
+    """A gate that has caught up, and stores a snapshot at its end."""
+    feed = AccessFeed(log, snapshots=AccessSnapshots(log, NatsSnapshots(nc), code))
+    following = asyncio.create_task(feed.run())
+    await eventually(lambda: not feed.ill() or following.done())
+    yield feed
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    await feed.save()
+
+
+def tokens(feed: AccessFeed) -> set[str]:
+    """The tokens that are alive."""
+    return {token.id for token in feed.now().tokens.values()}
+
+
+async def recorded(log: NatsLog) -> Sequence[tuple[str, str, bytes]]:
+    """Every event as it is stored."""
+    feed, last = log.follow(0), await log.last()
+    found: list[Recorded] = []
+    while len(found) < last:
+        found += await feed.take()
+    await feed.close()
+    return [(subjects.subject(one.envelope.agg), one.envelope.id, one.body) for one in found]
+
+
+async def test_after_a_snapshot_new_events_alone_are_read(nc: Client) -> None:
+    log = NatsLog(nc)
+    await say(log, ADA, *KEPT)
+    await say(log, GRACE, events.RoleGranted(role="moderator", reason="r"))
+    async with followed(log, nc) as feed:
+        before = feed.now()
+    await say(log, ADA, issued("t3"))
+    async with followed(log, nc) as feed:
+        assert feed.folded == 1
+        assert tokens(feed) == {"t1", "t2", "t3"}
+        assert feed.now().roles == before.roles == {"grace": {"moderator"}}
+        assert feed.choices.of("ada")["overtaken"] == "dm"
+
+
+async def test_a_snapshot_brings_no_revoked_token_back(nc: Client) -> None:
+    log = NatsLog(nc)
+    await say(log, ADA, *KEPT)
+    async with followed(log, nc):
+        pass
+    await say(log, ADA, revoked("t1"), issued("t1"))
+    async with followed(log, nc) as feed:
+        assert (feed.folded, tokens(feed)) == (2, {"t2"})
+    async with followed(log, nc) as feed:
+        assert (feed.folded, tokens(feed)) == (0, {"t2"})
+
+
+async def test_a_snapshot_ahead_of_a_restored_log_is_ignored(
+    nc: Client, shared_nats: SharedNats, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = NatsLog(nc)
+    await say(log, ADA, issued("t1"), issued("t2"), revoked("t1"))
+    async with followed(log, nc):
+        pass
+    backup = (await recorded(log))[:2]
+    other = await connect(shared_nats.fresh_url(), "test")
+    await ensure(other)
+    await append_raw(other, backup, 0)
+    restored = NatsLog(other)
+    async with followed(restored, nc) as feed:
+        assert (feed.folded, tokens(feed)) == (2, {"t1", "t2"})
+    assert "is not of this log" in capsys.readouterr().err
+    await other.close()
+
+
+async def test_a_snapshot_of_a_log_that_went_on_otherwise_is_ignored(
+    nc: Client, shared_nats: SharedNats, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = NatsLog(nc)
+    await say(log, ADA, issued("t1"), issued("t2"))
+    async with followed(log, nc):
+        pass
+    other = await connect(shared_nats.fresh_url(), "test")
+    await ensure(other)
+    restored = NatsLog(other)
+    await append_raw(other, (await recorded(log))[:1], 0)
+    await say(restored, ADA, revoked("t1"), issued("t4"))
+    async with followed(restored, nc) as feed:
+        assert (feed.folded, tokens(feed)) == (3, {"t4"})
+    assert "is not of this log" in capsys.readouterr().err
+    await other.close()
+
+
+@pytest.mark.parametrize("damage", ["empty", "short", "noise", "flipped"])
+async def test_a_damaged_snapshot_is_ignored(
+    nc: Client, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, snapshots = NatsLog(nc), NatsSnapshots(nc)
+    await say(log, ADA, *KEPT)
+    async with followed(log, nc):
+        pass
+    whole = await snapshots.load(NAME)
+    assert whole is not None
+    at = whole.index(b"hash-t1") - 1
+    flipped = whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :]
+    damaged = {"empty": b"", "short": whole[:-9], "noise": b"what is this", "flipped": flipped}
+    await snapshots.save(NAME, damaged[damage])
+    async with followed(log, nc) as feed:
+        assert (feed.folded, tokens(feed)) == (3, {"t1", "t2"})
+    assert "the snapshot is damaged" in capsys.readouterr().err
+
+
+async def test_a_snapshot_with_a_part_that_was_lost_is_ignored(
+    nc: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = NatsLog(nc)
+    await say(log, ADA, *KEPT)
+    async with followed(log, nc):
+        pass
+    await nc.request(f"snapshots.{NAME}.1", b"not this", 2)
+    async with followed(log, nc) as feed:
+        assert (feed.folded, tokens(feed)) == (3, {"t1", "t2"})
+    assert "the snapshot ingest is damaged, and ignored" in capsys.readouterr().err
+
+
+async def test_a_snapshot_of_other_code_is_ignored(nc: Client) -> None:
+    log = NatsLog(nc)
+    await say(log, ADA, *KEPT)
+    async with followed(log, nc):
+        pass
+    async with followed(log, nc, code="2") as feed:
+        assert (feed.folded, tokens(feed)) == (3, {"t1", "t2"})
+
+
+async def test_expired_tokens_are_not_remembered(nc: Client) -> None:
+    log = NatsLog(nc)
+    past, today = now() - timedelta(days=2), now() - timedelta(hours=1)
+    await say(log, ADA, issued("old", ends=past), issued("new", ends=today), issued("t1"))
+    async with followed(log, nc) as feed:
+        assert tokens(feed) == {"old", "new", "t1"}
+    async with followed(log, nc) as feed:
+        assert tokens(feed) == {"new", "t1"}
+        assert set(feed.now().named) == {"new", "t1"}

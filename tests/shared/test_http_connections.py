@@ -1,0 +1,288 @@
+"""Slow and endless requests are ended, and others served meanwhile, over real connections."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+from starlette.responses import StreamingResponse
+
+from shared.errors import Refused
+from shared.http import install
+from shared.http_connections import HEAD_BYTES_MAX, HttpLimits, check_times
+from tests.ranker.streaming import served
+
+HALF_HEAD = b"GET / HTTP/1.1\r\nHost: here\r\nX-A: "
+POST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n"
+QUICK = HttpLimits(head_s=0.5, body_s=0.5, body_bytes_per_s_min=10_000)
+
+
+class Client:
+    """A connection to a server that a test writes to byte by byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def send(self, data: bytes) -> None:
+        """Send a piece."""
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self) -> tuple[int, bytes]:
+        """The status and the body of an answer; 0 if the connection is closed without one."""
+        async with asyncio.timeout(30):
+            try:
+                head = await self.reader.readuntil(b"\r\n\r\n")
+            except (asyncio.IncompleteReadError, ConnectionError):
+                return 0, b""
+            length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+            return int(head[9:12]), await self.reader.readexactly(int(length))
+
+    async def is_closed(self) -> bool:
+        """Whether the server closes the connection, without another byte."""
+        async with asyncio.timeout(30):
+            try:
+                return await self.reader.read(1) == b""
+            except ConnectionError:
+                return True
+
+
+@asynccontextmanager
+async def connected(url: str, *pieces: bytes) -> AsyncIterator[Client]:
+    """A client that has sent something."""
+    address = httpx.URL(url)
+    client = Client(*await asyncio.open_connection(address.host, address.port))
+    try:
+        for piece in pieces:
+            await client.send(piece)
+        yield client
+    finally:
+        client.writer.close()
+
+
+def echo() -> FastAPI:
+    """An application that answers with the length of what it is sent."""
+    app = FastAPI()
+    install(app)
+
+    @app.get("/")
+    async def here() -> str:
+        return "here"
+
+    @app.post("/")
+    async def length(request: Request) -> int:
+        return len(await request.body())
+
+    @app.post("/refused")
+    async def refused() -> None:
+        raise Refused("missing_credential", "who is it?")
+
+    @app.get("/stream")
+    async def stream() -> StreamingResponse:
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(8):
+                await asyncio.sleep(QUICK.head_s / 4)
+                yield b"x"
+
+        return StreamingResponse(pieces(), headers={"Content-Length": "8"})
+
+    return app
+
+
+async def half_heads(stack: AsyncExitStack, url: str, count: int) -> Sequence[Client]:
+    """So many clients that have sent a part of a head."""
+    return [await stack.enter_async_context(connected(url, HALF_HEAD)) for _ in range(count)]
+
+
+async def test_half_sent_heads_are_ended_and_others_are_served_meanwhile() -> None:
+    async with served(echo(), QUICK) as (url, _), AsyncExitStack() as stack:
+        clients = await half_heads(stack, url, 100)
+        async with httpx.AsyncClient() as http:
+            assert (await http.get(url)).status_code == 200
+        answers = [await client.answer() for client in clients]
+        assert {status for status, _ in answers} == {408}
+        assert json.loads(answers[0][1])["code"] == "request_timeout"
+        assert all([await client.is_closed() for client in clients])
+
+
+async def test_a_connection_without_a_byte_is_closed() -> None:
+    async with served(echo(), QUICK) as (url, _), connected(url) as client:
+        assert await client.is_closed()
+
+
+async def test_a_head_that_trickles_in_has_no_more_time() -> None:
+    async with served(echo(), QUICK) as (url, _), connected(url, HALF_HEAD) as client:
+
+        async def trickle() -> None:
+            while True:
+                await client.send(b"a")
+                await asyncio.sleep(QUICK.head_s / 5)
+
+        trickling = asyncio.create_task(trickle())
+        assert (await client.answer())[0] == 408
+        trickling.cancel()
+        await asyncio.wait({trickling})
+
+
+async def test_the_second_request_of_a_connection_has_limits_too() -> None:
+    async with served(echo(), QUICK) as (url, _):
+        async with connected(url, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n") as client:
+            assert (await client.answer())[0] == 200
+            await client.send(HALF_HEAD)
+            assert (await client.answer())[0] == 408
+        async with connected(url, POST % 5, b"12345") as client:
+            assert await client.answer() == (200, b"5")
+            await client.send(POST % 5 + b"1")
+            assert (await client.answer())[0] == 408
+
+
+async def test_what_is_being_answered_goes_on_beside_a_half_sent_head() -> None:
+    ask = b"GET /stream HTTP/1.1\r\nHost: here\r\n\r\n"
+    async with served(echo(), QUICK) as (url, _), connected(url, ask, b"GET /") as client:
+        assert await client.answer() == (200, b"x" * 8)
+        assert (await client.answer())[0] == 408
+
+
+async def test_a_slow_body_is_answered_408() -> None:
+    async with served(echo(), QUICK) as (url, _), connected(url, POST % 1000, b"a") as client:
+        status, body = await client.answer()
+        assert (status, json.loads(body)["code"]) == (408, "request_timeout")
+        assert await client.is_closed()
+
+
+async def test_a_body_that_keeps_coming_may_take_longer() -> None:
+    async with served(echo(), QUICK) as (url, _), connected(url, POST % 200_000) as client:
+        for _ in range(20):
+            await client.send(b"a" * 10_000)
+            await asyncio.sleep(QUICK.body_s / 10)
+        assert await client.answer() == (200, b"200000")
+
+
+async def test_a_refusal_is_heard_by_who_still_sends() -> None:
+    head = b"POST /refused HTTP/1.1\r\nHost: here\r\nContent-Length: 10000000\r\n\r\n"
+    async with served(echo(), QUICK) as (url, _), connected(url, head) as client:
+        assert (await client.answer())[0] == 401
+        await client.send(b"a" * 10_000_000)
+        await client.send(POST % 3 + b"123")
+        assert await client.answer() == (200, b"3")
+
+
+async def test_who_was_refused_and_sends_nothing_is_closed() -> None:
+    head = b"POST /refused HTTP/1.1\r\nHost: here\r\nContent-Length: 10000000\r\n\r\n"
+    async with served(echo(), QUICK) as (url, _), connected(url, head) as client:
+        assert (await client.answer())[0] == 401
+        assert await client.is_closed()
+
+
+async def test_with_too_many_connections_the_one_that_waits_longest_gives_way() -> None:
+    limits = HttpLimits(connections_max=20)
+    async with served(echo(), limits) as (url, _), AsyncExitStack() as stack:
+        clients = await half_heads(stack, url, 40)
+        async with httpx.AsyncClient() as http:
+            assert (await http.get(url)).status_code == 200
+        assert (await clients[0].answer())[0] == 503
+        await clients[-1].send(b"a\r\n\r\n")
+        assert (await clients[-1].answer())[0] == 200
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_limit_that_is_no_time_is_refused(seconds: float) -> None:
+    with pytest.raises(Refused, match=r"WARPBOARD_X_HEAD_S is .*: expected a number of seconds"):
+        check_times("WARPBOARD_X", HttpLimits(head_s=seconds))
+
+
+def limited_to(files: int) -> "subprocess.CompletedProcess[str]":
+    """A process with these limits on open files, which raises the soft one."""
+    program = (
+        "import resource, sys\n"
+        "from shared.file_limit import raise_file_limit\n"
+        "from shared.errors import Refused\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, {files}), {files}))\n"
+        "try: print(raise_file_limit())\n"
+        "except Refused as refused: sys.exit(refused.reason)\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_limit_on_open_files_is_raised_as_far_as_it_goes() -> None:
+    assert limited_to(600).stdout == "600\n"
+
+
+def test_too_low_a_limit_on_open_files_is_refused_with_the_way_out() -> None:
+    done = limited_to(300)
+    assert done.returncode == 1
+    assert "may open 300 files at once, but needs at least 512" in done.stderr
+    assert "ulimit -Hn" in done.stderr
+
+
+async def asked(url: str, *pieces: bytes) -> bytes:
+    """What a server answers to a request that comes in pieces."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        return await asyncio.wait_for(reader.read(100), 30)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"X-A: a\r\n", b"200"),
+        (b"X-A: " + b"a" * (HEAD_BYTES_MAX - 100) + b"\r\n", b"200"),
+        (b"X-A: " + b"a" * HEAD_BYTES_MAX + b"\r\n", b"431"),
+        (b"X-A: a\r\n" * 20_000, b"431"),
+    ],
+)
+async def test_a_long_head_is_refused(head: bytes, status: bytes) -> None:
+    app = FastAPI()
+
+    @app.get("/")
+    async def here() -> str:
+        """Something to ask for."""
+        return "here"
+
+    async with served(app) as (url, _):
+        begin = b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n"
+        assert (await asked(url, begin + head + b"\r\n"))[9:12] == status
+
+
+async def test_a_head_without_an_end_is_not_kept() -> None:
+    async with served(FastAPI()) as (url, _):
+        said = await asked(url, b"GET / HTTP/1.1\r\nX-A: ", *[b"a" * 16_384] * 100)
+        assert said[9:12] in (b"431", b"")
+
+
+@pytest.mark.long
+async def test_a_connection_outlives_polls_every_five_seconds() -> None:
+    """The public client polls at that interval; a server that closes then lets it die."""
+    app = FastAPI()
+
+    @app.get("/")
+    async def here() -> str:
+        """Something to ask for."""
+        return "here"
+
+    async with served(app) as (url, _):
+        host, _, port = url.removeprefix("http://").partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        for _ in range(4):
+            writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+            assert head.startswith(b"HTTP/1.1 200")
+            await reader.readexactly(len('"here"'))
+            await asyncio.sleep(5)
+            assert not reader.at_eof(), "the server closed the connection between two polls"
+        writer.close()
