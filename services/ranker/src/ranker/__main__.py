@@ -42,7 +42,7 @@ from shared.reader_authentication import ReaderAuthentication
 from shared.signing import load_key, public_key
 
 # Its number grows when what a table means changes; the new one is folded from event 1.
-SCHEMA = "rm_ranker_v6"
+SCHEMA = "rm_ranker_v7"
 POOL_MAX = 8
 RETRY_S = 0.5
 # Another instance writes: this one waits for it to go.
