@@ -136,7 +136,8 @@ async def test_a_page_after_changes_is_of_the_moment_of_the_first(postgres_dsn: 
             await follow(chaos, models)
             seq = await models.checkpoint()
             for board in BOARDS:
-                earlier.append((seq, board, lines(await top(models, board, 1000, chaos.clock))))
+                whole = await top(models, board, 1000, chaos.clock)
+                earlier += [(seq, board, lines(whole))]
         for seq, board, expected in earlier:
             page = await read_page(models, board, range(1000), chaos.clock, seq)
             if page.holds:
