@@ -88,9 +88,11 @@ class ReadModels:
 
     async def place(self, statement: str, **values: object) -> list[Row]:
         """Run one statement of sql/place.sql; its rows."""
-        cursor = self.connection.cursor(row_factory=dict_row)
-        await cursor.execute(self.places[statement].encode(), values)
-        return await cursor.fetchall() if cursor.description else []
+        return await self._rows(self.places[statement], values)
+
+    async def write_places(self, statement: str, **values: object) -> None:
+        """Run one statement of sql/place.sql that has no rows."""
+        await self.connection.execute(self.places[statement].encode(), values)
 
     async def _claimed(
         self, after: int, last: int, batch: Sequence[Told], at: datetime | None

@@ -34,6 +34,10 @@ class PlaceTables(Protocol):
         """Run one statement of sql/place.sql; its rows."""
         ...
 
+    async def write_places(self, statement: str, **values: object) -> None:
+        """Run one statement of sql/place.sql that has no rows."""
+        ...
+
 
 class EntryChange(NamedTuple):
     """What an account's entry was and is on a leaderboard, where it is shown.
@@ -283,7 +287,9 @@ class _Places:
             )
             self._blocks |= {row["block"] for row in rows}
         if self._blocks:
-            await self._tables.place("count_blocks", **self._board, blocks=sorted(self._blocks))
+            await self._tables.write_places(
+                "count_blocks", **self._board, blocks=sorted(self._blocks)
+            )
 
     async def _order(self, sources: set[str]) -> None:
         """Let copies stand behind their originals where they share a rank."""
@@ -312,7 +318,7 @@ class _Places:
                 if orders[row["number"]] != (row["order_us"], row["order_number"]):
                     wanted[row["account"]] = orders[row["number"]]
         if wanted:
-            await self._tables.place(
+            await self._tables.write_places(
                 "order_entries",
                 **self._board,
                 accounts=list(wanted),

@@ -88,14 +88,14 @@ def _placed(rows: Sequence[Row], first: int, wanted: range, total: int) -> list[
     known = {row["number"]: row for row in rows}
     for start, size in _groups(rows[0]["before"], rows[0]["sizes"]):
         part = [*range(max(start, first), min(start + size, end))]
-        if not part:
-            continue
         # Nobody passes who was beaten by nobody: the order before them and behind is apart.
         firm = [at for at in part if not rows[at - first]["is_beaten"]]
-        if part[0] > start:
+        if start < first:
             part = [at for at in part if firm and at > firm[0]]
-        if end < total and end < start + size:
+        if end < start + size:
             part = [at for at in part if firm and at <= firm[-1]]
+        if not part:
+            continue
         group = standings([rows[at - first] for at in part])
         for at, place in zip(part, place_group(group, start + 1, is_tied=size > 1), strict=True):
             found[at] = Placed(place, known[place.number])
