@@ -30,6 +30,8 @@ Row = dict[str, Any]
 Cursor = AsyncCursor[Any]
 Kept = TypeVar("Kept", Submission, Run, Item)
 PROJECTION = "ranker"
+# The one step that changes a submission's row.
+LIFTED = "floor_lifted"
 # What entries were is kept for as long as a cursor is good, and a little longer.
 BEFORE = timedelta(hours=1, minutes=5)
 BEFORE_PAUSE = timedelta(minutes=1)
@@ -83,6 +85,9 @@ class ReadModels:
             self.remembered.forget()
             raise
         self.remembered.keep(rows, last)
+        for step in rows.steps:
+            if step.statement == LIFTED:
+                self.remembered.drop(step.values["id"])
         met = frozenset(Board(*one) for one in rows.met)
         return Change(found, rows.is_end_due, rows.is_draft_due, met)
 
