@@ -25,12 +25,15 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.testing import eventually
 
-LONG, QUICK, SMOKE = (1_000, 100_000, 1_000_000), (1_000, 100_000), (1_000, 30_000)
+LONG = (1_000, 10_000, 100_000, 1_000_000)
+QUICK = SMOKE = LONG[:-1]
+# Of fewer runs whole tables are a few pages, which Postgres then reads instead of an index.
+COUNTED_MIN = 10_000
 WARM, ASKED, ASKED_SMOKE = 50, 1000, 50
 START_S_MAX = 60.0
 # So much more, at most, may the largest leaderboard cost than the smallest.
 FLAT_MAX = 2.0
-STATEMENTS_MAX = {"first page": 7, "a submission": 5}
+STATEMENTS_MAX = {"first page": 6, "a submission": 5}
 
 
 class Row(NamedTuple):
@@ -110,12 +113,18 @@ def figures(rows: list[Row]) -> list[Figure]:
         first, last = some[0], some[-1]
         name = f"{read}, {last.runs} runs over {first.runs}"
         goal = at_most(FLAT_MAX)
-        buffers = last.cost.buffers / first.cost.buffers
+        counted = next(row for row in some if row.runs >= COUNTED_MIN)
+        buffers = last.cost.buffers / counted.cost.buffers
         found += [
             Figure(name=f"{read}, {last.runs} runs: p50", measured=last.p50_ms, unit="ms"),
             Figure(name=f"{name}: p50", measured=last.p50_ms / first.p50_ms, goal=goal),
             Figure(name=f"{name}: p99", measured=last.p99_ms / first.p99_ms, goal=goal),
-            Figure(name=f"{name}: buffers", measured=buffers, goal=goal, is_held=True),
+            Figure(
+                name=f"{read}, {last.runs} runs over {counted.runs}: buffers",
+                measured=buffers,
+                goal=goal,
+                is_held=True,
+            ),
             Figure(
                 name=f"{read}: statements per request",
                 measured=last.cost.statements,

@@ -3,10 +3,10 @@ insert into result (submission, problem_number, problem, gpu, account, number, s
                     run, verdict, is_eligible, code, reason, score_us, low_us, high_us, process_us,
                     error, freedom, sigma_run, delta, grade, is_provisional, received_at, at,
                     pooled_us, pooled_error, pooled_freedom, pooled_delta, pooled_over)
-select 's' || n, 1, 'identity', 'H100', 'account' || n %% %(accounts)s, 10 + n, 'source' || n,
-       10 + n, '', 'r' || n, 'passed', true, 'ranked', 'passed every case', score, score * 0.998,
+select 's' || n, 1, 'identity', 'H100', 'account' || n %% %(accounts)s, 200 + n, 'source' || n,
+       200 + n, '', 'r' || n, 'passed', true, 'ranked', 'passed every case', score, score * 0.998,
        score * 1.002, array[score, score, score, score], 0.001, 22, 0, 0.003, 'ok', false, now(),
-       now(), score, 0.001, 22, 0.003, array[10 + n]::bigint[]
+       now(), score, 0.001, 22, 0.003, array[200 + n]::bigint[]
 from (select n, 100 + 10000 * random() as score from generate_series(1, %(runs)s) as n) as one;
 
 insert into submission (id, number, version, account, problem, problem_number, gpu, mode, name,
