@@ -21,6 +21,7 @@ from bench.pipeline_client import Client
 from bench.pipeline_log import Witness
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.nats.streams import BLOBS, LARGE_STREAM, UPLOADS
 from shared.wire import decode
 
 PROBLEM, GPU = "identity", "H100"
@@ -28,9 +29,9 @@ AGENTS = 2
 SUBMISSIONS, SUBMISSIONS_SMOKE = 50, 10
 STREAM, BATCH = "EVENTS", "Nats-Batch-Id"
 # Lower these when a submission costs less; they are what it costs now.
-APPENDS_PER_SUBMISSION_MAX = 13.0
-EVENTS_PER_SUBMISSION_MAX = 13.0
-BLOB_MESSAGES_PER_SUBMISSION_MAX = 2.0
+APPENDS_PER_SUBMISSION_MAX = 12.0
+EVENTS_PER_SUBMISSION_MAX = 12.0
+BLOB_MESSAGES_PER_SUBMISSION_MAX = 1.0
 SETTLE_S = 2.0
 SOURCE = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"
 
@@ -46,8 +47,7 @@ class Counted(NamedTuple):
 
 async def _blob_messages(stream: JetStreamContext) -> int:
     """How many messages of blobs were ever stored."""
-    names = [info.config.name or "" for info in await stream.streams_info()]
-    infos = [await stream.stream_info(name) for name in names if name.startswith("OBJ_")]
+    infos = [await stream.stream_info(name) for name in (BLOBS, UPLOADS, LARGE_STREAM)]
     return sum(info.state.last_seq for info in infos)
 
 
