@@ -16,7 +16,7 @@ from shared.postgres import connect
 from tests.support.lives import NoMetrics, say
 
 pytestmark = pytest.mark.server
-FEW, MANY = 10_000, 60_000
+FEW, MANY = 10_000, 40_000
 FLAT_MAX = 2.0
 # A new entry, its group and the few that follow until one begins where it did before.
 ROWS_WRITTEN_MAX = 12
@@ -46,7 +46,7 @@ async def log(postgres_dsn: str) -> MemoryLog:
 
 
 @pytest.mark.usefixtures("log")
-async def test_six_times_the_runs_take_no_more_buffers(postgres_dsn: str) -> None:
+async def test_four_times_the_runs_take_no_more_buffers(postgres_dsn: str) -> None:
     await fill(postgres_dsn, FEW)
     few = await count(postgres_dsn)
     await empty(postgres_dsn)

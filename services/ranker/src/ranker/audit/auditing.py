@@ -181,7 +181,7 @@ def differences(rows: Iterable[Row], entries: Iterable[dict[str, Any]]) -> list[
 def _unequal(row: Row, entry: dict[str, Any]) -> list[str]:
     """The fields of an entry that are not what the log gives."""
     said = row._asdict() | {"pooled_over": list(row.pooled_over)}
-    entry = {"duel": row.duel} | entry
+    entry = {"rank": row.rank, "is_tied": row.is_tied, "duel": row.duel} | entry
     return [
         f"{row.account}: {name} is shown as {entry[name]}, the log gives {said[name]}"
         for name in (
@@ -193,6 +193,8 @@ def _unequal(row: Row, entry: dict[str, Any]) -> list[str]:
             "error",
             "freedom",
             "delta",
+            "rank",
+            "is_tied",
             "duel",
         )
         if not _is_equal(said[name], entry[name])
