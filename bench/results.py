@@ -15,7 +15,8 @@ GIT_S_MAX = 10.0
 HEAD = """# Results
 
 Written by `python -m bench` (`make bench`): the latest whole run of each benchmark. Compare ratios,
-for seconds belong to the machine. Earlier runs are in the history of this file.
+for seconds belong to the machine. Earlier runs are in the history of this file. No GPU has run
+`bench/gpu` yet: every GPU figure is unproven.
 
 """
 MISSED = "\n## Goals that are missed\n\n"
@@ -27,11 +28,7 @@ def write(found: Mapping[str, Sequence[Figure]], order: Sequence[str], page: Pat
     where = (load(), datetime.now(UTC).date().isoformat(), _commit())
     for name, figures in found.items():
         rows[name] = [_row(name, figure, where) for figure in figures]
-        notes[name] = [
-            f"- {name}, {figure.name}: {figure.note}"
-            for figure in figures
-            if figure.note and not figure.is_met
-        ]
+        notes[name] = _notes(name, figures)
     lines = [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
     lines += [row for name in order for row in rows.get(name, [])]
     said = [note for name in order for note in notes.get(name, [])]
@@ -50,8 +47,17 @@ def _read(page: Path) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         if line.startswith("| "):
             rows.setdefault(line.split("|")[1].strip(), []).append(line)
         elif line.startswith("- "):
-            notes.setdefault(line[2:].partition(",")[0], []).append(line)
+            notes.setdefault(line[2:].partition(":")[0], []).append(line)
     return rows, notes
+
+
+def _notes(name: str, figures: Sequence[Figure]) -> list[str]:
+    """Why goals are missed, each reason once."""
+    missed: dict[str, list[str]] = {}
+    for figure in figures:
+        if figure.note and not figure.is_met:
+            missed.setdefault(figure.note, []).append(figure.name)
+    return [f"- {name}: {note} ({'; '.join(names)})" for note, names in missed.items()]
 
 
 def _row(name: str, figure: Figure, where: Sequence[str]) -> str:
