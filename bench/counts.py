@@ -21,7 +21,8 @@ from bench.pipeline_client import Client
 from bench.pipeline_log import Witness
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.streams import BLOBS, LARGE_STREAM, UPLOADS
+from shared.nats.streams import LARGE_STREAM
+from shared.subjects import BLOBS, UPLOADS
 from shared.wire import decode
 
 PROBLEM, GPU = "identity", "H100"

@@ -195,11 +195,11 @@ async def _repeatability(bench: Bench, problem: Path, base: int, name: str) -> l
     )
     plain = _cv([one.wall_us for one in found[0]])
     print(f"  CV of the score {_cv(scores[0]):.2f} %, of plain wall times {plain:.2f} %")
-    kernel = f"{name}, {statistics.median(scores[0]):.0f} us"
+    what = f"{name}, {statistics.median(scores[0]):.0f} us"
     shared = "other tenants of a shared machine move the times themselves (ADR 75)"
     figures = [
         Figure(
-            name=f"{kernel}: CV of the score",
+            name=f"{what}: CV of the score",
             measured=_cv(scores[0]),
             unit="%",
             goal=at_most(CV_PERCENT_MAX),
@@ -215,7 +215,7 @@ async def _repeatability(bench: Bench, problem: Path, base: int, name: str) -> l
         )
         figures.append(
             Figure(
-                name=f"{kernel}: {percent} % more work ordered right",
+                name=f"{what}: {percent} % more work ordered right",
                 measured=right / len(pairs),
                 goal=at_least(1.0),
                 note=shared,

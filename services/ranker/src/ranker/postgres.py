@@ -33,8 +33,8 @@ PROJECTION = "ranker"
 # The one step that changes a submission's row.
 LIFTED = "floor_lifted"
 # What entries were is kept for as long as a cursor is good, and a little longer.
-BEFORE = timedelta(hours=1, minutes=5)
-BEFORE_PAUSE = timedelta(minutes=1)
+BEFORE_S = 3900.0
+BEFORE_PAUSE_S = 60.0
 # What an event may do to a fold, or its row to a table; a connection that broke is none of them.
 POISON = (
     msgspec.MsgspecError,
@@ -217,7 +217,7 @@ class ReadModels:
             values = {"accounts": list(rows.banned)}
             sql = self.sql["boards_of_accounts"].encode()
             boards += await (await self.connection.execute(sql, values)).fetchall()
-        is_recent = at is not None and now() - at < BEFORE
+        is_recent = at is not None and (now() - at).total_seconds() < BEFORE_S
         kept: Row = {"seq": seq, "at": now(), "is_recent": is_recent}
         changed: list[Row] = []
         if rows.touched:
@@ -237,9 +237,9 @@ class ReadModels:
         """Let what entries were be forgotten when no page can be asked for that shows it."""
         if not is_recent:
             await self.connection.execute(self.places["begin_before"].encode(), {"seq": seq})
-        elif now() - self.forgotten_at > BEFORE_PAUSE:
+        elif (now() - self.forgotten_at).total_seconds() > BEFORE_PAUSE_S:
             self.forgotten_at = now()
-            values = {"until_at": self.forgotten_at - BEFORE}
+            values = {"until_at": self.forgotten_at - timedelta(seconds=BEFORE_S)}
             await self.connection.execute(self.places["forget_before"].encode(), values)
 
     async def _items(self, due: Due, rows: Rows) -> list[Row]:
