@@ -77,3 +77,7 @@ create table entry_before_since (
     seq bigint not null
 );
 insert into entry_before_since (seq) values (0);
+
+-- The best score that ever stood is asked for whenever the first place of a leaderboard changes.
+create index result_by_score
+    on result (problem, gpu, problem_number, (coalesce(pooled_us, score_us))) where is_eligible;

@@ -569,13 +569,17 @@ limit 1000;
 -- name: best_of_others
 -- The best score that ever stood on a leaderboard beside a source's own, whatever became of it; what
 -- was disqualified before an event never stood.
-select min(result.score_us) as score_us
-from scored as result
-left join moderation on moderation.submission = result.submission
-where result.problem = %(problem)s and result.gpu = %(gpu)s
-  and result.problem_number = %(number)s and result.is_eligible
-  and not (result.account = %(account)s and result.source = %(source)s and result.counts)
-  and (moderation.is_disqualified is not true or moderation.excluded_seq > %(seq)s)
+select (
+    select result.score_us
+    from scored as result
+    left join moderation on moderation.submission = result.submission
+    where result.problem = %(problem)s and result.gpu = %(gpu)s
+      and result.problem_number = %(number)s and result.is_eligible
+      and not (result.account = %(account)s and result.source = %(source)s and result.counts)
+      and (moderation.is_disqualified is not true or moderation.excluded_seq > %(seq)s)
+    order by result.score_us
+    limit 1
+) as score_us
 limit 1;
 
 -- name: movers
