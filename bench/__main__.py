@@ -69,10 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found[name], is_good = measure(name, is_smoke=asked.smoke)
         if not is_good:
             failed.append(name)
-    if not asked.smoke:
-        measured = {name: some for name, some in found.items() if some}
-        results.write(measured, BENCHMARKS)
-        print(f"written: {results.PAGE}")
+        if found[name] and not asked.smoke:
+            # At once, so that the load beside its figures is that of its end.
+            results.write({name: found[name]}, BENCHMARKS)
     return _judge(failed, found)
 
 
