@@ -11,7 +11,7 @@ PARTS := shared harness[torch] services/ingest services/scheduler services/gpu-a
          services/ranker services/discord-edge cli[mcp,plots,up] discord-sim[zstd]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard discord_sim
 
-.PHONY: help install format check docs problems test-fast test test-long up demo bench chaos contract ci clean
+.PHONY: help install format check docs problems test-fast test test-long up demo bench bench-smoke chaos contract ci clean
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
 
@@ -75,8 +75,12 @@ up: install ## The platform on this machine, until Ctrl-C
 demo: install ## Start everything, submit kernels, print the leaderboards, stop
 	warpboard demo
 
-bench: install ## Measure turnaround and the log; ratios of one run
-	python -m bench
+# NAME="query api" for some of them; each takes minutes, the harness half an hour.
+bench: install ## Run every benchmark whole, and write bench/RESULTS.md
+	python -m bench $(NAME)
+
+bench-smoke: install ## Run every benchmark for seconds; the ratios that no machine changes must hold
+	python -m bench --smoke
 
 chaos: install ## Kill everything at random for CHAOS_S seconds, then judge the log
 	python -m tests.system.chaos --seconds $${CHAOS_S:-1200} $${CHAOS_SEED:+--seed $$CHAOS_SEED}

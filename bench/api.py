@@ -1,9 +1,9 @@
 """Requests/s and times of the API: submit, poll and follow, by 1, 50 and 200 clients.
 
-`python -m bench.api [--quick]`. No-op agents pass at once. Each client has a connection of its own
-and asks again as soon as it is answered. Beside each, the same number of clients asks the same
-server for GET /health, which reads no log and no read model: the ratio says what a route costs
-beyond HTTP itself. Clients and platform share the machine.
+`python -m bench.api [--quick | --smoke]`. No-op agents pass at once. Each client has a connection
+of its own and asks again as soon as it is answered. Beside each, the same number of clients asks
+the same server for GET /health, which reads no log and no read model: the ratio says what a route
+costs beyond HTTP itself. Clients and platform share the machine.
 """
 
 import argparse
@@ -12,19 +12,20 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from bench.figures import Figure, report
 from bench.noop_platform import Platform, load, stop
 from bench.pipeline_client import Client
 
 PROBLEM, GPU = "identity", "H100"
 AGENTS = 4
-CLIENTS = (1, 50, 200)
-LONG_S, QUICK_S = 8.0, 2.0
+CLIENTS, CLIENTS_SMOKE = (1, 50, 200), (1, 4)
+LONG_S, QUICK_S, SMOKE_S = 8.0, 2.0, 0.3
 END_S_MAX = 120.0
 # For what was submitted to be over, so that the next row begins in peace.
 REST_S = 5.0
@@ -141,26 +142,42 @@ async def all_over(url: str, numbers: Iterable[int]) -> None:
                 seen = (await client.get(held, "ada")).json()
 
 
-async def measure(url: str, for_s: float) -> None:
+async def measure(url: str, for_s: float, numbers: Sequence[int]) -> list[Figure]:
     """Print a row for each route and number of clients."""
+    figures = []
     async with Client(url) as client:
         answer = await client.submit("ada", SOURCE.encode(), problem=PROBLEM, gpu=GPU)
         number = int(answer.json()["submissions"][0]["number"])
     await all_over(url, [number])
-    for clients in CLIENTS:
+    for clients in numbers:
         bare = await measured(url, "health", health, clients, for_s)
         print(bare.told())
-        print((await measured(url, "poll", polls(number), clients, for_s)).told(bare))
-        print((await followed(url, clients)).told())
-        print((await measured(url, "submit", submit, clients, for_s)).told(bare))
-        await asyncio.sleep(REST_S)
+        poll = await measured(url, "poll", polls(number), clients, for_s)
+        print(poll.told(bare))
+        stream = await followed(url, clients)
+        print(stream.told())
+        sent = await measured(url, "submit", submit, clients, for_s)
+        print(sent.told(bare))
+        figures += [one for row in (poll, stream, sent) for one in _figures(row, bare)]
+        await asyncio.sleep(REST_S if clients != numbers[-1] else 0)
+    return figures
+
+
+def _figures(row: Row, bare: Row) -> list[Figure]:
+    who = f"{row.route}, {row.clients} clients"
+    p99 = Figure(name=f"{who}: p99", measured=row.p99_ms, unit="ms")
+    ratio = Figure(name=f"{who}: cost over GET /health", measured=bare.per_s / row.per_s)
+    return [p99] if row.route == "stream" else [p99, ratio]
 
 
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two seconds a row")
-    for_s = QUICK_S if parser.parse_args().quick else LONG_S
+    parser.add_argument("--smoke", action="store_true", help="few clients, a moment a row")
+    told = parser.parse_args()
+    for_s = SMOKE_S if told.smoke else QUICK_S if told.quick else LONG_S
+    numbers = CLIENTS_SMOKE if told.smoke else CLIENTS
     with tempfile.TemporaryDirectory() as folder:
         platform = Platform(Path(folder) / "home")
         agents = None
@@ -168,12 +185,13 @@ def main() -> None:
             platform.publish(PROBLEM)
             agents = platform.agents(AGENTS, "noop", GPU)
             print(f"{load()}; {AGENTS} no-op agents; {for_s:g} s a row")
-            asyncio.run(measure(platform.url, for_s))
+            figures = asyncio.run(measure(platform.url, for_s, numbers))
             print(load())
         finally:
             if agents is not None:
                 stop(agents)
             platform.stop()
+    report(figures)
 
 
 if __name__ == "__main__":

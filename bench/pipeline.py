@@ -1,11 +1,10 @@
 """Submissions/s through HTTP to the leaderboard, and what the platform adds to a run.
 
-`python -m bench.pipeline [--quick] [--agents N ...]`. No-op agents pass at once, so all time is
-the platform's.
-Sustained: as many clients as the bare limit's widest window, each of which submits, waits until
-its submission is over in the log, and submits again. Half load: submissions at fixed instants,
-half as many a second. Beside it, on the same nats-server and so with the same durability (every
-append synced), the bare publish limit.
+`python -m bench.pipeline [--quick | --smoke] [--agents N ...]`. No-op agents pass at once, so all
+time is the platform's. Sustained: as many clients as the bare limit's widest window, each of which
+submits, waits until its submission is over in the log, and submits again. Half load: submissions at
+fixed instants, half as many a second. Beside it, on the same nats-server and so with the same
+durability (every append synced), the bare publish limit.
 """
 
 import argparse
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 
 from nats.aio.client import Client as Bus
 
+from bench.figures import Figure, at_least, at_most, report
 from bench.noop_platform import Platform, load, spent, stop
 from bench.pipeline_client import Client
 from bench.pipeline_log import END_S_MAX, STEPS, Witness, read_back
@@ -47,6 +47,9 @@ class Plan(NamedTuple):
 
 LONG = Plan((1, 10, 100, 1000), 3.0, 12.0, 20_000)
 QUICK = Plan((1, 10), 1.0, 4.0, 4_000)
+SMOKE = Plan((2,), 0.5, 1.0, 400)
+# Of the bare limit of durable publishes, and of what the platform adds at half load.
+SHARE_MIN, ADDED_MS_MAX = 0.5, 100.0
 
 
 async def _one(client: Client, witness: Witness, who: str, number: int) -> float:
@@ -174,7 +177,8 @@ async def with_agents(
     return found | {"count": count, "load": load()}
 
 
-def _print(found: dict[str, Any], many: float) -> None:
+def _print(found: dict[str, Any], many: float) -> list[Figure]:
+    """Print what was measured with some agents, over the bare limit."""
     latencies = sorted(1e3 * one for one in found["latencies"])
     p50, p99 = statistics.median(latencies), latencies[int(len(latencies) * 0.99)]
     print(
@@ -189,9 +193,27 @@ def _print(found: dict[str, Any], many: float) -> None:
     named = ("ingest", "scheduler", "ranker", "nats-server", "Postgres", "agents", "bench")
     costs = "  ".join(f"{name} {found[name]:.1f}" for name in named)
     print(f"              processor ms a submission: {costs}")
+    who, share = f"{found['count']} agents", found["events"] / many
+    appends = "every event is an append of its own, synced one after the other"
+    return [
+        Figure(name=f"{who}: submissions", measured=found["rate"], unit="/s"),
+        Figure(
+            name=f"{who}: events of bare publishes",
+            measured=share,
+            goal=at_least(SHARE_MIN),
+            note=appends,
+        ),
+        Figure(
+            name=f"{who}: p99 at half load",
+            measured=p99,
+            unit="ms",
+            goal=at_most(ADDED_MS_MAX),
+            note=appends,
+        ),
+    ]
 
 
-async def measure(platform: Platform, plan: Plan) -> None:
+async def measure(platform: Platform, plan: Plan) -> list[Figure]:
     """Every number of agents in turn, then the bare limit, then the ratios."""
     bus = await connect(platform.nats_url, "bench")
     log, witness = NatsLog(bus), Witness()
@@ -201,28 +223,30 @@ async def measure(platform: Platform, plan: Plan) -> None:
     found = await bare(bus, plan.publishes, size)
     rates = ", ".join(f"{rate:.0f}/s with {window} at once" for window, rate in found.items())
     print(f"bare durable publishes of {size} bytes: {rates} ({load()})")
-    for row in rows:
-        _print(row, max(found.values()))
+    figures = [figure for row in rows for figure in _print(row, max(found.values()))]
     if witness.bad:
         print(f"not ranked: {witness.bad}")
     await bus.close()
+    return figures
 
 
 def main() -> None:
     """Measure on a platform of our own, and stop it."""
     parser = argparse.ArgumentParser(prog="python -m bench.pipeline", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer agents, a few seconds each")
+    parser.add_argument("--smoke", action="store_true", help="two agents for a second")
     parser.add_argument("--agents", type=int, nargs="+", help="numbers of one's own")
     told = parser.parse_args()
-    plan = QUICK if told.quick else LONG
+    plan = SMOKE if told.smoke else QUICK if told.quick else LONG
     plan = plan._replace(agents=tuple(told.agents or plan.agents))
     with tempfile.TemporaryDirectory() as home:
         platform = Platform(Path(home, "bench"))
         try:
             platform.publish(PROBLEM)
-            run(measure(platform, plan))
+            figures = run(measure(platform, plan))
         finally:
             platform.stop()
+    report(figures)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """What a leaderboard takes to be read, with 1 k, 100 k and 1 M eligible runs behind it.
 
-`python -m bench.query [--quick]`. The rows are made in Postgres itself, ten runs a participant,
-and read over HTTP from a real ranker: the first page, the whole answer, one reader at a
-time. The goal is flat: less than twice as long for a thousand times as many runs.
+`python -m bench.query [--quick | --smoke]`. The rows are made in Postgres itself, ten runs a
+participant, and read over HTTP from a real ranker: the first page, a submission's page, one reader
+at a time. The goal is flat: less than twice as long for a thousand times as many runs. Beside the
+times stand the statements and buffers of each read, which no machine changes.
 """
 
 import argparse
@@ -14,27 +15,23 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-import psycopg
-
 from bench import replay_log
+from bench.figures import Figure, at_most, report
 from bench.noop_platform import load
+from bench.query_reads import PATHS, Cost, count, fill
 from bench.replay_place import Ground, ask
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure
 from shared.testing import eventually
 
-LONG, QUICK = (1_000, 100_000, 1_000_000), (1_000, 100_000)
-WARM, ASKED = 50, 1000
+LONG = (1_000, 10_000, 100_000, 1_000_000)
+QUICK = SMOKE = LONG[:-1]
+WARM, ASKED, ASKED_SMOKE = 50, 1000, 50
 START_S_MAX = 60.0
-RUNS_A_PARTICIPANT = 10
-SCHEMA = (
-    "select schemaname from pg_tables where tablename = 'entry' and schemaname like 'rm_ranker%'"
-)
-PATHS = {
-    "first page": f"/v1/leaderboards/{replay_log.PROBLEM}/{replay_log.GPU}",
-    "a submission": "/v1/submissions/500",
-}
+# So much more, at most, may the largest leaderboard cost than the smallest.
+FLAT_MAX = 2.0
+STATEMENTS_MAX = {"first page": 6, "a submission": 5}
 
 
 class Row(NamedTuple):
@@ -44,6 +41,17 @@ class Row(NamedTuple):
     read: str
     p50_ms: float
     p99_ms: float
+    cost: Cost
+
+    def text(self, first: "Row") -> str:
+        """The row as it is printed, beside that of the fewest runs."""
+        return (
+            f"{self.runs:9} runs, {self.read}: p50 {self.p50_ms:.2f} ms, p99 {self.p99_ms:.2f} ms, "
+            f"{self.cost.statements} statements, {self.cost.buffers} buffers; "
+            f"{self.p50_ms / first.p50_ms:.2f} times the p50, {self.p99_ms / first.p99_ms:.2f} the "
+            f"p99, {self.cost.buffers / first.cost.buffers:.2f} the buffers of {first.runs} runs  "
+            f"({load()})"
+        )
 
 
 async def _publish(url: str) -> None:
@@ -53,23 +61,11 @@ async def _publish(url: str) -> None:
     await nc.close()
 
 
-def _fill(dsn: str, runs: int) -> None:
-    """Rows as the ranker would have folded them."""
-    program = Path(__file__).with_suffix(".sql").read_text()
-    with psycopg.connect(dsn) as connection:
-        found = connection.execute(SCHEMA).fetchone()
-        assert found is not None, "the ranker has made no tables"
-        connection.execute(f"set search_path = {found[0]}".encode())
-        values = {"runs": runs, "accounts": max(1, runs // RUNS_A_PARTICIPANT)}
-        with psycopg.ClientCursor(connection) as cursor:
-            cursor.execute(program.encode(), values)
-
-
-def _ask(port: int, path: str) -> list[float]:
+def _ask(port: int, path: str, asked: int) -> list[float]:
     """The milliseconds of each read on one connection."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     took = []
-    for number in range(WARM + ASKED):
+    for number in range(WARM + asked):
         began = time.perf_counter()
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -81,7 +77,7 @@ def _ask(port: int, path: str) -> list[float]:
     return took
 
 
-def measure(runs: int, folder: Path) -> list[Row]:
+def measure(runs: int, folder: Path, asked: int) -> list[Row]:
     """Each read, with so many runs."""
     ground = Ground(folder)
 
@@ -93,38 +89,69 @@ def measure(runs: int, folder: Path) -> list[Row]:
         asyncio.run(_publish(ground.nats.url))
         with ground.service("ranker"):
             asyncio.run(eventually(is_up, START_S_MAX))
-        _fill(ground.postgres.dsn, runs)
+        asyncio.run(fill(ground.postgres.dsn, runs))
+        costs = asyncio.run(count(ground.postgres.dsn))
         rows = []
         with ground.service("ranker"):
             asyncio.run(eventually(is_up, START_S_MAX))
             for read, path in PATHS.items():
-                took = sorted(_ask(ground.place.ports["ranker"], path))
-                p99 = took[int(len(took) * 0.99)]
-                rows.append(Row(runs, read, statistics.median(took), p99))
+                took = sorted(_ask(ground.place.ports["ranker"], path, asked))
+                p50, p99 = statistics.median(took), took[int(len(took) * 0.99)]
+                rows.append(Row(runs, read, p50, p99, costs[read]))
     finally:
         ground.stop()
     return rows
+
+
+def figures(rows: list[Row]) -> list[Figure]:
+    """How much more the most runs cost than the fewest."""
+    found = []
+    for read in PATHS:
+        some = [row for row in rows if row.read == read]
+        first, last = some[0], some[-1]
+        name = f"{read}, {last.runs} runs over {first.runs}"
+        goal = at_most(FLAT_MAX)
+        # Of 1000 runs whole tables are a few pages, which Postgres then reads instead of an index.
+        counted = some[-2]
+        buffers = last.cost.buffers / counted.cost.buffers
+        found += [
+            Figure(name=f"{read}, {last.runs} runs: p50", measured=last.p50_ms, unit="ms"),
+            Figure(name=f"{name}: p50", measured=last.p50_ms / first.p50_ms, goal=goal),
+            Figure(name=f"{name}: p99", measured=last.p99_ms / first.p99_ms, goal=goal),
+            Figure(
+                name=f"{read}, {last.runs} runs over {counted.runs}: buffers",
+                measured=buffers,
+                goal=goal,
+                is_held=True,
+            ),
+            Figure(
+                name=f"{read}: statements per request",
+                measured=last.cost.statements,
+                goal=at_most(STATEMENTS_MAX[read]),
+                is_held=True,
+            ),
+        ]
+    return found
 
 
 def main() -> None:
     """Measure each number of runs on servers of its own."""
     parser = argparse.ArgumentParser(prog="python -m bench.query", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="not the million")
-    sizes = QUICK if parser.parse_args().quick else LONG
-    first: dict[str, Row] = {}
+    parser.add_argument("--smoke", action="store_true", help="few runs, few reads")
+    told = parser.parse_args()
+    sizes = SMOKE if told.smoke else QUICK if told.quick else LONG
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as home:
         Path(home).chmod(0o755)
         for runs in sizes:
             folder = Path(home, str(runs))
             folder.mkdir()
-            for row in measure(runs, folder):
-                base = first.setdefault(row.read, row)
-                print(
-                    f"{row.runs:9} runs, {row.read}: p50 {row.p50_ms:.2f} ms, p99 "
-                    f"{row.p99_ms:.2f} ms; {row.p50_ms / base.p50_ms:.2f} times the p50, "
-                    f"{row.p99_ms / base.p99_ms:.2f} the p99 of {base.runs} runs  ({load()})",
-                    flush=True,
-                )
+            for row in measure(runs, folder, ASKED_SMOKE if told.smoke else ASKED):
+                rows.append(row)
+                first = next(one for one in rows if one.read == row.read)
+                print(row.text(first), flush=True)
+    report(figures(rows))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Events/s of a full rebuild, and what a start costs when all of it was folded before.
 
-`python -m bench.replay [--quick | --events N ...]`. For each length: a log as a busy platform
-writes it; the bare limit, nats-py's callback consumer that counts; the ranker from event 1; a
-rebuild beside it, compared, from the log and from its archive, whose chain it checks; and the
+`python -m bench.replay [--quick | --smoke | --events N ...]`. For each length: a log as a busy
+platform writes it; the bare limit, nats-py's callback consumer that counts; the ranker from event
+1; a rebuild beside it, compared, from the log and from its archive, whose chain it checks; and the
 seconds from the start of a ranker and of a scheduler that knew the whole log until they have dealt
 with one new event.
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import replay_log
+from bench.figures import Figure, at_least, report
 from bench.noop_platform import cpu_s, load, peak_mib
 from bench.replay_place import Cost, Ground, Running, ask, cost
 from shared import subjects
@@ -31,7 +32,9 @@ from shared.nats.streams import ensure
 from shared.testing import eventually
 from shared.wire import Stamp, seal
 
-LONG, QUICK = (10_000, 100_000, 1_000_000), (2_000, 10_000)
+LONG, QUICK, SMOKE = (10_000, 100_000, 1_000_000), (2_000, 10_000), (3_000,)
+# Of a bare consumer's rate.
+REBUILD_MIN = 0.5
 WAIT_S_MAX = 900.0
 STEP_S = 0.02
 ARCHIVED = "warpboard_ranker_archived_seq "
@@ -156,7 +159,8 @@ async def _queued(url: str, job: str, scheduler: Running) -> float:
     return time.monotonic() - scheduler.began
 
 
-def _print(row: Row) -> None:
+def _print(row: Row) -> list[Figure]:
+    """Print what one length of the log cost."""
     print(
         f"{row.events:9} events: start with all of it known: ranker {row.ranker_start_s:.2f} s, "
         f"scheduler {row.scheduler_start_s:.2f} s  ({row.load})"
@@ -174,14 +178,34 @@ def _print(row: Row) -> None:
             f"{row.bare.cpu_s / one.cpu_s:.2f} of bare;  {one.mib:.0f} MiB",
             flush=True,
         )
+    rebuilds = {"rebuild": row.rebuild, "rebuild from the archive": row.archived}
+    return [
+        Figure(
+            name=f"{row.events} events: {name} of a bare consumer",
+            measured=row.bare.s / one.s,
+            goal=at_least(REBUILD_MIN),
+            note="decoding and folding an event costs more than reading it (ADR 47)",
+        )
+        for name, one in rebuilds.items()
+    ] + [
+        Figure(name=f"{row.events} events: ranker's start", measured=row.ranker_start_s, unit="s"),
+        Figure(
+            name=f"{row.events} events: scheduler's start",
+            measured=row.scheduler_start_s,
+            unit="s",
+        ),
+    ]
 
 
 def main() -> None:
     """Measure each length on servers of its own."""
     parser = argparse.ArgumentParser(prog="python -m bench.replay", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="short logs alone")
+    parser.add_argument("--smoke", action="store_true", help="one very short log")
     parser.add_argument("--events", type=int, nargs="+", help="lengths of one's own")
     told = parser.parse_args()
+    lengths = SMOKE if told.smoke else QUICK if told.quick else LONG
+    figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as home:
         Path(home).chmod(0o755)
         nothing = measure(2, _folder(home, "nothing"), None)
@@ -194,8 +218,9 @@ def main() -> None:
             )
         )
         print(f"a start costs {', '.join(said)}, subtracted below", flush=True)
-        for events in told.events or (QUICK if told.quick else LONG):
-            _print(measure(events, _folder(home, str(events)), nothing))
+        for events in told.events or lengths:
+            figures += _print(measure(events, _folder(home, str(events)), nothing))
+    report(figures)
 
 
 def _folder(home: str, name: str) -> Path:

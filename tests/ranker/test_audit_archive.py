@@ -14,13 +14,14 @@ from ranker.archive.keeping import keep
 from ranker.archive.postgres import Archive, Shelf, archive
 from ranker.audit.auditing import Live, Question, audit
 from ranker.audit.copies import ArchiveCopy, FileCopy
+from ranker.commands.auditing import shown_entries
 from ranker.commands.replaying import Unwatched
 from ranker.domain.report import Report
 from ranker.domain.scrutiny import Finding
 from ranker.export.file import Reader, Writer
 from ranker.http.audit import audit as audit_reads
 from ranker.postgres import ReadModels
-from ranker.service import News, project
+from ranker.service import Board, News, project
 from shared.event_log import New, Recorded
 from shared.http import install
 from shared.memory import MemoryLog
@@ -50,9 +51,7 @@ class Place:
 
     async def audited(self) -> Report:
         """What `warpboard audit identity CPU` finds."""
-        entries = await self.models.rows(
-            "ladder", problem="identity", gpu="CPU", number=1, limit=100, at=T0
-        )
+        entries = await shown_entries(self.models, Board("identity", "CPU", 1), T0)
         seq = await self.models.checkpoint()
         question = Question("identity", "CPU", keys=[self.town.seal_key], as_of_seq=seq)
         copy = ArchiveCopy(self.archive, self.town.log)
@@ -118,15 +117,16 @@ async def test_an_archive_that_is_not_the_log_is_named(place: Place) -> None:
 @pytest.mark.parametrize(
     ("spoil", "difference"),
     [
-        ("set score_us = 1 where account = 'ada'", "ada: score_us is shown as 1.0"),
-        ("set account = 'eve' where account = 'ada'", "ada is missing"),
-        ("set submission = 's2' where account = 'ada'", "ada: submission is shown as s2"),
+        ("entry set score_us = 1 where account = 'ada'", "ada: score_us is shown as 1.0"),
+        ("entry set account = 'eve' where account = 'ada'", "ada is missing"),
+        ("entry set submission = 's2' where account = 'ada'", "ada: submission is shown as s2"),
+        ("tie_group set entries_count = entries_count + 3", "rank is shown as"),
     ],
 )
 async def test_a_leaderboard_that_was_edited_is_named(
     place: Place, spoil: str, difference: str
 ) -> None:
-    await place.spoil(f"update {LIVE}.entry {spoil}")
+    await place.spoil(f"update {LIVE}.{spoil}")
     report = await place.audited()
     assert report.findings == []
     assert difference in report.differences[0]

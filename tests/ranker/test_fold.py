@@ -22,7 +22,10 @@ from tests.ranker.test_moderation import Ruled
 from tests.support.lives import AGENT, BLOB, T0, Life, begin, say
 from tests.support.ranking import ranker_of, running
 
-TABLES = ("submission", "run", "result", "entry", "moderation", "ban", "record", "podium")
+TABLES = (
+    *("submission", "run", "result", "entry", "tie_group", "tie_block", "moderation", "ban"),
+    *("record", "podium"),
+)
 DECISIONS = (
     events.SubmissionHeld(rule="r", reason="look"),
     events.SubmissionReleased(reason="fine"),

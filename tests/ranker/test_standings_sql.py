@@ -35,8 +35,15 @@ NOON = T0 + timedelta(hours=12)
 class Chaos:
     """A history that is drawn event by event; all that is drawn may happen."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self,
+        seed: int,
+        accounts: Sequence[str] = ACCOUNTS,
+        score_us: tuple[float, float] = (50, 500),
+        began: datetime = T0,
+    ) -> None:
         self.chance = Random(seed)
+        self.accounts, self.score_us, self.began = accounts, score_us, began
         self.log = MemoryLog()
         self.open: list[str] = []
         self.over: list[str] = []
@@ -44,7 +51,7 @@ class Chaos:
         self.rejudges: dict[str, list[str]] = {}
         self.duels: dict[str, events.DuelRequested] = {}
         self.requests = 0
-        self.clock = T0
+        self.clock = began
 
     async def say(self, agg: str, fact: Fact) -> None:
         """The next event, some minutes later."""
@@ -71,7 +78,7 @@ class Chaos:
         """A result: mostly one that may be ranked, or that may be once somebody looked."""
         draw = self.chance
         code = draw.choice(["ranked"] * 7 + ["mode_not_ranked"] + [BELOW_FLOOR] * 2)
-        score_us = draw.choice([None, *(draw.uniform(50, 500) for _ in range(9))])
+        score_us = draw.choice([None, *(draw.uniform(*self.score_us) for _ in range(9))])
         count = draw.choice([0, 3, 5, 200])
         processes = [] if score_us is None else [draw.gauss(score_us, 1) for _ in range(count)]
         return SubmissionFinished(
@@ -91,7 +98,7 @@ class Chaos:
     async def receive(self) -> None:
         """A submission comes in; some sources come in again and again."""
         submission = f"s{len(self.places)}"
-        account, gpu = self.chance.choice(ACCOUNTS), self.chance.choice(["CPU", "H200"])
+        account, gpu = self.chance.choice(self.accounts), self.chance.choice(["CPU", "H200"])
         source = self.chance.choice([submission, "x", "y"]).rjust(64, "0")
         self.places[submission] = account, gpu, source
         self.open.append(submission)
@@ -133,12 +140,16 @@ class Chaos:
 
     async def ban(self) -> None:
         """A participant is kept off, or let back."""
-        until_at = self.chance.choice([None, T0 + timedelta(hours=self.chance.randrange(24))])
+        until_at = self.chance.choice(
+            [None, self.began + timedelta(hours=self.chance.randrange(24))]
+        )
         facts = (
             events.AccountBanned(reason="", until_at=until_at),
             events.AccountUnbanned(reason=""),
         )
-        await self.say(subjects.account(self.chance.choice(ACCOUNTS)), self.chance.choice(facts))
+        await self.say(
+            subjects.account(self.chance.choice(self.accounts)), self.chance.choice(facts)
+        )
 
     async def request(self) -> None:
         """Some submissions are to run again, under the same version or the next."""

@@ -45,7 +45,7 @@ from shared.reader_authentication import ReaderAuthentication
 from shared.signing import load_key, public_key
 
 # Its number grows when what a table means changes; the new one is folded from event 1.
-SCHEMA = "rm_ranker_v6"
+SCHEMA = "rm_ranker_v7"
 MIGRATED = (("shared", "accounts"), ("ranker", SCHEMA), (ARCHIVE_PACKAGE, ARCHIVE_SCHEMA))
 POOL_MAX = 8
 # Another instance writes: this one waits for it to go.

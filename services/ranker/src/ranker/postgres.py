@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,16 +19,23 @@ from ranker.domain.rejudging import Ranks, diff
 from ranker.domain.remembered import Remembered
 from ranker.domain.rows import Item, Run, Submission
 from ranker.service import Board, Change, Due, Unfoldable, Waiting
+from ranker.service.placing import keep_places
 from ranker.service.top import RANKED_MAX, top
 from shared.clock import now
 from shared.errors import Refused
 from shared.postgres import Fenced, borrow_connection, connect, statements, translate_outages
+from shared.wire import is_of_agent
 
 Row = dict[str, Any]
 Cursor = AsyncCursor[Any]
 Kept = TypeVar("Kept", Submission, Run, Item)
 PROJECTION = "ranker"
 AWAY = ("the read models cannot be read", "the read models cannot be read for a moment; ask again")
+# The one step that changes a submission's row.
+LIFTED = "floor_lifted"
+# What entries were is kept for as long as a cursor is good, and a little longer.
+BEFORE_S = 3900.0
+BEFORE_PAUSE_S = 60.0
 # What an event may do to a fold, or its row to a table; a connection that broke is none of them.
 POISON = (
     msgspec.MsgspecError,
@@ -49,6 +56,8 @@ class ReadModels:
         self.connection = connection
         self.sql = statements("ranker", "project.sql")
         self.reads = statements("ranker", "read.sql")
+        self.places = statements("ranker", "place.sql")
+        self.forgotten_at = now()
         self.remembered = Remembered()
         self.table: int | None = None
 
@@ -68,27 +77,42 @@ class ReadModels:
         try:
             with _unfoldable(first):
                 async with self.connection.pipeline(), self.connection.transaction():
-                    rows = fold(await self._claimed(after, last, batch), batch)
+                    at = log_time(batch)
+                    loaded, is_ban_over = await self._claimed(after, last, batch, at)
+                    rows = fold(loaded, batch)
                     await self._keep(rows)
-                    ranked = await self._rank(rows)
-                found = [Board(*row) for cursor in ranked for row in await cursor.fetchall()]
+                    found = await self._rank(rows, last, at, is_ban_over=is_ban_over)
         except BaseException:
             self.remembered.forget()
             raise
         self.remembered.keep(rows, last)
+        for step in rows.steps:
+            if step.statement == LIFTED:
+                self.remembered.drop(step.values["id"])
         met = frozenset(Board(*one) for one in rows.met)
-        return Change(frozenset(found), rows.is_end_due, rows.is_draft_due, met)
+        return Change(found, rows.is_end_due, rows.is_draft_due, met)
 
-    async def _claimed(self, after: int, last: int, batch: Sequence[Told]) -> Rows:
+    async def place(self, statement: str, **values: object) -> list[Row]:
+        """Run one statement of sql/place.sql; its rows."""
+        return await self._rows(self.places[statement], values)
+
+    async def write_places(self, statement: str, **values: object) -> None:
+        """Run one statement of sql/place.sql that has no rows."""
+        await self.connection.execute(self.places[statement].encode(), values)
+
+    async def _claimed(
+        self, after: int, last: int, batch: Sequence[Told], at: datetime | None
+    ) -> tuple[Rows, bool]:
         """Move the checkpoint, first of all, and have the rows that a batch needs. Errors: Fenced.
 
+        And whether a ban is over since.
         What is remembered counts while nobody but this wrote the tables, and they are the same.
         """
         if after != self.remembered.seq:
             self.remembered.forget()
         wanted = needs(batch)
         rows = self.remembered.recall(wanted)
-        claimed = await self._claim(after, last)
+        claimed = await self._claim(after, last, at)
         loading = await self._load(wanted)
         moved = await claimed.fetchone()
         if moved is None:
@@ -96,7 +120,7 @@ class ReadModels:
         if self.table != moved[0]:
             self.table, rows = moved[0], Rows()
             loading = await self._load(needs(batch))
-        return await _loaded(loading, rows)
+        return await _loaded(loading, rows), moved[1]
 
     async def check_writable(self) -> None:
         """Write the checkpoint as it is. Errors: Failed where Postgres takes no writes."""
@@ -147,7 +171,7 @@ class ReadModels:
             gpus = {item["gpu"] for item in items}
             before = {gpu: await self._ranks(due, due.from_number, gpu, at) for gpu in gpus}
             await self._keep(rows)
-            await self._rank(rows)
+            await self._rank(rows, due.version, None)
             after = {gpu: await self._ranks(due, due.to_number, gpu, at) for gpu in gpus}
             said = diff(items, before, after)
         return {"rejudge": due.id, **due._asdict(), **said}
@@ -159,9 +183,9 @@ class ReadModels:
             seq = await self.checkpoint()
             return seq, await self.rows("standings"), await self.rows("outcomes")
 
-    async def _claim(self, after: int, last: int) -> Cursor:
+    async def _claim(self, after: int, last: int, at: datetime | None = None) -> Cursor:
         """Move the checkpoint; which table it is in, or no row where another one moved it."""
-        values = {"name": PROJECTION, "after": after, "last": last}
+        values = {"name": PROJECTION, "after": after, "last": last, "at": at}
         return await self.connection.execute(self.sql["claim"].encode(), values)
 
     async def _load(self, wanted: Needs) -> list[Cursor]:
@@ -189,20 +213,39 @@ class ReadModels:
         for step in rows.steps:
             await self.connection.execute(self.sql[step.statement].encode(), step.values)
 
-    async def _rank(self, rows: Rows) -> list[Cursor]:
-        """Choose the entries again that may be others; the leaderboards that are, to be fetched."""
-        found: list[Cursor] = []
+    async def _rank(
+        self, rows: Rows, seq: int, at: datetime | None, *, is_ban_over: bool = False
+    ) -> frozenset[Board]:
+        """Choose and place the entries again that may be others; the leaderboards that are."""
+        boards: list[Sequence[Any]] = []
         if rows.banned:
             values = {"accounts": list(rows.banned)}
             sql = self.sql["boards_of_accounts"].encode()
-            found.append(await self.connection.execute(sql, values))
+            boards += await (await self.connection.execute(sql, values)).fetchall()
+        is_recent = at is not None and (now() - at).total_seconds() < BEFORE_S
+        kept: Row = {"seq": seq, "at": now(), "is_recent": is_recent}
+        changed: list[Row] = []
         if rows.touched:
-            values = {"touched": list(rows.touched)}
+            touched = {"touched": list(rows.touched)}
             for name in ("unpool", "pool"):
-                await self.connection.execute(self.sql[name].encode(), values)
-            sql = self.sql["choose_entries"].encode()
-            found.append(await self.connection.execute(sql, values))
-        return found
+                await self.connection.execute(self.sql[name].encode(), touched)
+            changed += await self._rows(self.sql["choose_entries"], touched | kept)
+        if rows.banned or is_ban_over:
+            changed += await self.place("end_bans", banned=list(rows.banned), **kept)
+        if changed:
+            await keep_places(self, changed)
+            await self._forget_before(seq, is_recent=is_recent)
+        boards += [(row["problem"], row["gpu"], row["problem_number"]) for row in changed]
+        return frozenset(Board(*board) for board in boards)
+
+    async def _forget_before(self, seq: int, *, is_recent: bool) -> None:
+        """Let what entries were be forgotten when no page can be asked for that shows it."""
+        if not is_recent:
+            await self.connection.execute(self.places["begin_before"].encode(), {"seq": seq})
+        elif (now() - self.forgotten_at).total_seconds() > BEFORE_PAUSE_S:
+            self.forgotten_at = now()
+            values = {"until_at": self.forgotten_at - timedelta(seconds=BEFORE_S)}
+            await self.connection.execute(self.places["forget_before"].encode(), values)
 
     async def _items(self, due: Due, rows: Rows) -> list[Row]:
         """The items of a rejudge with their old results and their drafts."""
@@ -233,6 +276,12 @@ class ReadModels:
         cursor = self.connection.cursor(row_factory=dict_row)
         await cursor.execute(statement.encode(), values)
         return await cursor.fetchall()
+
+
+def log_time(batch: Sequence[Told]) -> datetime | None:
+    """The newest time that events of the platform itself say; an agent may say any."""
+    times = (told.event.envelope for told in batch)
+    return max((one.at for one in times if not is_of_agent(one)), default=None)
 
 
 @contextmanager

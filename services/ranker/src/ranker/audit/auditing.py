@@ -181,7 +181,8 @@ def differences(rows: Iterable[Row], entries: Iterable[dict[str, Any]]) -> list[
 def _unequal(row: Row, entry: dict[str, Any]) -> list[str]:
     """The fields of an entry that are not what the log gives."""
     said = row._asdict() | {"pooled_over": list(row.pooled_over)}
-    entry = {"duel": row.duel, "confirmation": row.confirmation} | entry
+    own = ("rank", "is_tied", "duel", "confirmation")
+    entry = {name: said[name] for name in own} | entry
     return [
         f"{row.account}: {name} is shown as {entry[name]}, the log gives {said[name]}"
         for name in (
@@ -193,6 +194,8 @@ def _unequal(row: Row, entry: dict[str, Any]) -> list[str]:
             "error",
             "freedom",
             "delta",
+            "rank",
+            "is_tied",
             "duel",
             "confirmation",
         )

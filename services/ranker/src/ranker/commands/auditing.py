@@ -5,6 +5,7 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, archive
@@ -16,7 +17,8 @@ from ranker.domain.scrutiny import Published
 from ranker.domain.ties import places
 from ranker.export.file import Reader as FileReader
 from ranker.postgres import Reader
-from ranker.service.top import standings
+from ranker.service import Board, Reads
+from ranker.service.top import read_ladder, read_page, standings
 from ranker.settings import Settings
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -86,32 +88,33 @@ async def _shown(reader: Reader, question: Question) -> Live:
     number = question.version or (problems[0]["number"] if problems else 0)
     for _ in range(LOOKS_MAX):
         (before,), at = await reader.rows("checkpoint"), now()
-        entries = await reader.rows(
-            "ladder",
-            problem=question.problem,
-            gpu=question.gpu,
-            number=number,
-            limit=ENTRIES_MAX,
-            at=at,
-        )
-        confirmations = await reader.rows(
-            "confirmations_shown",
-            problem=question.problem,
-            gpu=question.gpu,
-            number=number,
-            submissions=None,
-        )
+        entries = await shown_entries(reader, Board(question.problem, question.gpu, number), at)
         (after,) = await reader.rows("checkpoint")
         if before == after and not before["seq"]:
             raise Refused("nothing_folded", "nothing is folded yet: start the platform first")
         if before == after:
-            shown = {row["submission"]: row["shown"] for row in confirmations}
-            rows = [
-                entry | {"confirmation": shown.get(entry["submission"], "")}
-                for entry in with_duels(entries)
-            ]
-            return Live(after["seq"], at, rows)
+            return Live(after["seq"], at, entries)
     raise Failed("the read models never stood still: audit with --as-of-seq")
+
+
+async def shown_entries(reader: Reads, board: Board, at: datetime) -> list[dict[str, Any]]:
+    """The entries with the places and confirmations that readers are shown."""
+    page = await read_page(reader, board, range(ENTRIES_MAX), at)
+    if page.holds:
+        entries = [
+            one.row | {"rank": one.place.rank, "is_tied": one.place.is_tied, "duel": one.place.duel}
+            for one in page.placed
+        ]
+    else:
+        entries = with_duels(await read_ladder(reader, board, ENTRIES_MAX, at))
+    rows = await reader.rows(
+        "confirmations_shown",
+        problem=board.problem,
+        gpu=board.gpu,
+        number=board.problem_number,
+    )
+    shown = {row["submission"]: row["shown"] for row in rows}
+    return [entry | {"confirmation": shown.get(entry["submission"], "")} for entry in entries]
 
 
 def with_duels(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:

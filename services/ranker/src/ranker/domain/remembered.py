@@ -26,6 +26,12 @@ class Remembered:
         for known in (self.submissions, self.runs, self.jobs):
             known.clear()
 
+    def drop(self, submission: str) -> None:
+        """Know nothing of a submission that a statement of its own changed."""
+        known = self.submissions.pop(submission, None)
+        if known is not None and known.job is not None:
+            self.jobs.pop(known.job, None)
+
     def recall(self, wanted: Needs) -> Rows:
         """The rows of what is wanted and known, which is wanted no longer."""
         rows = Rows()

@@ -3,9 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from math import log, sqrt
+from math import exp, log, sqrt
 
-from ranker.domain.student import reach
+from ranker.domain.student import NORMAL, reach
+
+# A score and a submission's number: the order of a leaderboard's entries.
+Key = tuple[float, int]
+# Of a logarithm: e^50 times a score is out of anybody's reach.
+CERTAIN_MAX = 50.0
 
 
 @dataclass(frozen=True)
@@ -79,12 +84,51 @@ def places(standings: Sequence[Standing], least: int | None = None) -> list[Plac
     while len(found) < wanted:
         group = _group(ordered, len(found))
         rank = len(found) + 1
-        placed = _winners_first(_originals_first(group))
-        following = [*placed[1:], None]
-        found += [
-            Place(one.number, rank, len(group) > 1, _duel_text(one, other))
-            for one, other in zip(placed, following, strict=True)
-        ]
+        found += place_group(_originals_first(group), rank, is_tied=len(group) > 1)
+    return found
+
+
+def place_group(group: Sequence[Standing], rank: int, *, is_tied: bool) -> list[Place]:
+    """Return the places of entries that share a rank and are in order but for their duels.
+
+    It may be a part of the group, if nobody beat the entry before the part nor its last entry.
+    """
+    placed = _winners_first(group)
+    following = [*placed[1:], None]
+    return [
+        Place(one.number, rank, is_tied, _duel_text(one, other))
+        for one, other in zip(placed, following, strict=True)
+    ]
+
+
+def certain_reach_us(leader: Standing) -> float:
+    """Return a score up to which every entry behind a leader is tied with it, whatever its error.
+
+    >>> leader = Standing(1, 100.0, 0.01, 22, 0.003)
+    >>> is_tied(leader, Standing(2, certain_reach_us(leader), None, 0, 0.0))
+    True
+    """
+    least = min(max(leader.delta, NORMAL * (leader.error or 0.0)), CERTAIN_MAX)
+    return leader.score_us * exp(least * (1 - 1e-6))
+
+
+def group_order(group: Sequence[Standing]) -> dict[int, Key]:
+    """Return by number where each entry of a group stands in it: with a score, behind a number.
+
+    A copy stands behind the earliest submission of its source, which is its own place otherwise.
+
+    >>> copy, other = Standing(9, 1.0, None, 1, 0.5, "a"), Standing(7, 1.1, None, 1, 0.5, "b")
+    >>> group_order([copy, other, Standing(3, 1.2, None, 1, 0.5, "a")])
+    {9: (1.2, 3), 7: (1.1, 7), 3: (1.2, 3)}
+    """
+    earliest: dict[str, Standing] = {}
+    for one in sorted(group, key=lambda one: one.number):
+        earliest.setdefault(one.source or str(one.number), one)
+    found = {}
+    for one in group:
+        original = earliest[one.source or str(one.number)]
+        ahead = original if one.score_us <= original.score_us else one
+        found[one.number] = (ahead.score_us, ahead.number)
     return found
 
 
@@ -120,15 +164,8 @@ def _originals_first(group: Sequence[Standing]) -> list[Standing]:
     >>> [one.number for one in _originals_first([copy, other, original])]
     [7, 3, 9]
     """
-    earliest: dict[str, Standing] = {}
-    for one in sorted(group, key=lambda one: one.number):
-        earliest.setdefault(one.source or str(one.number), one)
-
-    def place(one: Standing) -> tuple[float, int]:
-        original = earliest[one.source or str(one.number)]
-        return max(one.score_us, original.score_us), one.number
-
-    return sorted(group, key=place)
+    order = group_order(group)
+    return sorted(group, key=lambda one: (order[one.number], one.number))
 
 
 def _group(ordered: Sequence[Standing], first: int) -> list[Standing]:

@@ -12,7 +12,7 @@ from ranker.hooks import tellings
 from ranker.hooks.postgres import HookRows, Place, Row
 from ranker.hooks.standing import AGGREGATES, CHANGES, Hook, Standing, Telling, evolve
 from ranker.service import Board, News, Reads
-from ranker.service.top import top
+from ranker.service.top import read_standing, top
 from shared.clock import now
 from shared.event_log import Branch, Branches, EventLog, Recorded
 from shared.subjects import last_token
@@ -151,8 +151,12 @@ class Watching:
         return await self.rows.rows("passed", accounts=accounts, at=now(), **which)
 
     async def _rank(self, row: Row) -> int | None:
-        """The rank of an account's entry among the first hundred, None for who is behind them."""
+        """The rank of an account's entry, None for who is behind the first hundred."""
         board = Board(row["problem"], row["gpu"], row["problem_number"])
+        standing = await read_standing(self.reads, board, row["account"], now())
+        if standing is not None:
+            rank: int | None = standing["rank"]
+            return rank if rank is not None and rank <= RANK_MAX else None
         placed = await top(self.reads, board, RANK_MAX, now())
         ranks = [one.place.rank for one in placed if one.row["account"] == row["account"]]
         return ranks[0] if ranks else None

@@ -10,8 +10,10 @@ from fastapi import FastAPI, Query, Request
 from pydantic import Field
 
 from ranker.domain.score import with_interval
+from ranker.domain.ties import places
 from ranker.http.access import RANKED, Asker, Seen
 from ranker.http.answers import CURSOR_CHARS_MAX, LIMIT_MAX, Asking, ProblemVersion, answered
+from ranker.http.cursors import expired
 from ranker.http.goals import beside
 from ranker.http.problems import problem_row
 from ranker.http.ranks import seconds
@@ -20,7 +22,14 @@ from ranker.http.shapes import boards as shapes
 from ranker.http.shapes.waiting import Parked
 from ranker.http.snapshots import Asked, Found, Snapshots, asked_for, instant, next_cursor
 from ranker.service import Board, News, Reads
-from ranker.service.top import RANKED_MAX, Placed, top
+from ranker.service.top import (
+    RANKED_MAX,
+    Placed,
+    read_ladder_before,
+    read_page,
+    standings,
+    top,
+)
 from shared.answers import Answer
 from shared.clock import now
 from shared.errors import Refused
@@ -178,17 +187,33 @@ class Boards:
 
     async def _now(self, asked: Asked) -> Found:
         """The live leaderboard, or the next page of what it was when the first was read."""
-        if asked.as_of is None:
-            seq = await self._checkpoint()
-            placed = await top(self.reads, asked.board, asked.limit + 1, now())
-            if len(placed) > asked.limit:
-                placed = await top(self.reads, asked.board, RANKED_MAX, now())
-                self.snapshots.keep(asked.board, seq, placed)
-        else:
-            seq, placed = asked.as_of, self.snapshots.find(asked.board, asked.as_of)
         end = asked.offset + asked.limit
+        seq, placed = asked.as_of, None
+        if seq is not None:
+            placed = self.snapshots.find(asked.board, seq)
+        if placed is None:
+            page = await read_page(
+                self.reads, asked.board, range(asked.offset, end), now(), asked.as_of
+            )
+            seq = page.seq if asked.as_of is None else asked.as_of
+            if page.holds:
+                rows = await entries(self.reads, asked.board, page.placed)
+                return Found(seq, rows, min(page.total, RANKED_MAX) > end)
+            placed = await self._remade(asked)
+            self.snapshots.keep(asked.board, seq, placed)
+        assert seq is not None, "a page is of a sequence"
         rows = await entries(self.reads, asked.board, placed[asked.offset : end])
         return Found(seq, rows, len(placed) > end)
+
+    async def _remade(self, asked: Asked) -> list[Placed]:
+        """A leaderboard whose places are not kept as they are asked for. Errors: Refused."""
+        if asked.as_of is None:
+            return await top(self.reads, asked.board, RANKED_MAX, now())
+        ladder = await read_ladder_before(self.reads, asked.board, RANKED_MAX, asked.as_of)
+        if not ladder:
+            raise expired()
+        rows = {row["number"]: row for row in ladder}
+        return [Placed(place, rows[place.number]) for place in places(standings(ladder))]
 
     async def _then(self, asked: Asked, at: datetime) -> Found:
         past: Past | None = getattr(self.app.state, "past", None)
@@ -253,22 +278,9 @@ async def entries(reads: Reads, board: Board, placed: Sequence[Placed]) -> list[
         submissions=[one.row["submission"] for one in placed],
         problem_number=board.problem_number,
     )
-    confirmations = await reads.rows(
-        "confirmations_shown",
-        problem=board.problem,
-        gpu=board.gpu,
-        number=board.problem_number,
-        submissions=[one.row["submission"] for one in placed],
-    )
-    confirmed = {row["submission"]: row["shown"] for row in confirmations}
     # An entry may have changed between the two reads; then it is shown the next time.
     shown = {row["number"]: row for row in rows}
-    return [
-        _item(one, shown[one.place.number])
-        | {"confirmation": confirmed.get(one.row["submission"], "")}
-        for one in placed
-        if one.place.number in shown
-    ]
+    return [_item(one, shown[one.place.number]) for one in placed if one.place.number in shown]
 
 
 def _item(placed: Placed, shown: Row) -> Row:

@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import Any
 
-from ranker.domain.ties import Place, places
+from ranker.domain.ties import places
 from ranker.http.moments import Moment
 from ranker.service import Board
-from ranker.service.top import RANKED_MAX, read_ladder, standings
+from ranker.service.top import RANKED_MAX, read_ladder, read_standing, standings
 
 RANKED = "ranked"
 US = 1e-6
@@ -15,19 +15,24 @@ Row = dict[str, Any]
 
 
 class Ladder:
-    """A leaderboard's entries with what is asked of them for each submission."""
+    """A leaderboard whose places are made again, as `standing` has them for one account."""
 
     def __init__(self, rows: list[Row]) -> None:
-        self.by_account = {row["account"]: row for row in rows}
-        self.scores_us = [row["score_us"] for row in rows]
-        self.places = {place.number: place for place in places(standings(rows))}
-        self.shared = Counter(place.rank for place in self.places.values())
-        # By rank, the slowest score of the rank before it; the first has none.
-        self.ahead_us = {
-            place.rank: self.scores_us[place.rank - 2]
-            for place in self.places.values()
-            if place.rank > 1
-        }
+        self._rows = {row["account"]: row for row in rows}
+        self._scores_us = [row["score_us"] for row in rows]
+        self._ranks = {place.number: place.rank for place in places(standings(rows))}
+        self._shared = Counter(self._ranks.values())
+
+    def standing(self, account: str) -> Row:
+        """Where an account stands, and the slowest score of the rank before its own."""
+        best_us = self._scores_us[0] if self._scores_us else None
+        entry = self._rows.get(account)
+        if entry is None:
+            return {"number": None, "best_us": best_us}
+        rank = self._ranks[entry["number"]]
+        ahead_us = self._scores_us[rank - 2] if rank > 1 else None
+        shared = self._shared[rank]
+        return {**entry, "rank": rank, "shared": shared, "best_us": best_us, "ahead_us": ahead_us}
 
 
 async def ranking(moment: Moment, row: Row, decided: Row) -> Row | None:
@@ -42,8 +47,8 @@ async def ranking(moment: Moment, row: Row, decided: Row) -> Row | None:
         return said
     board = Board(row["problem"], row["gpu"], row["result_version"])
     said["own_best_us"] = await _own_best_us(moment, row, board)
-    ladder = await moment.once(board, lambda: _ladder(moment, board))
-    return said | {"status": "ranked"} | _standing(row, ladder)
+    standing = await _standing(moment, board, row["account"])
+    return said | {"status": "ranked"} | _placed(row, standing)
 
 
 def seconds(time_us: float | None) -> float | None:
@@ -142,35 +147,39 @@ async def _own_best_us(moment: Moment, row: Row, board: Board) -> float | None:
     return found
 
 
+async def _standing(moment: Moment, board: Board, account: str) -> Row:
+    """Where an account stands: as it is kept, unless a ban ended by the clock alone."""
+    standing = await read_standing(moment.reads, board, account, moment.at)
+    if standing is not None:
+        return standing
+    ladder = await moment.once(board, lambda: _ladder(moment, board))
+    return ladder.standing(account)
+
+
 async def _ladder(moment: Moment, board: Board) -> Ladder:
     return Ladder(await read_ladder(moment.reads, board, RANKED_MAX, moment.at))
 
 
-def _standing(row: Row, ladder: Ladder) -> Row:
+def _placed(row: Row, standing: Row) -> Row:
     """Its own place, that of its source, or the better one of its participant's."""
-    entry = ladder.by_account.get(row["account"])
-    if entry is None:  # It lies behind all that are read.
+    if standing["number"] is None:
         return {}
-    said: Row = {"best_number": entry["number"], **_behind(row["score_us"], ladder)}
-    if entry["source"] != row["source_digest"]:
-        return said | {"code": "superseded", "reason": "an own entry that is better stands"}
-    if entry["submission"] != row["id"]:
+    said: Row = {"best_number": standing["number"]}
+    if standing["source"] != row["source_digest"]:
+        superseded = {"code": "superseded", "reason": "an own entry that is better stands"}
+        return said | _behind(row["score_us"], standing["best_us"]) | superseded
+    if standing["submission"] != row["id"]:
         said["code"] = "pooled"
-    place = ladder.places[entry["number"]]
-    shared = ladder.shared[place.rank] - 1
-    placed = {"rank": place.rank, "is_tied": place.is_tied, "tied_with": shared}
-    return said | placed | _behind(entry["score_us"], ladder, place)
+    rank, others = standing["rank"], standing["shared"] - 1
+    placed = {"rank": rank, "is_tied": others > 0, "tied_with": others}
+    # Who shares a rank is behind nobody of that rank: the difference means nothing.
+    best_us = standing["score_us"] if rank == 1 else standing["best_us"]
+    return said | placed | _behind(standing["score_us"], best_us, standing["ahead_us"])
 
 
-def _behind(score_us: float, ladder: Ladder, place: Place | None = None) -> Row:
-    """How far a score is behind the first, and behind the nearest of a better rank; in seconds.
-
-    Who shares a rank is behind nobody of that rank: the difference means nothing.
-    """
-    rank = None if place is None else place.rank
-    behind_us = 0.0 if rank == 1 else score_us - ladder.scores_us[0]
-    ahead_us = None if rank is None else ladder.ahead_us.get(rank)
+def _behind(score_us: float, best_us: float, ahead_us: float | None = None) -> Row:
+    """How far a score is behind the first, and behind the nearest of a better rank; in seconds."""
     return {
-        "delta_to_best": max(0.0, behind_us) * US,
+        "delta_to_best": max(0.0, score_us - best_us) * US,
         "delta_to_next": None if ahead_us is None else (score_us - ahead_us) * US,
     }

@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 @dataclass
 class Snapshots:
-    """Leaderboards of which a first page was read, kept for the pages after it."""
+    """Leaderboards that had to be made again for a page, kept for the pages after it."""
 
     kept: OrderedDict[tuple[Board, int], list[Placed]] = field(default_factory=OrderedDict)
     rows: int = 0
@@ -62,12 +62,9 @@ class Snapshots:
             _, gone = self.kept.popitem(last=False)
             self.rows -= len(gone)
 
-    def find(self, board: Board, seq: int) -> list[Placed]:
-        """A leaderboard as it was. Errors: Refused `cursor_expired`."""
-        found = self.kept.get((board, seq))
-        if found is None:
-            raise cursors.expired()
-        return found
+    def find(self, board: Board, seq: int) -> list[Placed] | None:
+        """A leaderboard as it was, if it is remembered."""
+        return self.kept.get((board, seq))
 
 
 def asked_for(board: Board, limit: int, at: datetime | None, cursor: str | None) -> Asked:

@@ -9,7 +9,7 @@ from typing import Protocol
 from ranker.domain import records
 from ranker.domain.records import Known, Leader, Past
 from ranker.service.ports import Board, Reads
-from ranker.service.top import Placed, top
+from ranker.service.top import Placed, read_top
 from shared import subjects
 from shared.clock import now
 from shared.event_log import Conflict, EventLog, New
@@ -60,7 +60,7 @@ class Announcements:
 
     async def _announce(self, board: Board, at: datetime) -> bool:
         """Say what is new of a leaderboard; False if another moved its history meanwhile."""
-        placed = await top(self.reads, board, records.PODIUM, at)
+        placed = await read_top(self.reads, board, records.PODIUM, at)
         found = await self.reads.rows("announced", **_named(board))
         accounts = [(one.place, one.row["account"]) for one in placed]
         leader = await self._leader(board, placed)

@@ -8,9 +8,13 @@ set synchronous_commit = off;
 
 -- name: claim
 -- The checkpoint moves from where the caller believes it is, or not at all; a replay that switched
--- put another table in its place.
-update checkpoint set seq = %(last)s where name = %(name)s and seq = %(after)s
-returning tableoid::bigint;
+-- put another table in its place. The log's own time never goes back.
+update checkpoint
+set seq = %(last)s, folded_at = greatest(folded_at, %(at)s::timestamptz)
+where name = %(name)s and seq = %(after)s
+returning tableoid::bigint, exists (
+    select 1 from ban where ban.until_at <= checkpoint.folded_at and not ban.is_over
+) as is_ban_over;
 
 -- name: touch
 -- Nothing changes, but it is written: a server that takes no writes says so.
@@ -216,7 +220,7 @@ where result.account = fresh.account and result.source = fresh.source
 
 -- name: choose_entries
 -- Whoever was touched has a new best, or none: the fastest of their sources, of equals the first.
--- It returns the leaderboards that are others since, or that somebody decided about.
+-- It returns what each changed entry was and is, and the leaderboards that somebody decided about.
 with place as (
     select distinct problem, gpu, problem_number, account
     from result
@@ -236,34 +240,72 @@ with place as (
         order by result.pooled_us, result.number
         limit 1
     ) as one on true
+), changed as (
+    select best.problem, best.gpu, best.problem_number, best.account, best.submission, best.number,
+           best.source, best.pooled_over, best.pooled_us, best.pooled_error, best.pooled_freedom,
+           best.pooled_delta, best.received_at,
+           entry.submission as old_submission, entry.number as old_number,
+           entry.source as old_source, entry.pooled_over as old_pooled_over,
+           entry.score_us as old_score_us, entry.error as old_error, entry.freedom as old_freedom,
+           entry.delta as old_delta,
+           coalesce(entry.is_hidden, exists (
+               select 1 from ban
+               join checkpoint on checkpoint.name = 'ranker'
+               where ban.account = best.account
+                 and (ban.until_at is null or ban.until_at > checkpoint.folded_at)
+           )) as is_hidden
+    from best
+    left join entry on entry.problem = best.problem and entry.gpu = best.gpu
+         and entry.problem_number = best.problem_number and entry.account = best.account
+    where (entry.submission, entry.pooled_over, entry.score_us, entry.error, entry.freedom,
+           entry.delta)
+          is distinct from (best.submission, best.pooled_over, best.pooled_us, best.pooled_error,
+                            best.pooled_freedom, best.pooled_delta)
 ), gone as (
     delete from entry
-    using best
-    where best.submission is null and entry.problem = best.problem and entry.gpu = best.gpu
-      and entry.problem_number = best.problem_number and entry.account = best.account
-    returning entry.problem, entry.gpu, entry.problem_number
+    using changed
+    where changed.submission is null and entry.problem = changed.problem
+      and entry.gpu = changed.gpu and entry.problem_number = changed.problem_number
+      and entry.account = changed.account
 ), chosen as (
     insert into entry (problem, problem_number, gpu, account, submission, number, source,
-                       pooled_over, score_us, error, freedom, delta, received_at)
+                       pooled_over, score_us, error, freedom, delta, received_at, is_hidden,
+                       order_us, order_number)
     select problem, problem_number, gpu, account, submission, number, source, pooled_over,
-           pooled_us, pooled_error, pooled_freedom, pooled_delta, received_at
-    from best
+           pooled_us, pooled_error, pooled_freedom, pooled_delta, received_at, is_hidden,
+           pooled_us, number
+    from changed
     where submission is not null
     on conflict (problem, gpu, problem_number, account) do update
     set submission = excluded.submission, number = excluded.number, source = excluded.source,
         pooled_over = excluded.pooled_over, score_us = excluded.score_us, error = excluded.error,
-        freedom = excluded.freedom, delta = excluded.delta, received_at = excluded.received_at
-    where (entry.submission, entry.pooled_over, entry.score_us, entry.error, entry.freedom,
-           entry.delta)
-          is distinct from (excluded.submission, excluded.pooled_over, excluded.score_us,
-                            excluded.error, excluded.freedom, excluded.delta)
-    returning problem, gpu, problem_number
+        freedom = excluded.freedom, delta = excluded.delta, received_at = excluded.received_at,
+        order_us = excluded.order_us, order_number = excluded.order_number
+), remembered as (
+    insert into entry_before (problem, gpu, problem_number, account, until_seq, at, submission,
+                              number, source, pooled_over, score_us, error, freedom, delta,
+                              is_hidden)
+    select problem, gpu, problem_number, account, %(seq)s, %(at)s, old_submission, old_number,
+           old_source, old_pooled_over, old_score_us, old_error, old_freedom, old_delta, is_hidden
+    from changed
+    where %(is_recent)s
 )
-select problem, gpu, problem_number from gone
-union
-select problem, gpu, problem_number from chosen
-union
-select result.problem, result.gpu, result.problem_number
+select changed.problem, changed.gpu, changed.problem_number, changed.account, changed.is_hidden,
+       changed.number, changed.pooled_us as score_us, changed.pooled_error as error,
+       changed.pooled_freedom as freedom, changed.pooled_delta as delta, changed.source,
+       changed.old_number, changed.old_score_us, changed.old_source,
+       exists (
+           select 1 from entry as copy
+           where copy.source in (changed.source, changed.old_source)
+             and copy.problem = changed.problem and copy.gpu = changed.gpu
+             and copy.problem_number = changed.problem_number and not copy.is_hidden
+             and copy.account <> changed.account
+       ) as is_copied
+from changed
+union all
+select distinct result.problem, result.gpu, result.problem_number, null, false, null::bigint,
+       null::float8, null::float8, null::int, null::float8, null, null::bigint, null::float8, null,
+       false
 from result
 join moderation on moderation.submission = result.submission
 where result.submission = any(%(touched)s::text[]);
@@ -365,7 +407,7 @@ insert into ban (account, seq, reason, banned_at, until_at)
 values (%(id)s, %(seq)s, %(reason)s, %(at)s, %(until_at)s)
 on conflict (account) do update
 set seq = excluded.seq, reason = excluded.reason, banned_at = excluded.banned_at,
-    until_at = excluded.until_at;
+    until_at = excluded.until_at, is_over = false;
 
 -- name: account_unbanned
 -- A ban is over before its time.

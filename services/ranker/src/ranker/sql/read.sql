@@ -71,8 +71,8 @@ limit 1000;
 
 -- name: versions
 -- The versions of a problem under which a GPU type has entries, newest first.
-select problem_number as problem_version, count(account) as entries_count
-from entry
+select problem_number as problem_version, sum(entries_count)::bigint as entries_count
+from tie_block
 where problem = %(problem)s and gpu = %(gpu)s
 group by problem_number
 order by problem_number desc
@@ -101,6 +101,207 @@ where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
 order by score_us, number
 limit %(limit)s;
 
+-- name: page
+-- Entries of a leaderboard from a position on, in order but for their duels, with what their ranks
+-- are made of: `before` entries are ahead of the first one's group, `sizes` are those of the groups
+-- from there on. What is kept does not hold for a ban that ended by the clock alone, or was changed
+-- since an event. The first row is there on an empty leaderboard, too.
+with state as (
+    select (select seq from checkpoint where name = 'ranker') as seq, (
+               select coalesce(sum(entries_count), 0)::bigint
+               from tie_block
+               where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+           ) as total,
+           not exists (
+               select 1 from ban
+               join entry on entry.account = ban.account and entry.problem = %(problem)s
+                    and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
+               where (ban.until_at <= %(at)s and not ban.is_over)
+                  or (ban.until_at > %(at)s and ban.is_over)
+           ) as is_settled,
+           %(as_of)s::bigint is not null and exists (
+               select 1 from entry_before
+               where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+                 and until_seq > %(as_of)s
+           ) as is_changed
+), block as (
+    select block, before
+    from (
+        select block, sum(entries_count) over (order by block) - entries_count as before
+        from tie_block
+        where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+    ) as counted
+    where before <= %(offset)s
+    order by before desc
+    limit 1
+), start as (
+    select first_us, first_number, before
+    from (
+        select tie_group.first_us, tie_group.first_number,
+               block.before - tie_group.entries_count + sum(tie_group.entries_count) over (
+                   order by tie_group.first_us, tie_group.first_number
+               ) as before
+        from block
+        join tie_group on tie_group.block = block.block
+        where tie_group.problem = %(problem)s and tie_group.gpu = %(gpu)s
+          and tie_group.problem_number = %(number)s
+    ) as counted
+    where before <= %(offset)s
+    order by before desc
+    limit 1
+), sizes as (
+    select array_agg(entries_count order by first_us, first_number) as sizes
+    from (
+        select tie_group.entries_count, tie_group.first_us, tie_group.first_number
+        from tie_group
+        where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+          and (first_us, first_number) >= (
+              (select start.first_us from start), (select start.first_number from start)
+          )
+        order by first_us, first_number
+        limit %(limit)s
+    ) as following
+)
+select state.seq, state.total, state.is_settled, state.is_changed,
+       start.before::bigint as before, sizes.sizes, line.submission, line.account, line.number,
+       line.source, line.pooled_over, line.score_us, line.error, line.freedom, line.delta,
+       exists (
+           select 1 from duel_win
+           where duel_win.problem = %(problem)s and duel_win.gpu = %(gpu)s
+             and duel_win.problem_number = %(number)s and duel_win.loser = line.source
+       ) as is_beaten,
+       (
+           select coalesce(json_agg(json_build_object('loser', loser, 'ratio', ratio, 'low', low,
+                                                      'high', high) order by loser), '[]')
+           from duel_win
+           where duel_win.problem = %(problem)s and duel_win.gpu = %(gpu)s
+             and duel_win.problem_number = %(number)s and duel_win.winner = line.source
+       ) as wins
+from state
+cross join sizes
+left join start on true
+left join lateral (
+    select submission, account, number, source, pooled_over, score_us, error, freedom, delta,
+           order_us, order_number
+    from entry
+    where entry.problem = %(problem)s and entry.gpu = %(gpu)s
+      and entry.problem_number = %(number)s and not entry.is_hidden
+      and (entry.order_us, entry.order_number) >= (start.first_us, start.first_number)
+    order by entry.order_us, entry.order_number, entry.number
+    offset greatest(%(offset)s - start.before, 0)
+    limit %(limit)s
+) as line on true
+order by line.order_us, line.order_number, line.number;
+
+-- name: standing
+-- Where an account stands on a leaderboard, and what its entry is held against; nothing of it holds
+-- where a ban ended by the clock alone.
+with own as (
+    select submission, number, source, score_us
+    from entry
+    where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+      and account = %(account)s and not is_hidden
+    limit 1
+), led as (
+    select one.first_us, one.first_number, one.block, one.entries_count
+    from own
+    cross join lateral (
+        select first_us, first_number, block, entries_count
+        from tie_group
+        where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+          and (first_us, first_number) <= (own.score_us, own.number)
+        order by first_us desc, first_number desc
+        limit 1
+    ) as one
+)
+select not exists (
+           select 1 from ban
+           join entry on entry.account = ban.account and entry.problem = %(problem)s
+                and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
+           where (ban.until_at <= %(at)s and not ban.is_over)
+              or (ban.until_at > %(at)s and ban.is_over)
+       ) as is_settled,
+       own.submission, own.number, own.source, own.score_us, led.entries_count as shared,
+       1 + (
+           select coalesce(sum(entries_count), 0)::bigint
+           from tie_block
+           where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+             and block < led.block
+       ) + (
+           select coalesce(sum(entries_count), 0)::bigint
+           from tie_group
+           where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+             and block = led.block and (first_us, first_number) < (led.first_us, led.first_number)
+       ) as rank, (
+           select first_us
+           from tie_group
+           where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+           order by first_us, first_number
+           limit 1
+       ) as best_us, (
+           select score_us
+           from entry
+           where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+             and not is_hidden and (score_us, number) < (led.first_us, led.first_number)
+           order by score_us desc, number desc
+           limit 1
+       ) as ahead_us
+from (select 1) as always
+left join own on true
+left join led on true;
+
+-- name: ladder_before
+-- What ranks were made of after an event: entries as they were, with the duels that were over then;
+-- none where that is not kept any more.
+with undone as (
+    select distinct on (account) account, submission, number, source, pooled_over, score_us, error,
+           freedom, delta, is_hidden
+    from entry_before
+    where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+      and until_seq > %(as_of)s
+    order by account, until_seq
+), was as (
+    select account, submission, number, source, pooled_over, score_us, error, freedom, delta,
+           is_hidden
+    from undone
+    where submission is not null
+    union all
+    (
+        select account, submission, number, source, pooled_over, score_us, error, freedom, delta,
+               is_hidden
+        from entry
+        where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+          and not exists (select 1 from undone where undone.account = entry.account)
+        order by score_us, number
+        limit %(limit)s
+    )
+), judged as (
+    select distinct on (least(first_source, second_source), greatest(first_source, second_source))
+           case winner when 'A' then first_source else second_source end as winner,
+           case winner when 'A' then second_source else first_source end as loser,
+           winner in ('A', 'B') as is_won, ratio, low, high
+    from duel
+    where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+      and judged_seq <= %(as_of)s and ratio is not null and low is not null
+    order by least(first_source, second_source), greatest(first_source, second_source),
+             judged_seq desc
+), won as (
+    select winner,
+           json_agg(json_build_object('loser', loser, 'ratio', ratio, 'low', low, 'high', high)
+                    order by loser) as wins
+    from judged
+    where is_won
+    group by winner
+)
+select was.submission, was.account, was.number, was.source, was.pooled_over, was.score_us,
+       was.error, was.freedom, was.delta, coalesce(won.wins, '[]') as wins
+from was
+left join won on won.winner = was.source
+where not was.is_hidden
+  and (select seq from entry_before_since) <= %(as_of)s
+order by was.score_us, was.number
+limit %(limit)s;
+
 -- name: shown
 -- What a leaderboard shows of some submissions under one problem version.
 select result.submission, result.account, participant.name as participant, result.number,
@@ -111,7 +312,7 @@ select result.submission, result.account, participant.name as participant, resul
            select 1 from consent
            where consent.account = result.account and consent.problem = result.problem
              and consent.digest = version.consent
-       ), false) as is_consented
+       ), false) as is_consented, coalesce(confirmation.shown, '') as confirmation
 from scored as result
 left join submission on submission.id = result.submission
 left join problem as version on version.slug = submission.problem
@@ -119,6 +320,7 @@ left join problem as version on version.slug = submission.problem
 left join moderation on moderation.submission = result.submission
 left join accounts.participant on participant.account = result.account
 left join run on run.id = result.run
+left join confirmation on confirmation.run = result.run
 where result.submission = any(%(submissions)s::text[])
   and result.problem_number = %(problem_number)s
 limit 1000;
@@ -368,13 +570,17 @@ limit 1000;
 -- name: best_of_others
 -- The best score that ever stood on a leaderboard beside a source's own, whatever became of it; what
 -- was disqualified before an event never stood.
-select min(result.score_us) as score_us
-from scored as result
-left join moderation on moderation.submission = result.submission
-where result.problem = %(problem)s and result.gpu = %(gpu)s
-  and result.problem_number = %(number)s and result.is_eligible
-  and not (result.account = %(account)s and result.source = %(source)s and result.counts)
-  and (moderation.is_disqualified is not true or moderation.excluded_seq > %(seq)s)
+select (
+    select result.score_us
+    from scored as result
+    left join moderation on moderation.submission = result.submission
+    where result.problem = %(problem)s and result.gpu = %(gpu)s
+      and result.problem_number = %(number)s and result.is_eligible
+      and not (result.account = %(account)s and result.source = %(source)s and result.counts)
+      and (moderation.is_disqualified is not true or moderation.excluded_seq > %(seq)s)
+    order by result.score_us
+    limit 1
+) as score_us
 limit 1;
 
 -- name: movers
@@ -462,15 +668,13 @@ order by seq desc
 limit 10000;
 
 -- name: confirmations_shown
--- What a leaderboard says of its confirmed runs: of some submissions, or of all.
+-- What a leaderboard says of its confirmed runs, for who audits it.
 select result.submission, confirmation.shown
 from confirmation
 join result on result.run = confirmation.run and result.submission = confirmation.submission
      and result.problem_number = confirmation.problem_number
 where confirmation.problem = %(problem)s and confirmation.gpu = %(gpu)s
   and confirmation.problem_number = %(number)s and confirmation.shown <> ''
-  and (%(submissions)s::text[] is null
-       or confirmation.submission = any(%(submissions)s::text[]))
 limit 10000;
 
 -- name: runs_to_confirm

@@ -11,10 +11,12 @@ select pg_advisory_unlock(hashtextextended('warpboard replay ' || %(schema)s, 0)
 select count(schema_name) = 1 from information_schema.schemata where schema_name = %(schema)s;
 
 -- name: tables
--- What is compared: everything but the schema's own history, and where a projection stands still.
+-- What is compared: everything but the schema's own history, where a projection stands still, and
+-- what was kept for pages that were given out.
 select table_name
 from information_schema.tables
-where table_schema = %(schema)s and table_type = 'BASE TABLE' and table_name <> all(array['migration', 'parked'])
+where table_schema = %(schema)s and table_type = 'BASE TABLE' and table_name <> all(array['migration', 'parked', 'entry_before',
+    'entry_before_since'])
 order by table_name
 limit 1000;
 

@@ -14,5 +14,5 @@ create table confirmation (
     shown text not null default ''
 );
 create index confirmation_of_board on confirmation (problem, gpu, problem_number, seq desc);
-create index confirmation_of_run on confirmation (run);
+create unique index confirmation_of_run on confirmation (run);
 create index confirmation_open on confirmation (seq) where judged_seq is null;

@@ -1,0 +1,216 @@
+-- name: end_bans
+-- Bans end when the log's own time says so; banned participants are hidden, the others shown again.
+-- It returns what each such entry was and is, as `choose_entries` does.
+with clock as (
+    select folded_at from checkpoint where name = 'ranker'
+), ended as (
+    update ban
+    set is_over = true
+    from clock
+    where ban.until_at <= clock.folded_at and not ban.is_over
+    returning ban.account
+), turned as (
+    select account, exists (
+               select 1 from ban
+               where ban.account = named.account
+                 and (ban.until_at is null or ban.until_at > (select folded_at from clock))
+           ) as is_hidden
+    from (
+        select unnest(%(banned)s::text[]) as account
+        union
+        select account from ended
+    ) as named
+), changed as (
+    select entry.problem, entry.gpu, entry.problem_number, entry.account, entry.submission,
+           entry.number, entry.source, entry.pooled_over, entry.score_us, entry.error,
+           entry.freedom, entry.delta, turned.is_hidden
+    from entry
+    join turned on turned.account = entry.account and turned.is_hidden <> entry.is_hidden
+), hidden as (
+    update entry
+    set is_hidden = changed.is_hidden, order_us = entry.score_us, order_number = entry.number
+    from changed
+    where entry.problem = changed.problem and entry.gpu = changed.gpu
+      and entry.problem_number = changed.problem_number and entry.account = changed.account
+), remembered as (
+    insert into entry_before (problem, gpu, problem_number, account, until_seq, at, submission,
+                              number, source, pooled_over, score_us, error, freedom, delta,
+                              is_hidden)
+    select problem, gpu, problem_number, account, %(seq)s, %(at)s, submission, number, source,
+           pooled_over, score_us, error, freedom, delta, not is_hidden
+    from changed
+    where %(is_recent)s
+    on conflict do nothing
+)
+select changed.problem, changed.gpu, changed.problem_number, changed.account, changed.is_hidden,
+       changed.number, changed.score_us, changed.error, changed.freedom, changed.delta,
+       changed.source, exists (
+           select 1 from entry as copy
+           where copy.source = changed.source and copy.problem = changed.problem
+             and copy.gpu = changed.gpu and copy.problem_number = changed.problem_number
+             and not copy.is_hidden and copy.account <> changed.account
+       ) as is_copied
+from changed;
+
+-- name: forget_before
+-- Cursors are good for an hour: what entries were before that is asked by nobody.
+with gone as (
+    delete from entry_before where at < %(until_at)s returning until_seq
+)
+update entry_before_since
+set seq = greatest(entry_before_since.seq, (select max(until_seq) from gone));
+
+-- name: begin_before
+-- What entries were before an event was not kept.
+update entry_before_since set seq = %(seq)s;
+
+-- name: groups_at
+-- The groups that scores fall into, and the group before each, nearest first.
+select asked.score_us as at_us, asked.number as at_number, one.first_us, one.first_number,
+       leader.error, leader.freedom, leader.delta
+from unnest(%(scores_us)s::float8[], %(numbers)s::bigint[]) as asked(score_us, number)
+cross join lateral (
+    select first_us, first_number
+    from tie_group
+    where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+      and (first_us, first_number) <= (asked.score_us, asked.number)
+    order by first_us desc, first_number desc
+    limit 2
+) as one
+left join lateral (
+    select error, freedom, delta
+    from entry
+    where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+      and score_us = one.first_us and number = one.first_number and not is_hidden
+    limit 1
+) as leader on true
+order by asked.score_us, asked.number, one.first_us desc, one.first_number desc;
+
+-- name: entries_from
+-- The entries from a score on, and which of them led a group so far.
+select entry.number, entry.score_us, entry.error, entry.freedom, entry.delta,
+       tie_group.first_number is not null as is_leader
+from entry
+left join tie_group on tie_group.problem = entry.problem and tie_group.gpu = entry.gpu
+     and tie_group.problem_number = entry.problem_number
+     and tie_group.first_us = entry.score_us and tie_group.first_number = entry.number
+where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
+  and (entry.score_us, entry.number) >= (%(from_us)s::float8, %(from_number)s::bigint) and not entry.is_hidden
+order by entry.score_us, entry.number
+limit %(limit)s;
+
+-- name: lead_groups
+-- Groups begin with these leaders, those between the first and the end are no more; each has the
+-- entries up to the next, or to the end.
+with leader as (
+    select first_us, first_number, block,
+           lead(first_us, 1, %(end_us)s::float8) over this as next_us,
+           lead(first_number, 1, %(end_number)s::bigint) over this as next_number
+    from unnest(%(firsts_us)s::float8[], %(first_numbers)s::bigint[], %(blocks)s::int[])
+         as one(first_us, first_number, block)
+    window this as (order by first_us, first_number)
+), gone as (
+    delete from tie_group
+    where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+      and (first_us, first_number) >= (%(from_us)s::float8, %(from_number)s::bigint)
+      and (first_us, first_number) < (%(end_us)s::float8, %(end_number)s::bigint)
+      and not exists (
+          select 1 from leader
+          where leader.first_us = tie_group.first_us
+            and leader.first_number = tie_group.first_number
+      )
+    returning block
+), led as (
+    insert into tie_group (problem, gpu, problem_number, first_us, first_number, block,
+                           entries_count)
+    select %(problem)s, %(gpu)s, %(number)s, leader.first_us, leader.first_number, leader.block,
+           counted.entries_count
+    from leader
+    cross join lateral (
+        select count(entry.number) as entries_count
+        from entry
+        where entry.problem = %(problem)s and entry.gpu = %(gpu)s
+          and entry.problem_number = %(number)s and not entry.is_hidden
+          and (entry.score_us, entry.number) >= (leader.first_us, leader.first_number)
+          and (entry.score_us, entry.number) < (leader.next_us, leader.next_number)
+    ) as counted
+    on conflict (problem, gpu, problem_number, first_us, first_number) do update
+    set entries_count = excluded.entries_count
+    returning block
+)
+select block from gone
+union
+select block from led;
+
+-- name: count_entries
+-- Entries came to groups, or left them, whose leaders stay.
+update tie_group
+set entries_count = tie_group.entries_count + one.entries_count
+from unnest(%(firsts_us)s::float8[], %(first_numbers)s::bigint[], %(entries_counts)s::int[])
+     as one(first_us, first_number, entries_count)
+where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+  and tie_group.first_us = one.first_us and tie_group.first_number = one.first_number
+returning block;
+
+-- name: count_blocks
+-- Blocks have the entries of their groups; one without groups is no more.
+with counted as (
+    select one.block, (
+               select coalesce(sum(entries_count), 0)
+               from tie_group
+               where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+                 and tie_group.block = one.block
+           ) as entries_count
+    from unnest(%(blocks)s::int[]) as one(block)
+), gone as (
+    delete from tie_block
+    using counted
+    where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+      and tie_block.block = counted.block and counted.entries_count = 0
+)
+insert into tie_block (problem, gpu, problem_number, block, entries_count)
+select %(problem)s, %(gpu)s, %(number)s, block, entries_count
+from counted
+where entries_count > 0
+on conflict (problem, gpu, problem_number, block) do update
+set entries_count = excluded.entries_count;
+
+-- name: copied_between
+-- The sources of entries within some scores that others on the leaderboard have, too.
+select distinct entry.source
+from entry
+where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
+  and (entry.score_us, entry.number) >= (%(from_us)s::float8, %(from_number)s::bigint)
+  and (entry.score_us, entry.number) < (%(end_us)s::float8, %(end_number)s::bigint) and not entry.is_hidden
+  and exists (
+      select 1 from entry as copy
+      where copy.source = entry.source and copy.problem = entry.problem and copy.gpu = entry.gpu
+        and copy.problem_number = entry.problem_number and not copy.is_hidden
+        and copy.account <> entry.account
+  );
+
+-- name: entries_of_sources
+-- The entries of some sources with the leaders of their groups and their present order.
+select entry.account, entry.number, entry.score_us, entry.source, entry.order_us,
+       entry.order_number, one.first_us, one.first_number
+from entry
+cross join lateral (
+    select first_us, first_number
+    from tie_group
+    where problem = entry.problem and gpu = entry.gpu and problem_number = entry.problem_number
+      and (first_us, first_number) <= (entry.score_us, entry.number)
+    order by first_us desc, first_number desc
+    limit 1
+) as one
+where entry.source = any(%(sources)s::text[]) and entry.problem = %(problem)s
+  and entry.gpu = %(gpu)s and entry.problem_number = %(number)s and not entry.is_hidden
+order by entry.number;
+
+-- name: order_entries
+-- Entries stand elsewhere in their groups.
+update entry
+set order_us = one.order_us, order_number = one.order_number
+from unnest(%(accounts)s::text[], %(orders_us)s::float8[], %(order_numbers)s::bigint[])
+     as one(account, order_us, order_number)
+where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
+  and entry.account = one.account;

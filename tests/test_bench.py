@@ -1,0 +1,50 @@
+"""What `python -m bench` makes of the figures of a benchmark."""
+
+from pathlib import Path
+
+import pytest
+from bench import figures, results
+from bench.__main__ import BENCHMARKS, main
+from bench.figures import Figure, at_least, at_most, report
+
+FOLDER = Path(results.__file__).parent
+FLAT = Figure(name="flat", measured=1.5, goal=at_most(2), is_held=True)
+STEEP = Figure(name="steep", measured=7.489, goal=at_most(2), is_held=True)
+SLOW = Figure(name="slow", measured=0.3, unit="/s", goal=at_least(0.5), note="it is a slow one")
+
+
+def test_a_figure_that_no_machine_changes_fails_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "figures.json"
+    monkeypatch.setenv(figures.FILE, str(path))
+    report([FLAT, SLOW])
+    with pytest.raises(SystemExit, match=r"broken: steep: 7.489 \(goal: at most 2, missed\)"):
+        report([FLAT, STEEP])
+    assert figures.read(path) == [FLAT, STEEP]
+
+
+def test_a_page_keeps_the_rows_of_benchmarks_that_did_not_run(tmp_path: Path) -> None:
+    page = tmp_path / "RESULTS.md"
+    page.write_text("# Older results\n")
+    results.write({"one": [SLOW]}, ["one", "two"], page)
+    results.write({"two": [FLAT]}, ["one", "two"], page)
+    text = page.read_text()
+    assert "| one | slow | 0.3 /s | at least 0.5 | no |" in text
+    assert "| two | flat | 1.5 | at most 2 | yes |" in text
+    assert "- one: it is a slow one (slow)" in text
+    results.write({"one": [FLAT]}, ["one", "two"], page)
+    text = page.read_text()
+    assert "slow" not in text
+    assert text.count("| one |") == text.count("| two |") == 1
+
+
+def test_each_benchmark_is_a_module_with_a_smoke_form() -> None:
+    for name in BENCHMARKS:
+        assert '"--smoke"' in (FOLDER / f"{name}.py").read_text()
+
+
+def test_a_benchmark_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--smoke", "nothing"])
+    assert "no benchmark nothing" in capsys.readouterr().err
