@@ -148,8 +148,9 @@ class AccessFeed:
         still_s = time.monotonic() - self._taken_at
         if still_s < STUCK_S_MIN or branch.silent_s > STUCK_S_MIN:
             return "ingest is starting: it does not know yet who may do what"
+        seq = self._state.access.seq
         return (
-            f"ingest cannot read {branch.behind} of the log's events after {self._state.access.seq}: "
+            f"ingest cannot read {branch.behind} of the log's events after {seq}: "
             "compare the log with its archive (warpboard scrub)"
         )
 
