@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 
 from nacl.signing import SigningKey
 
-from gpu_agent.domain import Began, Demand, Machine, News, Outcome, StageOver, registration
+from gpu_agent.domain import Began, Demand, Machine, News, Outcome, registration
 from gpu_agent.service.agent import Agent
 from gpu_agent.service.lease import Reporter
 from shared.clock import new_id
 from shared.errors import Refused
-from shared.events import CaseResult, Fact, JobAssigned
+from shared.events import CaseResult, Fact, JobAssigned, StageResult
 from shared.lifecycle import run
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
@@ -101,7 +101,8 @@ class NoopRuns:
         for stage in stages:
             if took_s:
                 await asyncio.sleep(took_s / len(stages))
-            await told(StageOver(stage, "passed", took_s / len(stages), 1))
+            spent_s = took_s / len(stages)
+            await told(StageResult(stage=stage, verdict="passed", took_s=spent_s, cases=1))
         cases = [case for stage in stages for case in _cases(stage, order.source.digest)]
         ended = Outcome("passed", stages[-1], "", took_s, key.hex(), cases, "", "")
         return ended, Nothing()

@@ -19,7 +19,7 @@ from shared.memory import MemoryLog
 from shared.postgres import connect, drop_schema, migrate
 from shared.wire import Stamp, decode, pack, seal
 from tests.ranker.test_moderation import Ruled
-from tests.support.lives import AGENT, BLOB, T0, Life, begin, say
+from tests.support.lives import AGENT, BLOB, T0, Life, ShortLife, begin, say
 from tests.support.ranking import ranker_of, running
 
 TABLES = ("submission", "run", "result", "entry", "moderation", "ban", "record", "podium")
@@ -36,7 +36,7 @@ DECISIONS = (
 
 def lives(chance: Random) -> list[Life]:
     return [
-        Life(
+        chance.choice([Life, ShortLife])(
             f"s{number}",
             account=chance.choice(["ada", "grace", "linus"]),
             time_us=chance.uniform(90, 110),

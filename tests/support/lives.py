@@ -11,7 +11,8 @@ from nacl.signing import SigningKey
 from shared import events, signing, subjects
 from shared.clock import new_id
 from shared.event_log import EventLog, New, Recorded
-from shared.events import Artefact, Blob, CaseResult, Fact, Roof
+from shared.events import Artefact, Blob, CaseResult, Fact, Roof, StageResult
+from shared.ids import submission_job
 from shared.wire import Stamp, seal
 from tests.support.writers import written
 
@@ -40,7 +41,10 @@ class NoMetrics:
 
 @dataclass(frozen=True)
 class Life:
-    """What one submission will be: whose, how fast, and how its run ends."""
+    """What one submission will be: whose, how fast, and how its run ends.
+
+    It is said as an older log has it, with events of its job's beginning, stages and end.
+    """
 
     id: str
     account: str = "ada"
@@ -168,6 +172,25 @@ class Life:
             artefacts=[Artefact(name="profile.json", media="application/json", blob=self.artefact)],
             usage={"cpu_s": 0.5},
         )
+
+
+class ShortLife(Life):
+    """A life as it is said today: its job follows from it, and its run's end names the stages."""
+
+    @property
+    def job(self) -> str:
+        """Its job."""
+        return submission_job(self.id)
+
+    def facts(self) -> list[tuple[str, Fact]]:
+        """Everything up to the verdict, in order."""
+        older = (events.JobQueued, events.RunStageFinished, events.JobFinished)
+        return [told for told in super().facts() if not isinstance(told[1], older)]
+
+    def completed(self) -> events.RunCompleted:
+        """The verdict, with one timed case."""
+        stage = StageResult(stage="check", verdict="passed", took_s=0.1, cases=1)
+        return structs.replace(super().completed(), stages=[stage])
 
 
 def registration(harness_code: str = "") -> events.AgentRegistered:

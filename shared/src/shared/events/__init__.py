@@ -129,6 +129,7 @@ from shared.events.values import (
     RejudgeItem,
     Requires,
     Roof,
+    StageResult,
     is_at_least,
 )
 
@@ -230,6 +231,7 @@ __all__ = [
     "RunReleased",
     "RunStageFinished",
     "RunStarted",
+    "StageResult",
     "SubmissionCancelRequested",
     "SubmissionDisqualified",
     "SubmissionFinished",
