@@ -16,9 +16,11 @@ from tests.scheduler.histories import (
     JOB,
     OFFER,
     T0,
+    History,
     completed,
     given_received,
     given_running,
+    names,
     ranked_end,
     received,
     started,
@@ -105,7 +107,9 @@ def test_a_verdict_ends_the_job_and_frees_the_agent() -> None:
 
 
 def test_an_older_log_that_says_when_a_job_began_and_ended_leads_to_the_same() -> None:
-    old, new = given_received(), given_received()
+    old = History().say(subjects.submission("s1"), received(is_queued=False))
+    assert names(list(due(old.board, world()))) == ["JobQueued"]
+    new = given_received()
     queued = events.JobQueued(
         submission="s1",
         account="ada",

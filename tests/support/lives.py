@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import ClassVar
 
 from msgspec import Raw, structs
 from nacl.signing import SigningKey
@@ -56,6 +57,7 @@ class Life:
     artefact: Blob = BLOB
     problem_number: int = 1
     harness_code: str = ""
+    is_older: ClassVar[bool] = True
 
     @property
     def blob(self) -> Blob:
@@ -110,6 +112,7 @@ class Life:
             name="kernel.py",
             deadline_at=T0,
             via="http",
+            is_queued=not self.is_older,
         )
 
     def _queued(self) -> Fact:
@@ -176,6 +179,8 @@ class Life:
 
 class ShortLife(Life):
     """A life as it is said today: its job follows from it, and its run's end names the stages."""
+
+    is_older: ClassVar[bool] = False
 
     @property
     def job(self) -> str:

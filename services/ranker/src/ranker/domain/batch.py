@@ -134,7 +134,8 @@ def needs(batch: Iterable[Told]) -> Needs:
 def _of_submission(wanted: Needs, made: Needs, told: Told) -> None:
     if isinstance(told.fact, events.SubmissionReceived):
         made.submissions.add(told.id)
-        made.jobs.add(submission_job(told.id))
+        if told.fact.is_queued:
+            made.jobs.add(submission_job(told.id))
     else:
         wanted.submissions.add(told.id)
 

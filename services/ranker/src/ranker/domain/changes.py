@@ -41,10 +41,9 @@ def _received(rows: Rows, told: Told) -> None:
         source_media=fact.source.media,
         received_at=event.envelope.at,
         deadline_at=fact.deadline_at,
-        # Its job waits from now on; in older logs JobQueued says so once more.
-        state="queued",
+        state="queued" if fact.is_queued else "received",
         state_at=event.envelope.at,
-        job=submission_job(told.id),
+        job=submission_job(told.id) if fact.is_queued else None,
         baseline=fact.baseline,
     )
     rows.add([made], ())

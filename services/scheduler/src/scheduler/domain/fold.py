@@ -70,7 +70,7 @@ def _received(board: Board, event: Recorded, fact: events.SubmissionReceived, id
         case=fact.case,
     )
     has_room = board.open_count[fact.account] <= OPEN_SUBMISSIONS_MAX
-    if has_room or fact.account == BASELINE_ACCOUNT:
+    if fact.is_queued and (has_room or fact.account == BASELINE_ACCOUNT):
         _open_job(board, event, submission)
 
 
@@ -145,7 +145,7 @@ def _close_account(board: Board, account: str) -> None:
 def _queued(board: Board, event: Recorded, fact: events.JobQueued, id_: str) -> None:
     known = board.jobs.get(id_)
     if known is not None:
-        # In older logs it was said of each submission; the job waits already.
+        # By a scheduler with a lower limit of open submissions; the job waits already.
         known.version = event.seq
         return
     submission = board.submissions.get(fact.submission)

@@ -114,7 +114,10 @@ def _reject(submission: Submission) -> Say:
 
 
 def _open_job(submission: Submission) -> Say:
-    """The job of a submission that came while its participant had too many open ones."""
+    """The job of a submission that was received without one.
+
+    Its participant had too many open, or its event is of version 1.
+    """
     id_ = submission.id
     queued = events.JobQueued(
         submission=id_,
