@@ -84,7 +84,12 @@ class BulkReader:
         return connection
 
     def _greeting(self) -> bytes:
-        said: dict[str, object] = {"verbose": False, "headers": True, "protocol": 1}
+        said: dict[str, object] = {
+            "verbose": False,
+            "headers": True,
+            "no_responders": True,
+            "protocol": 1,
+        }
         user, password = self._account.username, self._account.password
         if user and password:
             said |= {"user": unquote(user), "pass": unquote(password)}
