@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import psycopg
@@ -41,6 +41,15 @@ POISON = (
 )
 
 
+class Prepared(NamedTuple):
+    """A batch that is folded and not written: its first and last event, its rows, as JSON too."""
+
+    first: int
+    last: int
+    rows: Rows
+    texts: dict[str, str]
+
+
 class ReadModels:
     """The writing side: one connection, whose search_path names the schema."""
 
@@ -50,6 +59,7 @@ class ReadModels:
         self.reads = statements("ranker", "read.sql")
         self.remembered = Remembered()
         self.table: int | None = None
+        self._prepared: Prepared | None = None
 
     async def checkpoint(self) -> int:
         """The last sequence that is folded in."""
@@ -64,19 +74,59 @@ class ReadModels:
     async def write(self, after: int, batch: Sequence[Told]) -> Change:
         """Fold a batch in, all or nothing; see the port. Errors: Fenced; Unfoldable."""
         first, last = batch[0].event.seq, batch[-1].event.seq
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and (prepared.first, prepared.last) != (first, last):
+            self.remembered.forget()
+            prepared = None
         try:
             with _unfoldable(first):
                 async with self.connection.pipeline(), self.connection.transaction():
-                    rows = fold(await self._claimed(after, last, batch), batch)
-                    await self._keep(rows)
-                    ranked = await self._rank(rows)
+                    if prepared is not None:
+                        rows = prepared.rows
+                        ranked = await self._store(after, prepared)
+                    else:
+                        rows = fold(await self._claimed(after, last, batch), batch)
+                        await self._keep(rows, _texts(rows))
+                        ranked = await self._rank(rows)
                 found = [Board(*row) for cursor in ranked for row in await cursor.fetchall()]
         except BaseException:
             self.remembered.forget()
+            self._prepared = None
             raise
-        self.remembered.keep(rows, last)
+        if prepared is None:
+            self.remembered.keep(rows, last)
         met = frozenset(Board(*one) for one in rows.met)
         return Change(frozenset(found), rows.is_end_due, rows.is_draft_due, met)
+
+    def prepare(self, batch: Sequence[Told]) -> None:
+        """Fold the batch that is written next, if what is remembered has all it needs."""
+        first, last = batch[0].event.seq, batch[-1].event.seq
+        if self._prepared is not None or self.remembered.seq != first - 1:
+            return
+        wanted = needs(batch)
+        rows = self.remembered.recall(wanted)
+        if any(getattr(wanted, name) for name in wanted.__slots__):
+            return
+        try:
+            rows = fold(rows, batch)
+            texts = _texts(rows)
+        except POISON:
+            # `write` meets it again, and says which event it is.
+            self.remembered.forget()
+            return
+        self.remembered.keep(rows, last)
+        self._prepared = Prepared(first, last, rows, texts)
+
+    async def _store(self, after: int, prepared: Prepared) -> list[Cursor]:
+        """Write what is folded, without a wait in between. Errors: Fenced."""
+        claimed = await self._claim(after, prepared.last)
+        await self._keep(prepared.rows, prepared.texts)
+        ranked = await self._rank(prepared.rows)
+        moved = await claimed.fetchone()
+        if moved is None or self.table not in (None, moved[0]):
+            raise Fenced(PROJECTION, after)
+        self.table = moved[0]
+        return ranked
 
     async def _claimed(self, after: int, last: int, batch: Sequence[Told]) -> Rows:
         """Move the checkpoint, first of all, and have the rows that a batch needs. Errors: Fenced.
@@ -141,7 +191,7 @@ class ReadModels:
             items = await self._items(due, rows)
             gpus = {item["gpu"] for item in items}
             before = {gpu: await self._ranks(due, due.from_number, gpu, at) for gpu in gpus}
-            await self._keep(rows)
+            await self._keep(rows, _texts(rows))
             await self._rank(rows)
             after = {gpu: await self._ranks(due, due.to_number, gpu, at) for gpu in gpus}
             said = diff(items, before, after)
@@ -169,18 +219,9 @@ class ReadModels:
             for name in ("load_submissions", "load_runs", "load_items")
         ]
 
-    async def _keep(self, rows: Rows) -> None:
-        runs = [rows.runs[id_] for id_ in rows.changed]
-        kept: dict[str, Sequence[msgspec.Struct]] = {
-            "keep_submissions": list(rows.submissions.values()),
-            "keep_runs": runs,
-            "keep_items": list(rows.items.values()),
-            "keep_results": list(rows.results.values()),
-        }
-        for name, values in kept.items():
-            if values:
-                text = msgspec.json.encode(values).decode()
-                await self.connection.execute(self.sql[name].encode(), {"rows": text})
+    async def _keep(self, rows: Rows, texts: dict[str, str]) -> None:
+        for name, text in texts.items():
+            await self.connection.execute(self.sql[name].encode(), {"rows": text})
         for step in rows.steps:
             await self.connection.execute(self.sql[step.statement].encode(), step.values)
 
@@ -228,6 +269,17 @@ class ReadModels:
         cursor = self.connection.cursor(row_factory=dict_row)
         await cursor.execute(statement.encode(), values)
         return await cursor.fetchall()
+
+
+def _texts(rows: Rows) -> dict[str, str]:
+    """What a batch made of its rows, for the statements that keep them."""
+    kept: dict[str, Sequence[msgspec.Struct]] = {
+        "keep_submissions": list(rows.submissions.values()),
+        "keep_runs": [rows.runs[id_] for id_ in rows.changed],
+        "keep_items": list(rows.items.values()),
+        "keep_results": list(rows.results.values()),
+    }
+    return {name: msgspec.json.encode(values).decode() for name, values in kept.items() if values}
 
 
 @contextmanager
