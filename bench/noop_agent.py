@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 
 from nacl.signing import SigningKey
 
-from gpu_agent.domain import Began, Demand, Machine, News, Outcome, StageOver, registration
+from gpu_agent.domain import Began, Demand, Machine, News, Outcome, registration
 from gpu_agent.service.agent import Agent
 from gpu_agent.service.lease import Reporter
 from shared.clock import new_id
 from shared.errors import Refused
-from shared.events import CaseResult, Fact, JobAssigned
+from shared.events import CaseResult, Fact, JobAssigned, StageResult
 from shared.lifecycle import run
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
@@ -110,8 +110,8 @@ class NoopRuns:
         for stage in stages:
             if took_s:
                 await asyncio.sleep(took_s / len(stages))
-            said = verdict if stage == stages[-1] else PASSED
-            await told(StageOver(stage, said, took_s / len(stages), 1))
+            said, spent_s = verdict if stage == stages[-1] else PASSED, took_s / len(stages)
+            await told(StageResult(stage=stage, verdict=said, took_s=spent_s, cases=1))
         cases = [case for stage in stages for case in _cases(stage, digest, verdict)]
         ended = Outcome(verdict, stages[-1], "", took_s, key.hex(), cases, "", "")
         return ended, Nothing()

@@ -14,7 +14,6 @@ ENDS = frozenset({"SubmissionFinished", "SubmissionRejected"})
 # What is between these, in this order, is where the time goes.
 STEPS = (
     "SubmissionReceived",
-    "JobQueued",
     "JobLeased",
     "RunStarted",
     "RunCompleted",

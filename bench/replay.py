@@ -25,6 +25,7 @@ from bench.replay_place import Cost, Ground, Running, ask, cost
 from shared import subjects
 from shared.clock import now
 from shared.event_log import New
+from shared.events import SubmissionCancelRequested
 from shared.ids import derived
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
@@ -141,20 +142,34 @@ async def _submit(url: str, name: str) -> int:
 
 
 def _scheduler_start(ground: Ground, name: str) -> float:
-    """Seconds from a scheduler's start until it has queued a submission that is new to it."""
-    asyncio.run(_submit(ground.nats.url, f"scheduler/{name}"))
-    job = subjects.job(derived(derived(f"scheduler/{name}", "new"), "job"))
+    """Seconds from a scheduler's start until it has cancelled a submission that is new to it."""
+    seq = asyncio.run(_submit(ground.nats.url, f"scheduler/{name}"))
+    agg = subjects.submission(derived(f"scheduler/{name}", "new"))
+    asyncio.run(_cancel(ground.nats.url, agg, seq))
     with ground.service("scheduler") as scheduler:
-        took_s = asyncio.run(_queued(ground.nats.url, job, scheduler))
+        took_s = asyncio.run(_ended(ground.nats.url, agg, scheduler))
         # It may keep what it knows for the next start.
         time.sleep(2.0)
     return took_s
 
 
-async def _queued(url: str, job: str, scheduler: Running) -> float:
+async def _cancel(url: str, agg: str, version: int) -> None:
+    """Request the end of a submission."""
+    nc = await connect(url, "bench")
+    stamp = Stamp(derived(agg, "cancel"), now(), "service:bench", subjects.last_token(agg), "bench")
+    requested = seal(SubmissionCancelRequested(reason="bench"), agg, stamp)
+    await NatsLog(nc).append(New(requested, version))
+    await nc.close()
+
+
+async def _ended(url: str, agg: str, scheduler: Running) -> float:
     nc = await connect(url, "bench")
     log = NatsLog(nc)
-    await eventually(lambda: log.history(job), WAIT_S_MAX)
+
+    async def is_over() -> bool:
+        return (await log.history(agg))[-1].envelope.type == "SubmissionFinished"
+
+    await eventually(is_over, WAIT_S_MAX)
     await nc.close()
     return time.monotonic() - scheduler.began
 

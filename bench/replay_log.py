@@ -16,17 +16,15 @@ from shared.events import (
     CaseResult,
     Fact,
     JobAssigned,
-    JobFinished,
     JobLeased,
-    JobQueued,
     ProblemPublished,
     RunCompleted,
-    RunStageFinished,
     RunStarted,
+    StageResult,
     SubmissionFinished,
     SubmissionReceived,
 )
-from shared.ids import derived
+from shared.ids import derived, submission_job
 from shared.wire import Stamp, seal
 
 BATCH = 1000
@@ -107,14 +105,12 @@ def _problem(slug: str) -> Told:
 def _life(dice: random.Random, number: int) -> Iterator[Told]:
     """A submission from its receipt to its end, one in eight of them wrong."""
     submission = derived(f"bench/{number}", "submission")
-    job, agent = derived(submission, "job"), f"a{number % AGENTS}"
+    job, agent = submission_job(submission), f"a{number % AGENTS}"
     run, mode = derived(job, "run"), dice.choice(MODES)
     is_wrong = dice.random() < 0.125
     yield received(submission, mode, f"account{dice.randrange(ACCOUNTS)}")
     yield from _given(submission, job, run, agent)
     yield from _ran(subjects.report(agent, run), submission, mode, is_wrong=is_wrong)
-    verdict = "wrong_answer" if is_wrong else "passed"
-    yield subjects.job(job), JobFinished(run=run, verdict=verdict)
     yield _ended(submission, job, run, mode, is_wrong=is_wrong)
 
 
@@ -141,17 +137,6 @@ def received(submission: str, mode: str, account: str) -> Told:
 
 
 def _given(submission: str, job: str, run: str, agent: str) -> Iterator[Told]:
-    queued = JobQueued(
-        submission=submission,
-        account="account",
-        problem=PROBLEM,
-        problem_digest="0" * 64,
-        gpu=GPU,
-        mode="ranked",
-        deadline_at=BEGAN + timedelta(days=3650),
-        attempts_max=3,
-    )
-    yield subjects.job(job), queued
     until = BEGAN + timedelta(days=3650)
     leased = JobLeased(run=run, agent=agent, attempt=1, lease_until_at=until, agents=[agent])
     yield subjects.job(job), leased
@@ -183,9 +168,15 @@ def _ran(agg: str, submission: str, mode: str, *, is_wrong: bool) -> Iterator[To
     yield agg, started
     stages = STAGES[mode][:2] if is_wrong else STAGES[mode]
     verdict = "wrong_answer" if is_wrong else "passed"
-    for stage in stages:
-        said = verdict if stage == stages[-1] else "passed"
-        yield agg, RunStageFinished(stage=stage, verdict=said, took_s=0.5, cases=len(CASES))
+    results = [
+        StageResult(
+            stage=stage,
+            verdict=verdict if stage == stages[-1] else "passed",
+            took_s=0.5,
+            cases=len(CASES),
+        )
+        for stage in stages
+    ]
     cases = [CaseResult(name=name, stage="check", verdict=verdict) for name in CASES]
     if "time" in stages:
         cases.append(_timed(submission))
@@ -198,6 +189,7 @@ def _ran(agg: str, submission: str, mode: str, *, is_wrong: bool) -> Iterator[To
         key=RUN_KEY.hex(),
         environment={"cpu": "AMD EPYC", "python": "3.11.7", "torch": "2.13.0"},
         log_head="compiled in 0.4 s\n",
+        stages=results,
     )
     yield agg, completed
 

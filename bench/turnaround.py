@@ -38,8 +38,7 @@ PLAIN_STAGES = {"test": ("compile", "test"), "ranked": ("compile", "test", "benc
 AUTHOR = {"Warpboard-Participant": "bench"}
 STEPS = (
     ("accepted", "POST", "SubmissionReceived"),
-    ("queued", "SubmissionReceived", "JobQueued"),
-    ("leased", "JobQueued", "JobAssigned"),
+    ("leased", "SubmissionReceived", "JobAssigned"),
     ("started", "JobAssigned", "RunStarted"),
     ("run", "RunStarted", "RunCompleted"),
     ("decided", "RunCompleted", "finished"),

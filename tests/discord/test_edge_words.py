@@ -89,19 +89,33 @@ def test_pages_of_long_names_have_no_button_that_discord_refuses() -> None:
     assert buttons("show", "s" * 95, "g" * 40, page) is None
 
 
-HEARD = ("JobQueued", "StageCompleted", "SubmissionCancelRequested", "queue", "progress", "odd")
+HEARD = ("JobQueued", "RunCompleted", "SubmissionCancelRequested", "queue", "progress", "odd")
 
 
 @given(st.lists(st.sampled_from(HEARD)), TEXT)
 def test_a_status_is_a_message_whatever_is_heard(kinds: list[str], text: str) -> None:
     status = Status(7, "sort", "test", "CPU")
+    stages = [{"stage": text, "verdict": text, "took_s": 1.0}]
     for place, kind in enumerate(kinds):
-        status = evolve(status, kind, {"id": place, "stage": text, "why": text, "state": text})
+        said = {"id": place, "stage": text, "why": text, "state": text, "stages": stages}
+        status = evolve(status, kind, said)
     assert len(status.text) <= 2000
     assert "@everyone" not in status.text
     # Whatever comes after it, it is being cancelled until the end.
     assert status.is_cancelling == ("SubmissionCancelRequested" in kinds)
     assert status.is_cancelling <= ("being cancelled; " in status.text)
+
+
+def test_a_status_shows_each_stage_once_from_progress_and_from_the_end() -> None:
+    build = {"stage": "build", "verdict": "passed", "took_s": 1.0, "cases": 0}
+    check = {"stage": "check", "verdict": "wrong_answer", "took_s": 2.0, "cases": 3}
+    status = Status(7, "sort", "test", "CPU")
+    step = {"stage": "check", "case": "n=1", "done": 0, "total": 3, "stages": [build]}
+    status = evolve(status, "progress", step)
+    assert [line[0] for line in status.done] == ["✅"]
+    status = evolve(status, "RunCompleted", {"id": 9, "stages": [build, check]})
+    assert [line[0] for line in status.done] == ["✅", "❌"]
+    assert evolve(status, "progress", {"stages": "odd"}).done == status.done
 
 
 @given(TEXT, TEXT)

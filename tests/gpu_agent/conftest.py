@@ -20,13 +20,17 @@ async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Har
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def world(tmp_path: Path, harness: Harness) -> AsyncIterator[World]:
-    """A log, blobs and a bus in memory, a folder, and somebody who hears the heartbeats.
+    """A log, blobs and a bus in memory, a folder, and somebody who hears heartbeats and progress.
 
     The harness is warm, though the test before may have ended its supervisor with a run.
     """
     await harness.warm()
     found = World(tmp_path / "agent", harness)
-    listening = asyncio.create_task(found.listen())
+    listening = [
+        asyncio.create_task(found.listen()),
+        asyncio.create_task(found.listen_to_progress()),
+    ]
     yield found
-    listening.cancel()
+    for task in listening:
+        task.cancel()
     await found.close()

@@ -49,7 +49,7 @@ async def test_a_lease_that_is_over_stops_the_run_and_its_result_is_only_noted(
 ) -> None:
     async with serving(world.agent()):
         await world.order(ENDLESS, "r1")
-        await world.until("r1", "RunStageFinished")
+        await world.until_built()
         await end(world, "r1", ending)
         await world.until("r1", "RunDiscarded")
         # Its supervisor ended with the run: nobody is given a job before it is free again.
@@ -64,7 +64,7 @@ async def test_an_order_that_comes_while_a_cancelled_run_is_being_killed_is_not_
 ) -> None:
     async with serving(world.agent()):
         await world.order(ENDLESS, "r1")
-        await world.until("r1", "RunStageFinished")
+        await world.until_built()
         await end(world, "r1", RunCancelled(reason="so"))
         await world.order(HONEST, "r2")
         await world.until("r2", "RunCompleted")

@@ -25,9 +25,11 @@ async def test_an_order_is_run_to_its_verdict(world: World) -> None:
         ended = (await world.until("r1", "RunCompleted")).fact
     assert isinstance(ended, RunCompleted)
     assert ended.verdict == "passed"
-    types = await world.types("r1")
-    assert types[:2] == ["JobAssigned", "RunStarted"]
-    assert types[-1] == "RunCompleted"
+    assert await world.types("r1") == ["JobAssigned", "RunStarted", "RunCompleted"]
+    assert [(one.stage, one.verdict) for one in ended.stages] == [
+        ("build", "passed"),
+        ("check", "passed"),
+    ]
 
 
 async def test_the_key_of_a_run_opens_its_commitment(world: World) -> None:
@@ -51,10 +53,11 @@ async def test_an_order_for_an_earlier_process_is_void(world: World) -> None:
 async def test_an_agent_that_is_stopped_hands_its_run_back(world: World) -> None:
     async with serving(world.agent()):
         await world.order(ENDLESS, "r1")
-        await world.until("r1", "RunStageFinished")
+        await world.until_built()
     failed = (await world.until("r1", "RunFailed")).fact
     assert isinstance(failed, RunFailed)
     assert failed.code == "drained"
+    assert [(one.stage, one.verdict) for one in failed.stages] == [("build", "passed")]
 
 
 async def test_a_missing_source_is_the_platforms_failure(world: World) -> None:

@@ -67,6 +67,7 @@ class World:
         self.bus = MemoryBus(self.log)
         self.folder = folder
         self.heard: dict[str, bytes | None] = {}
+        self.progress: list[dict[str, Any]] = []
         self.runs: list[HarnessRuns] = []
         self.ailment = ""
         self.reference = REFERENCE
@@ -155,9 +156,17 @@ class World:
         assert found is not None
         return found
 
+    async def until_built(self) -> None:
+        """Until an agent told that the first stage of a run is over."""
+        await eventually(lambda: any(one["stages"] for one in self.progress), within_s=30)
+
     async def listen(self) -> None:
         async for beat in self.bus.beats():
             self.heard[beat.agent] = beat.value
+
+    async def listen_to_progress(self) -> None:
+        async for _, data in self.bus.hear("progress.>"):
+            self.progress.append(json.loads(data))
 
 
 @asynccontextmanager

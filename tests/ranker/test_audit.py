@@ -15,10 +15,10 @@ from shared import events, subjects
 from shared.errors import Refused
 from shared.signing import load_key, verify
 from tests.ranker.audited import Town, chained
-from tests.support.lives import AGENT, T0, Life
+from tests.support.lives import AGENT, T0, Life, ShortLife
 
 ADA = Life("s1", time_us=100.0)
-GRACE = Life("s2", account="grace", time_us=50.0)
+GRACE = ShortLife("s2", account="grace", time_us=50.0)
 
 
 class List:

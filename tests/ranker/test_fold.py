@@ -1,5 +1,6 @@
 """However a log is cut into batches, the same rows come of it."""
 
+import asyncio
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -19,7 +20,7 @@ from shared.memory import MemoryLog
 from shared.postgres import connect, drop_schema, migrate
 from shared.wire import Stamp, decode, pack, seal
 from tests.ranker.test_moderation import Ruled
-from tests.support.lives import AGENT, BLOB, T0, Life, begin, say
+from tests.support.lives import AGENT, BLOB, T0, Life, ShortLife, begin, say
 from tests.support.ranking import ranker_of, running
 
 TABLES = (
@@ -39,7 +40,7 @@ DECISIONS = (
 
 def lives(chance: Random) -> list[Life]:
     return [
-        Life(
+        chance.choice([Life, ShortLife])(
             f"s{number}",
             account=chance.choice(["ada", "grace", "linus"]),
             time_us=chance.uniform(90, 110),
@@ -78,6 +79,23 @@ def cut(chance: Random, log: Sequence[Told], most: int) -> list[Sequence[Told]]:
     return parts
 
 
+async def write(models: ReadModels, parts: Sequence[Sequence[Told]]) -> None:
+    """Fold and write one part after the other."""
+    for part in parts:
+        await models.write(part[0].event.seq - 1, part)
+
+
+async def write_ahead(models: ReadModels, parts: Sequence[Sequence[Told]]) -> None:
+    """Fold each part while the one before it is being written, as a rebuild does."""
+    models.prepare(parts[0])
+    for place, part in enumerate(parts, 1):
+        writing = asyncio.create_task(models.write(part[0].event.seq - 1, part))
+        await asyncio.sleep(0)
+        for following in parts[place : place + 1]:
+            models.prepare(following)
+        await writing
+
+
 async def tables(models: ReadModels) -> dict[str, list[Any]]:
     """Every row, as text."""
     found = {}
@@ -105,8 +123,8 @@ async def test_batches_of_any_size_make_the_same_rows(postgres_dsn: str, seed: i
                 async with running(ranker_of(log, models)):
                     await a_log(chance, Ruled(log, ReadModels(reading)))
             else:
-                for part in cut(chance, [tell(one) for one in log.since(0)], most):
-                    await models.write(await models.checkpoint(), part)
+                parts = cut(chance, [tell(one) for one in log.since(0)], most)
+                await (write_ahead if number > 1 else write)(models, parts)
             kept.append(await tables(ReadModels(reading)))
         drop_schema(postgres_dsn, schema)
     assert len(kept[0]["submission"]) == 8

@@ -15,7 +15,7 @@ from shared.memory import MemoryLog
 from shared.postgres import Fenced, connect, pool
 from shared.testing import eventually
 from tests.ranker.replayed import replayed
-from tests.support.lives import AGENT, Life, begin, live, say
+from tests.support.lives import AGENT, Life, ShortLife, begin, live, say
 from tests.support.ranking import is_folded, ranker_of, ranking
 
 pytestmark = pytest.mark.server
@@ -175,3 +175,33 @@ async def test_a_submission_is_read_whole(postgres_dsn: str) -> None:
         "RunCompleted",
     ]
     assert set(types[6:]) == {"JobFinished", "SubmissionFinished"}
+
+
+async def test_a_submission_waits_from_its_first_event_on(postgres_dsn: str) -> None:
+    log = MemoryLog()
+    await begin(log)
+    life = ShortLife("s1")
+    async with (
+        ranking(log, postgres_dsn) as models,
+        pool(postgres_dsn, 1, 2, SCHEMA) as connections,
+    ):
+        reader = Reader(connections)
+        received, *others = life.facts()
+        await say(log, *received, life.id)
+        await eventually(lambda: is_folded(log, models))
+        (row,) = await reader.rows("submission", number=3, at=now())
+        assert (row["state"], row["outcome"]) == ("queued", None)
+        for agg, fact in others:
+            await say(log, agg, fact, life.id)
+        await ended(log, models)
+        (row,) = await reader.rows("submission", number=3, at=now())
+    assert (row["outcome"], row["tier"], row["cases"][0]["samples"]) == ("passed", "C2", 10)
+    notes = {type_: note for _, type_, _, note, _ in row["timeline"]}
+    assert list(notes) == [
+        "SubmissionReceived",
+        "JobLeased",
+        "RunStarted",
+        "RunCompleted",
+        "SubmissionFinished",
+    ]
+    assert notes["RunCompleted"] == "passed in 1.00 s: check passed in 0.10 s"

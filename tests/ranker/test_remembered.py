@@ -79,6 +79,39 @@ async def test_what_another_wrote_meanwhile_is_read_again(postgres_dsn: str) -> 
 
 
 @pytest.mark.server
+async def test_what_was_folded_ahead_and_is_not_written_next_is_forgotten(
+    postgres_dsn: str,
+) -> None:
+    events = await a_log()
+    async with await connect(postgres_dsn, SCHEMA) as connection:
+        models = ReadModels(connection)
+        models.prepare(events[:9])
+        await models.write(0, events[:5])
+        models.prepare(events[5:9])
+        with pytest.raises(Fenced):
+            await models.write(4, events[5:9])
+        await models.write(5, events[5:])
+        assert await states(models) == [("s1", "ranking"), ("s2", "ranking")]
+
+
+@pytest.mark.server
+async def test_a_batch_that_needs_what_is_not_remembered_is_not_folded_ahead(
+    postgres_dsn: str,
+) -> None:
+    events = await a_log()
+    async with (
+        await connect(postgres_dsn, SCHEMA) as first,
+        await connect(postgres_dsn, SCHEMA) as second,
+    ):
+        one, two = ReadModels(first), ReadModels(second)
+        await one.write(0, events[:5])
+        two.remembered.seq = 5
+        two.prepare(events[5:])
+        await two.write(5, events[5:])
+        assert await states(two) == [("s1", "ranking"), ("s2", "ranking")]
+
+
+@pytest.mark.server
 async def test_tables_that_were_switched_in_are_read_again(postgres_dsn: str) -> None:
     migrate(postgres_dsn, "ranker", "beside")
     events = await a_log()

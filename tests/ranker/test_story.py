@@ -7,7 +7,7 @@ from shared import events, subjects
 from shared.event_log import Recorded
 from shared.events import CATALOGUE, Fact, SubmissionFinished
 from shared.wire import Stamp, seal
-from tests.support.lives import T0, Life
+from tests.support.lives import T0, Life, ShortLife
 
 
 def recorded(*facts: tuple[str, Fact]) -> list[Recorded]:
@@ -34,6 +34,14 @@ def test_what_is_told_has_its_place_in_the_log_and_holes_never_shift() -> None:
     places = {one["id"]: one["type"] for one in own}
     assert {one["id"]: one["type"] for one in others}.items() <= places.items()
     assert {"SubmissionReceived", "JobAssigned", "StageCompleted"} <= set(places.values())
+
+
+def test_the_owner_is_told_the_stages_with_the_verdict() -> None:
+    history = recorded(*ShortLife("s1").facts())
+    (own,) = [o for o in story(history, "ranked", is_own=True) if o["type"] == "RunCompleted"]
+    assert [(one.stage, one.verdict) for one in own["stages"]] == [("check", "passed")]
+    (others,) = [o for o in story(history, "ranked", is_own=False) if o["type"] == "RunCompleted"]
+    assert "stages" not in others
 
 
 def test_an_end_is_named_by_what_was_decided() -> None:

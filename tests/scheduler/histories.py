@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.domain.board import Board, job_of
+from scheduler.domain.board import Board
 from scheduler.domain.fair import Policy
 from scheduler.domain.fold import evolve
 from scheduler.domain.moves import Move, Offer, World, steps
@@ -14,12 +14,13 @@ from scheduler.domain.rules import USUAL, due
 from shared import events, subjects
 from shared.event_log import Recorded
 from shared.events import Blob, Fact
+from shared.ids import submission_job
 from shared.wire import Stamp, seal
 from tests.support.writers import written
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 LATE = T0 + timedelta(hours=2)
-JOB = job_of("s1")
+JOB = submission_job("s1")
 CPU = events.AgentRegistered(
     gpu="CPU", count=1, fingerprint="f", level="none", harness="1", details={}
 )
@@ -74,10 +75,10 @@ class History:
         self.events: list[Recorded] = []
         self.versions: dict[str, int] = {}
 
-    def say(self, agg: str, fact: Fact) -> "History":
+    def say(self, agg: str, fact: Fact, corr: str = "") -> "History":
         self.seq += 1
         agg, actor = written(agg, fact)
-        stamp = Stamp(str(self.seq), self.at, actor, "", "")
+        stamp = Stamp(str(self.seq), self.at, actor, corr, "")
         event = Recorded(self.seq, seal(fact, agg, stamp))
         self.board = evolve(self.board, event)
         self.events.append(event)

@@ -11,6 +11,7 @@ from scheduler.domain.rules import due
 from shared import events, subjects
 from tests.scheduler.histories import (
     ENROLLED,
+    JOB,
     OFFER,
     History,
     completed,
@@ -66,7 +67,8 @@ def test_the_run_in_hand_of_an_agent_out_of_service_may_end(order: events.Fact) 
     history = given_running().say(AGENT, order)
     assert history.settle(world(OFFER)) == []
     history.say(history.run_agg(), completed())
-    assert history.settle(world(OFFER)) == ["JobFinished"]
+    assert history.board.jobs[JOB].is_over
+    assert history.settle(world(OFFER)) == []
 
 
 def test_the_run_of_a_revoked_agent_goes_to_another_even_when_begun() -> None:

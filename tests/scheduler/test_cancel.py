@@ -34,8 +34,8 @@ def given_paid(**other: Any) -> History:
 
 def given(state: str) -> History:
     history = given_paid()
-    if state != "received":
-        history.settle(world() if state == "queued" else world(OFFER))
+    if state != "queued":
+        history.settle(world(OFFER))
     if state in ("running", "ranking"):
         history.say(history.run_agg(), started())
     if state == "ranking":
@@ -47,7 +47,6 @@ def given(state: str) -> History:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        ("received", ["SubmissionFinished"]),
         ("queued", ["SubmissionFinished", "JobCancelled"]),
         ("assigned", ["SubmissionFinished", "JobCancelled", "RunCancelled"]),
         ("running", ["SubmissionFinished", "JobCancelled", "RunCancelled"]),
@@ -78,7 +77,7 @@ def test_a_cancel_that_meets_a_verdict_loses_to_it() -> None:
     (cancel,) = list(due(history.board, world(OFFER)))
     history.say(history.run_agg(), completed())
     assert not history.move(cancel)
-    assert history.settle(world(OFFER)) == ["JobFinished"]
+    assert history.settle(world(OFFER)) == []
 
 
 def test_a_cancelled_agent_is_free_for_the_next() -> None:
@@ -89,22 +88,20 @@ def test_a_cancelled_agent_is_free_for_the_next() -> None:
     assert "JobAssigned" in history.settle(world(OFFER))
 
 
-@pytest.mark.parametrize("is_queued_first", [True, False])
-def test_a_job_that_was_queued_while_its_submission_was_cancelled_is_cancelled(
-    is_queued_first: bool,
+@pytest.mark.parametrize("is_leased_first", [True, False])
+def test_a_lease_and_a_cancel_at_the_same_moment_exclude_each_other(
+    is_leased_first: bool,
 ) -> None:
-    history = given("received")
-    (queued,) = list(due(history.board, world()))
+    history = given("queued").enrol("a1").say(subjects.agent("a1"), OFFER.registration)
+    (lease,) = list(due(history.board, world(OFFER)))
     history.say(AGG, CANCEL)
-    (cancel,) = list(due(history.board, world()))
-    for move in (queued, cancel) if is_queued_first else (cancel, queued):
-        assert history.move(move)
-    assert history.settle(world(OFFER)) == [
-        "AgentRegistered",
-        "QuotaReturned",
-        "JobCancelled",
-    ]
-    assert history.board.jobs == {}
+    (cancel,) = list(due(history.board, world(OFFER)))
+    first, second = (lease, cancel) if is_leased_first else (cancel, lease)
+    assert history.move(first)
+    assert not history.move(second)
+    history.settle(world(OFFER))
+    assert history.of_type("QuotaReturned")
+    assert (history.board.jobs, history.board.runs) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -135,7 +132,7 @@ def test_two_refunds_of_one_account_are_one_batch_after_one_version() -> None:
 
 
 def test_a_rival_that_paid_first_makes_a_refund_impossible() -> None:
-    history = given("received").say(AGG, CANCEL)
+    history = given("queued").say(AGG, CANCEL)
     (end,) = list(due(history.board, world()))
     history.move(end)
     (refund,) = list(due(history.board, world()))
@@ -150,7 +147,7 @@ def test_an_overdue_submission_gets_its_quota_back() -> None:
 
 def test_a_submission_without_quota_gives_nothing_back() -> None:
     history = History().say(AGG, received()).say(AGG, CANCEL)
-    assert history.settle(world()) == ["SubmissionFinished"]
+    assert history.settle(world()) == ["SubmissionFinished", "JobCancelled"]
 
 
 def test_a_run_of_a_submission_that_ended_meanwhile_is_cancelled() -> None:

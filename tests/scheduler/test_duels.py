@@ -106,8 +106,7 @@ def test_a_duel_leaves_an_open_submission_alone() -> None:
     history.say(subjects.submission("s1"), received())
     history.say(AGG, REQUESTED)
     history.settle(world(alive))
-    queued: list[Any] = [fact for _, fact in history.of_type("JobQueued")]
-    assert sorted(fact.mode for fact in queued) == [DUEL, "ranked"]
+    assert sorted(job.mode for job in history.board.jobs.values()) == [DUEL, "ranked"]
     ((_, first),) = orders(history)
     assert first.mode == "ranked"
     history.say(orders(history)[0][0], completed("passed", 1.0))

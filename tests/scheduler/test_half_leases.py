@@ -51,7 +51,7 @@ def test_the_missing_order_is_the_same_event_whoever_says_it() -> None:
     assert mended.fact.lease_until_at > SOON
     assert history.settle(world(OFFER, now=SOON)) == ["JobAssigned"]
     history.say(order.agg, completed())
-    assert history.settle(world(OFFER, now=SOON)) == ["JobFinished", "JobLeased", "JobAssigned"]
+    assert history.settle(world(OFFER, now=SOON)) == ["JobLeased", "JobAssigned"]
 
 
 def test_leases_of_one_job_to_two_agents_are_two_events() -> None:

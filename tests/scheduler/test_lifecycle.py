@@ -54,8 +54,7 @@ def test_an_agent_is_told_which_case_alone_to_profile() -> None:
 @pytest.mark.parametrize(
     ("history", "now", "code"),
     [
-        (given_received(), LATE, "overdue_received"),
-        (given_queued(), LATE, "overdue_queued"),
+        (given_received(), LATE, "overdue_queued"),
         (given_assigned(), LATE, "overdue_assigned"),
         (given_running(), LATE, "overdue_running"),
     ],

@@ -77,7 +77,7 @@ class Crowd:
         await asyncio.gather(*map(self.beat, AGENTS))
         feed = self.log.follow(0)
         async with asyncio.TaskGroup() as runs:
-            while self.seen["JobFinished"] < JOBS:
+            while self.seen["RunCompleted"] < JOBS:
                 for event in await feed.take():
                     self.seen[event.envelope.type] += 1
                     # A lease that lost its agent to another's was none.

@@ -5,27 +5,35 @@ from datetime import timedelta
 
 import pytest
 
+from scheduler.domain.board import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX
 from scheduler.domain.moves import Offer
-from scheduler.domain.rules import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX, due
+from scheduler.domain.rules import due
 from shared import events, subjects
+from shared.ids import submission_job
+from shared.states import DECISION_GRACE_S
 from tests.scheduler.histories import (
     CPU,
     JOB,
     OFFER,
     T0,
+    History,
     completed,
     given_received,
     given_running,
     names,
+    ranked_end,
+    received,
+    started,
     world,
 )
 
 
-def test_a_received_submission_gets_one_job() -> None:
+def test_a_received_submission_waits_from_that_moment_on() -> None:
     history = given_received()
-    assert names(list(due(history.board, world()))) == ["JobQueued"]
-    history.settle(world())
     assert list(due(history.board, world())) == []
+    assert list(history.board.jobs) == [JOB]
+    (lease, _) = next(move for move in due(history.enrol("a1").board, world(OFFER)) if move[1:])
+    assert (lease.agg, lease.expected) == (subjects.job(JOB), 0)
 
 
 def test_a_free_agent_gets_the_oldest_job() -> None:
@@ -90,10 +98,50 @@ def test_a_busy_agent_gets_nothing() -> None:
     assert "JobAssigned" not in history.settle(world(replace(OFFER, is_free=False)))
 
 
-def test_a_verdict_finishes_the_job() -> None:
+def test_a_verdict_ends_the_job_and_frees_the_agent() -> None:
     history = given_running()
+    history.say(subjects.submission("s2"), received("bob"))
     history.say(history.run_agg(), completed())
-    assert history.settle(world(OFFER)) == ["JobFinished"]
+    assert history.board.jobs[JOB].is_over
+    assert history.settle(world(OFFER)) == ["JobLeased", "JobAssigned"]
+
+
+def test_an_older_log_that_says_when_a_job_began_and_ended_leads_to_the_same() -> None:
+    old = History().say(subjects.submission("s1"), received(is_queued=False))
+    assert names(list(due(old.board, world()))) == ["JobQueued"]
+    new = given_received()
+    queued = events.JobQueued(
+        submission="s1",
+        account="ada",
+        problem="identity",
+        problem_digest="d",
+        gpu="CPU",
+        mode="ranked",
+        deadline_at=T0 + timedelta(hours=1),
+        attempts_max=ATTEMPTS_MAX,
+    )
+    old.say(subjects.job(JOB), queued)
+    for history in (old, new):
+        history.settle(world(OFFER))
+        history.say(history.run_agg(), started())
+        history.say(history.run_agg(), completed())
+        assert history.settle(world(OFFER)) == []
+    run = subjects.last_token(old.run_agg())
+    old.say(subjects.job(JOB), events.JobFinished(run=run, verdict="passed"))
+    assert old.board.submissions.keys() == new.board.submissions.keys()
+    assert old.board.pools == new.board.pools
+    for history in (old, new):
+        history.say(subjects.submission("s1"), ranked_end())
+        assert (history.board.jobs, history.board.runs) == ({}, {})
+        assert history.settle(world(OFFER)) == []
+
+
+def test_an_agents_clock_does_not_put_off_the_decision_on_its_verdict() -> None:
+    history = given_running()
+    history.at = T0 + timedelta(days=365)
+    history.say(history.run_agg(), completed())
+    late = T0 + timedelta(hours=1, seconds=DECISION_GRACE_S)
+    assert history.settle(world(OFFER, now=late)) == ["SubmissionFinished"]
 
 
 def test_a_run_lost_before_it_began_is_given_again() -> None:
@@ -195,8 +243,25 @@ def test_of_too_many_open_submissions_of_one_account_the_newest_are_rejected() -
     history = given_received(OPEN_SUBMISSIONS_MAX + 2)
     said = history.settle(world())
     assert said.count("SubmissionRejected") == 2
-    assert said.count("JobQueued") == OPEN_SUBMISSIONS_MAX
+    assert len(history.board.jobs) == OPEN_SUBMISSIONS_MAX
     assert f"s{OPEN_SUBMISSIONS_MAX + 1}" not in history.board.submissions
+
+
+def test_one_too_many_is_queued_if_there_is_room_before_it_is_rejected() -> None:
+    history = given_received(OPEN_SUBMISSIONS_MAX + 1)
+    assert f"s{OPEN_SUBMISSIONS_MAX + 1}" in history.board.submissions
+    history.say(subjects.submission("s1"), ranked_end(outcome="cancelled"))
+    said = history.settle(world())
+    assert sorted(said) == ["JobCancelled", "JobQueued"]
+    assert len(history.board.jobs) == OPEN_SUBMISSIONS_MAX
+
+
+def test_a_lease_from_before_the_limit_was_lowered_still_counts() -> None:
+    history = given_received(OPEN_SUBMISSIONS_MAX + 1)
+    beyond = f"s{OPEN_SUBMISSIONS_MAX + 1}"
+    leased = events.JobLeased(run="r", agent="a1", attempt=1, lease_until_at=T0)
+    history.say(subjects.job(submission_job(beyond)), leased, corr=beyond)
+    assert history.board.submissions[beyond].job == submission_job(beyond)
 
 
 def test_a_decision_made_twice_has_one_id() -> None:

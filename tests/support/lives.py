@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import ClassVar
 
 from msgspec import Raw, structs
 from nacl.signing import SigningKey
@@ -11,7 +12,8 @@ from nacl.signing import SigningKey
 from shared import events, signing, subjects
 from shared.clock import new_id
 from shared.event_log import EventLog, New, Recorded
-from shared.events import Artefact, Blob, CaseResult, Fact, Roof
+from shared.events import Artefact, Blob, CaseResult, Fact, Roof, StageResult
+from shared.ids import submission_job
 from shared.wire import Stamp, seal
 from tests.support.writers import written
 
@@ -40,7 +42,10 @@ class NoMetrics:
 
 @dataclass(frozen=True)
 class Life:
-    """What one submission will be: whose, how fast, and how its run ends."""
+    """What one submission will be: whose, how fast, and how its run ends.
+
+    It is said as an older log has it, with events of its job's beginning, stages and end.
+    """
 
     id: str
     account: str = "ada"
@@ -52,6 +57,7 @@ class Life:
     artefact: Blob = BLOB
     problem_number: int = 1
     harness_code: str = ""
+    is_older: ClassVar[bool] = True
 
     @property
     def blob(self) -> Blob:
@@ -106,6 +112,7 @@ class Life:
             name="kernel.py",
             deadline_at=T0,
             via="http",
+            is_queued=not self.is_older,
         )
 
     def _queued(self) -> Fact:
@@ -168,6 +175,27 @@ class Life:
             artefacts=[Artefact(name="profile.json", media="application/json", blob=self.artefact)],
             usage={"cpu_s": 0.5},
         )
+
+
+class ShortLife(Life):
+    """A life as it is said today: its job follows from it, and its run's end names the stages."""
+
+    is_older: ClassVar[bool] = False
+
+    @property
+    def job(self) -> str:
+        """Its job."""
+        return submission_job(self.id)
+
+    def facts(self) -> list[tuple[str, Fact]]:
+        """Everything up to the verdict, in order."""
+        older = (events.JobQueued, events.RunStageFinished, events.JobFinished)
+        return [told for told in super().facts() if not isinstance(told[1], older)]
+
+    def completed(self) -> events.RunCompleted:
+        """The verdict, with one timed case."""
+        stage = StageResult(stage="check", verdict="passed", took_s=0.1, cases=1)
+        return structs.replace(super().completed(), stages=[stage])
 
 
 def registration(harness_code: str = "") -> events.AgentRegistered:

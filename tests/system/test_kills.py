@@ -30,10 +30,8 @@ STEP_S_MAX = 60
 PROCESSES = ("nats-server", "Postgres", "ingest", "ranker", "scheduler", "gpu-agent")
 STEPS = (
     "SubmissionReceived",
-    "JobQueued",
     "JobAssigned",
     "RunStarted",
-    "RunStageFinished",
     "RunCompleted",
 )
 TERMINAL = {

@@ -22,6 +22,11 @@ def derived(cause: str, effect: str) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
+def submission_job(submission: str) -> str:
+    """The id of a submission's one job."""
+    return derived(submission, "job")
+
+
 def duel_job(duel: str) -> str:
     """The id of a duel's one job."""
     return derived(duel, "job")

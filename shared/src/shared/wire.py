@@ -54,7 +54,9 @@ class UnknownEvent(Exception):  # noqa: N818
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
-UPCASTERS: dict[tuple[str, int], Upcaster] = {}
+UPCASTERS: dict[tuple[str, int], Upcaster] = {
+    ("SubmissionReceived", 1): lambda data: data | {"is_queued": False},
+}
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Envelope).decode

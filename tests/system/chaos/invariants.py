@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TypeGuard
 
-from shared import events
+from shared import events, subjects
 from shared.events import CATALOGUE
+from shared.ids import submission_job
 from shared.subjects import last_token
 from tests.system.chaos.crowd import Accepted
 from tests.system.chaos.reading import Kept
@@ -50,16 +51,29 @@ def _one_submission_a_key(log: Log, accepted: Sequence[Accepted]) -> Iterator[st
 
 
 def _each_ended_once(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
-    """Submissions, jobs and runs alike, and after their end nothing but notes."""
+    """Submissions, jobs and runs alike, and after their end nothing but notes.
+
+    The job of a submission ends with the verdict of the run that its newest lease names.
+    """
+    verdicts = {_id(event): event for event in _of(log, "RunCompleted")}
     for agg, history in _histories(log).items():
         if agg.partition(".")[0] not in ("submission", "job", "run"):
             continue
         ends = [event for event in history if CATALOGUE[event.type].is_terminal]
+        if _is_of_submission(history[0]):
+            facts = (event.recorded.fact for event in history)
+            runs = [fact.run for fact in facts if isinstance(fact, events.JobLeased)]
+            ends += [verdicts[run] for run in runs[-1:] if run in verdicts]
         if len(ends) != 1:
             yield f"{agg} has {len(ends)} ends: {[event.type for event in history]}"
             continue
         late = [e for e in history if e.seq > ends[0].seq and e.type not in AFTERWARDS]
         yield from (f"{agg} went on after its end with {e.type} at {e.seq}" for e in late)
+
+
+def _is_of_submission(event: Kept) -> bool:
+    """Whether it lies on the one job of a submission, not on that of a rejudge or a canary."""
+    return event.agg == subjects.job(submission_job(event.recorded.envelope.corr))
 
 
 def _none_overdue(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:

@@ -100,7 +100,7 @@ class Reader:
             return
         if kind.is_terminal:
             self.open.discard(agg)
-        elif event.envelope.type in ("SubmissionReceived", "JobQueued", "JobAssigned"):
+        elif event.envelope.type in ("SubmissionReceived", "JobAssigned"):
             self.open.add(agg)
 
     async def rest(self, accepted: int, within_s: float) -> None:

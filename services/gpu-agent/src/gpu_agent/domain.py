@@ -1,7 +1,7 @@
 """What an agent says of a run, from what its harness told."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -22,8 +22,8 @@ from shared.events import (
     Missing,
     RunCompleted,
     RunFailed,
-    RunStageFinished,
     RunStarted,
+    StageResult,
     is_at_least,
 )
 from shared.wire import encode
@@ -145,16 +145,6 @@ class Began:
 
 
 @dataclass(frozen=True)
-class StageOver:
-    """A stage of the run ended."""
-
-    stage: str
-    verdict: str
-    took_s: float
-    cases: int
-
-
-@dataclass(frozen=True)
 class Step:
     """A case is about to be run; told, not kept."""
 
@@ -164,7 +154,7 @@ class Step:
     total: int
 
 
-News = Began | StageOver | Step
+News = Began | StageResult | Step
 
 
 @dataclass(frozen=True)
@@ -217,20 +207,24 @@ def gpus_of(order: JobAssigned, own: int) -> list[int]:
     return order.gpus or ([] if order.gang else [own])
 
 
-def fact_of(news: Began | StageOver, fingerprint: str) -> Fact:
-    """The event that keeps a piece of news."""
-    if isinstance(news, Began):
-        return RunStarted(
-            fingerprint=fingerprint,
-            harness=news.harness,
-            level=news.level,
-            tier=news.tier,
-            key_commit=news.key_commit,
-            missing=news.missing,
-        )
-    return RunStageFinished(
-        stage=news.stage, verdict=news.verdict, took_s=news.took_s, cases=news.cases
+def started(news: Began, fingerprint: str) -> RunStarted:
+    """The event that binds a run to its key."""
+    return RunStarted(
+        fingerprint=fingerprint,
+        harness=news.harness,
+        level=news.level,
+        tier=news.tier,
+        key_commit=news.key_commit,
+        missing=news.missing,
     )
+
+
+def progress_message(news: Step | StageResult, stages: Sequence[StageResult]) -> bytes:
+    """What is told of a run on its way and not kept: the case at hand and the stages that ended."""
+    if isinstance(news, StageResult):
+        news = Step(news.stage, "", news.cases, news.cases)
+    said = {"stage": news.stage, "case": news.case, "done": news.done, "total": news.total}
+    return msgspec.json.encode(said | {"stages": stages})
 
 
 def ended(outcome: Outcome, environment: dict[str, str], kept: Kept) -> Fact:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from prometheus_client import Counter, Gauge, Histogram
 
 from gpu_agent.service.ports import Reading
-from shared.events import Fact, RunCompleted, RunFailed, RunStageFinished
+from shared.events import Fact, RunCompleted, RunFailed
 
 # From a compiled-in answer to the longest budget of a stage.
 STAGE_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -40,9 +40,10 @@ class AgentMetrics:
 
     def said(self, fact: Fact) -> None:
         """A fact of a run is in the log."""
-        if isinstance(fact, RunStageFinished):
-            self.took.labels(fact.stage).observe(fact.took_s)
-        elif isinstance(fact, RunCompleted):
+        if isinstance(fact, RunCompleted | RunFailed):
+            for stage in fact.stages:
+                self.took.labels(stage.stage).observe(stage.took_s)
+        if isinstance(fact, RunCompleted):
             self.runs.labels(fact.verdict).inc()
             self.took.labels("all").observe(fact.took_s)
         elif isinstance(fact, RunFailed):

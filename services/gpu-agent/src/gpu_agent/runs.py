@@ -14,7 +14,6 @@ from gpu_agent.domain import (
     Machine,
     News,
     Outcome,
-    StageOver,
     Step,
     gpus_of,
 )
@@ -38,6 +37,7 @@ from shared.events import (
     JobAssigned,
     Mismatch,
     Missing,
+    StageResult,
 )
 from shared.problems.languages import suffix
 
@@ -282,7 +282,9 @@ def _news(message: Started | Progress | StageFinished) -> News:
         )
     if isinstance(message, Progress):
         return Step(message.stage, message.case, message.done, message.total)
-    return StageOver(message.stage, message.verdict, message.took_s, message.cases)
+    return StageResult(
+        stage=message.stage, verdict=message.verdict, took_s=message.took_s, cases=message.cases
+    )
 
 
 def _outcome(report: RunReport) -> Outcome:

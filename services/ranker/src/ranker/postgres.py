@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import psycopg
@@ -49,6 +49,15 @@ POISON = (
 )
 
 
+class Prepared(NamedTuple):
+    """A batch that is folded and not written: its first and last event, its rows, as JSON too."""
+
+    first: int
+    last: int
+    rows: Rows
+    texts: dict[str, str]
+
+
 class ReadModels:
     """The writing side: one connection, whose search_path names the schema."""
 
@@ -60,6 +69,7 @@ class ReadModels:
         self.forgotten_at = now()
         self.remembered = Remembered()
         self.table: int | None = None
+        self._prepared: Prepared | None = None
 
     async def checkpoint(self) -> int:
         """The last sequence that is folded in."""
@@ -74,21 +84,31 @@ class ReadModels:
     async def write(self, after: int, batch: Sequence[Told]) -> Change:
         """Fold a batch in, all or nothing; see the port. Errors: Fenced; Unfoldable."""
         first, last = batch[0].event.seq, batch[-1].event.seq
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and (prepared.first, prepared.last) != (first, last):
+            self.remembered.forget()
+            prepared = None
         try:
             with _unfoldable(first):
                 async with self.connection.pipeline(), self.connection.transaction():
                     at = log_time(batch)
-                    loaded, is_ban_over = await self._claimed(after, last, batch, at)
-                    rows = fold(loaded, batch)
-                    await self._keep(rows)
+                    if prepared is not None:
+                        rows = prepared.rows
+                        is_ban_over = await self._store(after, prepared, at)
+                    else:
+                        loaded, is_ban_over = await self._claimed(after, last, batch, at)
+                        rows = fold(loaded, batch)
+                        await self._keep(rows, _texts(rows))
                     found = await self._rank(rows, last, at, is_ban_over=is_ban_over)
         except BaseException:
             self.remembered.forget()
+            self._prepared = None
             raise
-        self.remembered.keep(rows, last)
-        for step in rows.steps:
-            if step.statement == LIFTED:
-                self.remembered.drop(step.values["id"])
+        if prepared is None:
+            self.remembered.keep(rows, last)
+            for step in rows.steps:
+                if step.statement == LIFTED:
+                    self.remembered.drop(step.values["id"])
         met = frozenset(Board(*one) for one in rows.met)
         return Change(found, rows.is_end_due, rows.is_draft_due, met)
 
@@ -99,6 +119,39 @@ class ReadModels:
     async def write_places(self, statement: str, **values: object) -> None:
         """Run one statement of sql/place.sql that has no rows."""
         await self.connection.execute(self.places[statement].encode(), values)
+
+    def prepare(self, batch: Sequence[Told]) -> None:
+        """Fold the batch that is written next, if what is remembered has all it needs."""
+        first, last = batch[0].event.seq, batch[-1].event.seq
+        if self._prepared is not None or self.remembered.seq != first - 1:
+            return
+        wanted = needs(batch)
+        rows = self.remembered.recall(wanted)
+        if any(getattr(wanted, name) for name in wanted.__slots__):
+            return
+        try:
+            rows = fold(rows, batch)
+            texts = _texts(rows)
+        except POISON:
+            # `write` meets it again, and says which event it is.
+            self.remembered.forget()
+            return
+        if any(step.statement == LIFTED for step in rows.steps):
+            # It changes rows behind what is remembered: `write` folds it again and drops them.
+            self.remembered.forget()
+            return
+        self.remembered.keep(rows, last)
+        self._prepared = Prepared(first, last, rows, texts)
+
+    async def _store(self, after: int, prepared: Prepared, at: datetime | None) -> bool:
+        """Write what is folded without a wait; whether a ban is over. Errors: Fenced."""
+        claimed = await self._claim(after, prepared.last, at)
+        await self._keep(prepared.rows, prepared.texts)
+        moved = await claimed.fetchone()
+        if moved is None or self.table not in (None, moved[0]):
+            raise Fenced(PROJECTION, after)
+        self.table = moved[0]
+        return bool(moved[1])
 
     async def _claimed(
         self, after: int, last: int, batch: Sequence[Told], at: datetime | None
@@ -170,7 +223,7 @@ class ReadModels:
             items = await self._items(due, rows)
             gpus = {item["gpu"] for item in items}
             before = {gpu: await self._ranks(due, due.from_number, gpu, at) for gpu in gpus}
-            await self._keep(rows)
+            await self._keep(rows, _texts(rows))
             await self._rank(rows, due.version, None)
             after = {gpu: await self._ranks(due, due.to_number, gpu, at) for gpu in gpus}
             said = diff(items, before, after)
@@ -198,18 +251,9 @@ class ReadModels:
             for name in ("load_submissions", "load_runs", "load_items")
         ]
 
-    async def _keep(self, rows: Rows) -> None:
-        runs = [rows.runs[id_] for id_ in rows.changed]
-        kept: dict[str, Sequence[msgspec.Struct]] = {
-            "keep_submissions": list(rows.submissions.values()),
-            "keep_runs": runs,
-            "keep_items": list(rows.items.values()),
-            "keep_results": list(rows.results.values()),
-        }
-        for name, values in kept.items():
-            if values:
-                text = msgspec.json.encode(values).decode()
-                await self.connection.execute(self.sql[name].encode(), {"rows": text})
+    async def _keep(self, rows: Rows, texts: dict[str, str]) -> None:
+        for name, text in texts.items():
+            await self.connection.execute(self.sql[name].encode(), {"rows": text})
         for step in rows.steps:
             await self.connection.execute(self.sql[step.statement].encode(), step.values)
 
@@ -282,6 +326,17 @@ def log_time(batch: Sequence[Told]) -> datetime | None:
     """The newest time that events of the platform itself say; an agent may say any."""
     times = (told.event.envelope for told in batch)
     return max((one.at for one in times if not is_of_agent(one)), default=None)
+
+
+def _texts(rows: Rows) -> dict[str, str]:
+    """What a batch made of its rows, for the statements that keep them."""
+    kept: dict[str, Sequence[msgspec.Struct]] = {
+        "keep_submissions": list(rows.submissions.values()),
+        "keep_runs": [rows.runs[id_] for id_ in rows.changed],
+        "keep_items": list(rows.items.values()),
+        "keep_results": list(rows.results.values()),
+    }
+    return {name: msgspec.json.encode(values).decode() for name, values in kept.items() if values}
 
 
 @contextmanager

@@ -132,6 +132,7 @@ from shared.events.values import (
     RejudgeItem,
     Requires,
     Roof,
+    StageResult,
     is_at_least,
 )
 
@@ -236,6 +237,7 @@ __all__ = [
     "RunReleased",
     "RunStageFinished",
     "RunStarted",
+    "StageResult",
     "SubmissionCancelRequested",
     "SubmissionDisqualified",
     "SubmissionFinished",

@@ -12,6 +12,9 @@ from shared.events.values import Blob, Requires
 class JobQueued(Fact, frozen=True, kw_only=True):
     """The work that a submission gives on one GPU type waits for an agent.
 
+    The job of a submission waits from SubmissionReceived on: this is said only in older logs, and
+    of one that came while its participant had too many open.
+
     A rejudge's or a canary's job names its `source` itself, for its submission may be over; a
     canary's is for `agent` alone. So does a duel's, which names the `rival` of its source besides,
     and a confirmation's, which goes to none of the `excluded_agents`.
@@ -70,7 +73,11 @@ class JobRequeued(Fact, frozen=True, kw_only=True):
 
 
 class JobFinished(Fact, frozen=True, kw_only=True):
-    """A run of the job ended with a verdict."""
+    """A run of the job ended with a verdict; said of rejudges, canaries and duels.
+
+    The job of a submission ends with the RunCompleted of the run that its lease names; older logs
+    have this besides.
+    """
 
     aggregate: ClassVar[str] = "job"
     publisher: ClassVar[str] = "scheduler"

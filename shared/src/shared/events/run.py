@@ -6,7 +6,7 @@ from typing import ClassVar
 import msgspec
 
 from shared.events.fact import Fact
-from shared.events.values import Artefact, Blob, CaseResult, DuelResult
+from shared.events.values import Artefact, Blob, CaseResult, DuelResult, StageResult
 
 
 class JobAssigned(Fact, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class RunStarted(Fact, frozen=True, kw_only=True):
 
 
 class RunStageFinished(Fact, frozen=True, kw_only=True):
-    """A stage of the run is over."""
+    """A stage of the run is over; only in older logs, for a run's end names its stages."""
 
     aggregate: ClassVar[str] = "report"
     former_aggregate: ClassVar[str] = "run"
@@ -70,7 +70,10 @@ class RunStageFinished(Fact, frozen=True, kw_only=True):
 
 
 class RunCompleted(Fact, frozen=True, kw_only=True):
-    """The harness gave a verdict; `key` opens `key_commit`, so the run can be repeated."""
+    """The harness gave a verdict; `key` opens `key_commit`, so the run can be repeated.
+
+    `stages` are those that ended, in order; an older run has a RunStageFinished for each instead.
+    """
 
     aggregate: ClassVar[str] = "report"
     former_aggregate: ClassVar[str] = "run"
@@ -93,13 +96,14 @@ class RunCompleted(Fact, frozen=True, kw_only=True):
     sigma_run: float = 0.0
     tie_us: float = 0.0
     duel: DuelResult | None = None
+    stages: list[StageResult] = []
 
 
 class RunFailed(Fact, frozen=True, kw_only=True):
     """The platform or the problem failed, never the submission: there is no verdict.
 
     `has_passed_self_test`: a known kernel passed on the agent after the failure, so the failure
-    does not count towards its quarantine.
+    does not count towards its quarantine. `stages` are those that ended before, in order.
     """
 
     aggregate: ClassVar[str] = "report"
@@ -111,6 +115,7 @@ class RunFailed(Fact, frozen=True, kw_only=True):
     code: str
     reason: str
     has_passed_self_test: bool = False
+    stages: list[StageResult] = []
 
 
 class JobExpired(Fact, frozen=True, kw_only=True):

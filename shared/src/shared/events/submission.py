@@ -50,10 +50,14 @@ class SubmissionReceived(Fact, frozen=True, kw_only=True):
     `bucket` is the quota it took of, "" for none; `class_` is its place among others in the queue.
     One with a `baseline` is the platform's own, by that name, and never ranked. A profile of one
     timed case alone names the `case`, from 1 on; 0 is all of them.
+
+    With `is_queued` its job waits from now on. Version 1 has no such job: JobQueued begins it, so
+    who knows no other version must not read this one.
     """
 
     aggregate: ClassVar[str] = "submission"
     publisher: ClassVar[str] = "ingest"
+    version: ClassVar[int] = 2
 
     account: str
     problem: str
@@ -72,6 +76,7 @@ class SubmissionReceived(Fact, frozen=True, kw_only=True):
     cost: int = 0
     baseline: str = ""
     case: int = 0
+    is_queued: bool = True
 
 
 class SubmissionRejected(Fact, frozen=True, kw_only=True):

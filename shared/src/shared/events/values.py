@@ -68,6 +68,15 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     mismatches: list[Mismatch] = []
 
 
+class StageResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How one stage of a run ended, and how many cases it had."""
+
+    stage: str
+    verdict: str
+    took_s: float
+    cases: int
+
+
 class Artefact(msgspec.Struct, frozen=True, kw_only=True):
     """A file that a run made, such as a profile or what a tool said."""
 

@@ -31,7 +31,7 @@ class NatsFeed:
         self._buffer: list[Raw] = []
         self._damage: Exception | None = None
         self._counts = Counts() if counts is None else counts
-        self._pull = Pull(nc, STREAM, self._place, self._on, pace)
+        self._pull = Pull(nc, STREAM, self.settings, self._on, pace)
 
     @property
     def restarts(self) -> int:
@@ -71,7 +71,8 @@ class NatsFeed:
         """Stop following."""
         await self._pull.close()
 
-    async def _place(self) -> Settings:
+    async def settings(self) -> Settings:
+        """What a consumer of the next events is to be. Errors: Gap; Denied, Passing."""
         found = await state(self._nc, STREAM)
         self._counts.pump_restarts += self._pull.begins > 0
         if found.first_seq > 1:

@@ -11,15 +11,21 @@ import sys
 from contextlib import suppress
 
 import msgspec
+from nats.aio.client import Client
 
 from shared.errors import Failed
 from shared.event_log import Gap
+from shared.nats.bulk import BulkReader
 from shared.nats.connection import connect
 from shared.nats.feed import NatsFeed, Raw
+from shared.nats.pull import create_consumer
+from shared.nats.requests import patiently
+from shared.subjects import STREAM
 
 # So many events, 64 MiB at most, go through the pipe at once.
 EVENTS_MAX = 250
 LENGTH_BYTES = 4
+PORT = 4222
 INPUT, OUTPUT = 0, 1
 
 
@@ -61,11 +67,35 @@ async def _run(asked: Asked) -> None:
 
 
 async def _read(asked: Asked) -> None:
-    feed = NatsFeed(await connect(asked.url, asked.name), asked.after)
+    nc = await connect(asked.url, asked.name)
+    feed = NatsFeed(nc, await _read_in_bulk(nc, asked))
     while True:
         events = await feed.raw(EVENTS_MAX)
         # A full pipe makes us wait, but the server is to be answered meanwhile.
         await asyncio.to_thread(_hand_on, Frame(events, feed.behind))
+
+
+async def _read_in_bulk(nc: Client, asked: Asked) -> int:
+    """Hand on what the log has by now; how far that came. Errors: Gap; Failed."""
+    feed = NatsFeed(nc, asked.after)
+    settings = await patiently(nc, feed.settings)
+    server = nc.connected_url
+    if not feed.behind or server is None:
+        return asked.after
+    consumer = await patiently(nc, lambda: create_consumer(nc, STREAM, settings))
+    address = server.hostname or "", server.port or PORT
+    bulk = BulkReader(asked.url, address, consumer, nc.new_inbox(), asked.after)
+    try:
+        await asyncio.to_thread(bulk.read, _hand_on_events)
+    finally:
+        bulk.stop()
+    return bulk.last
+
+
+def _hand_on_events(events: list[Raw], behind: int) -> None:
+    for at in range(0, len(events), EVENTS_MAX):
+        part = events[at : at + EVENTS_MAX]
+        _hand_on(Frame(part, behind + len(events) - at - len(part)))
 
 
 def _hand_on(frame: Frame) -> None:

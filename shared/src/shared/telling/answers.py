@@ -67,13 +67,25 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stage of a run ended."""
+
+    stage: str
+    verdict: str
+    took_s: float
+
+
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """The case that is being run: `done` of `total` cases of the stage are over."""
+    """The case that is being run: `done` of `total` cases of the stage are over.
+
+    `stages` are those that ended before.
+    """
 
     stage: str
     case: str
     done: int
     total: int
+    stages: list[Stage] = []
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):

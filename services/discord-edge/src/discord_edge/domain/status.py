@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from discord_edge.domain.wording import CONTENT_MAX, escaped
-from shared.telling.answers import Progress, Queue
+from shared.telling.answers import Progress, Queue, Stage
 from shared.telling.parts import TITLES
 from shared.telling.progress import step, waiting
 from shared.telling.units import seconds_text
@@ -15,7 +15,7 @@ from shared.telling.units import seconds_text
 LINES_MAX = 12
 DONE, GOES_ON, BROKEN = "✅", "⏳", "❌"
 _NOW: Mapping[str, str] = {
-    "SubmissionReceived": "received",
+    "SubmissionReceived": "queued",
     "JobQueued": "queued",
     "JobRequeued": "queued again",
     "JobExpired": "its agent was lost",
@@ -67,14 +67,23 @@ def evolve(status: Status, kind: str, said: Mapping[str, Any]) -> Status:
         return replace(status, place=place, is_cancelling=True)
     if said.get("is_over"):
         return replace(status, place=place, now="over; the report follows")
-    if kind == "StageCompleted":
-        took = said.get("took_s")
-        spent = f" in {seconds_text(took)}" if isinstance(took, int | float) else ""
-        is_good = said.get("verdict") in (None, "passed")
-        stage = str(said.get("stage", ""))
-        words = f"{DONE if is_good else BROKEN} {escaped(TITLES.get(stage, stage), 40)} over"
-        return replace(status, place=place, done=(*status.done, f"{words}{spent}"))
-    return replace(status, place=place, now=_now(status, kind, said))
+    stages = _stages(said)
+    done = tuple(map(_stage_line, stages)) if stages else status.done
+    return replace(status, place=place, done=done, now=_now(status, kind, said))
+
+
+def _stages(said: Mapping[str, Any]) -> list[Stage]:
+    """The stages that ended, which progress and the end of a run name; else none."""
+    try:
+        return msgspec.convert(said.get("stages", ()), list[Stage])
+    except msgspec.ValidationError:
+        return []
+
+
+def _stage_line(stage: Stage) -> str:
+    mark = DONE if stage.verdict == "passed" else BROKEN
+    title = escaped(TITLES.get(stage.stage, stage.stage), 40)
+    return f"{mark} {title} over in {seconds_text(stage.took_s)}"
 
 
 def _now(status: Status, kind: str, said: Mapping[str, Any]) -> str:

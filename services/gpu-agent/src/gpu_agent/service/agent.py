@@ -2,13 +2,21 @@
 
 import asyncio
 import contextlib
-import json
 import logging
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import msgspec
 
-from gpu_agent.domain import Began, Kept, News, Step, ended, fact_of, is_member, is_mine
+from gpu_agent.domain import (
+    Began,
+    Kept,
+    News,
+    ended,
+    is_member,
+    is_mine,
+    progress_message,
+    started,
+)
 from gpu_agent.service.lease import Lease, Reporter, lease_of
 from gpu_agent.service.ports import Files, Metrics, Runs
 from shared.blobs import Blobs, Missing
@@ -24,8 +32,10 @@ from shared.events import (
     JobAssigned,
     JobExpired,
     RunCancelled,
+    RunCompleted,
     RunFailed,
     RunReleased,
+    StageResult,
 )
 from shared.lifecycle import until_first
 from shared.subjects import progress
@@ -207,6 +217,8 @@ class Agent:
     async def _end(self, lease: Lease, fact: Fact | None) -> None:
         """Say the last word, if the lease is still ours."""
         lease.is_ending = True
+        if isinstance(fact, RunCompleted | RunFailed):
+            fact = msgspec.structs.replace(fact, stages=list(lease.stages))
         if fact is not None and not lease.lost:
             try:
                 await self.reporter.append(lease, fact)
@@ -257,15 +269,16 @@ class Agent:
         return RunFailed(stage="", code=code, reason=reason)
 
     async def _told(self, lease: Lease, news: News) -> None:
-        """What the harness says on its way: into the log, or passing."""
-        if isinstance(news, Step):
-            topic = progress(lease.order.submission)
-            await self.bus.tell(topic, json.dumps(asdict(news)).encode())
-            return
-        fact = fact_of(news, self.registration.fingerprint)
-        await self.reporter.append(lease, fact)
-        self.metrics.said(fact)
+        """What the harness says on its way: its key into the log, all else in passing."""
         if isinstance(news, Began):
+            fact = started(news, self.registration.fingerprint)
+            await self.reporter.append(lease, fact)
+            self.metrics.said(fact)
             lease.has_begun = True
             lease.environment = news.environment
             await lease.delivery.ack()
+            return
+        if isinstance(news, StageResult):
+            lease.stages.append(news)
+        topic = progress(lease.order.submission)
+        await self.bus.tell(topic, progress_message(news, lease.stages))

@@ -11,7 +11,7 @@ from shared.bus import Delivery
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import EventLog, New
-from shared.events import Fact, JobAssigned, RunCompleted, RunDiscarded
+from shared.events import Fact, JobAssigned, RunCompleted, RunDiscarded, StageResult
 from shared.ids import derived
 from shared.signing import sign
 from shared.wire import Stamp, seal
@@ -22,7 +22,7 @@ class Lease:
     """A run in hand; `version` is the sequence of its last event, at first the fencing token.
 
     `agg` is the aggregate of its orders. `lost` says why it is no longer ours; with `is_ending` its
-    last word is being said.
+    last word is being said. `stages` are those that ended.
     """
 
     order: JobAssigned
@@ -36,6 +36,7 @@ class Lease:
     has_begun: bool = False
     is_ending: bool = False
     environment: dict[str, str] = field(default_factory=dict)
+    stages: list[StageResult] = field(default_factory=list)
 
     @property
     def run(self) -> str:

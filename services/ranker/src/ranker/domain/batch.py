@@ -11,6 +11,7 @@ from ranker.domain.rows import Item, Result, Run, Submission, Work
 from shared import events
 from shared.event_log import Recorded
 from shared.events import Fact
+from shared.ids import submission_job
 from shared.subjects import last_token
 from shared.wire import UNREADABLE, is_of_agent
 
@@ -131,8 +132,12 @@ def needs(batch: Iterable[Told]) -> Needs:
 
 
 def _of_submission(wanted: Needs, made: Needs, told: Told) -> None:
-    is_new = isinstance(told.fact, events.SubmissionReceived)
-    (made if is_new else wanted).submissions.add(told.id)
+    if isinstance(told.fact, events.SubmissionReceived):
+        made.submissions.add(told.id)
+        if told.fact.is_queued:
+            made.jobs.add(submission_job(told.id))
+    else:
+        wanted.submissions.add(told.id)
 
 
 def _of_job(wanted: Needs, made: Needs, told: Told) -> None:

@@ -8,8 +8,11 @@ import msgspec
 from ranker.domain.batch import Rows, Told
 from ranker.domain.rows import GIVEN_UP, Item, Run, Submission, Work
 from shared import events
+from shared.ids import submission_job
 
 CANARY = "canary"
+# A run has fewer; an agent may claim more.
+STAGES_MAX = 16
 encode = msgspec.json.Encoder().encode
 Raw = msgspec.Raw
 
@@ -38,11 +41,12 @@ def _received(rows: Rows, told: Told) -> None:
         source_media=fact.source.media,
         received_at=event.envelope.at,
         deadline_at=fact.deadline_at,
-        state="received",
+        state="queued" if fact.is_queued else "received",
         state_at=event.envelope.at,
+        job=submission_job(told.id) if fact.is_queued else None,
         baseline=fact.baseline,
     )
-    rows.submissions[told.id] = made
+    rows.add([made], ())
     noted(made, told, f"{fact.mode} on {fact.gpu}, version {fact.problem_number} of {fact.problem}")
 
 
@@ -188,7 +192,17 @@ def _run_completed(rows: Rows, told: Told) -> None:
         work.move("ranking", at)
         if isinstance(work, Submission):
             work.cases_passed = _passed(fact)
-    noted(work, told, f"{fact.verdict} in {fact.took_s:.2f} s")
+    noted(work, told, f"{fact.verdict} in {fact.took_s:.2f} s{_stages_text(fact)}")
+
+
+def _stages_text(fact: events.RunCompleted | events.RunFailed) -> str:
+    """The stages that ended, as the end of a sentence; "" if an older run does not name them."""
+    said = (
+        f"{stage.stage} {stage.verdict} in {stage.took_s:.2f} s"
+        for stage in fact.stages[:STAGES_MAX]
+    )
+    text = ", ".join(said)
+    return f": {text}" if text else ""
 
 
 def _passed(fact: events.RunCompleted) -> int:
@@ -216,7 +230,8 @@ def _run_over(rows: Rows, told: Told) -> None:
         return
     rows.changed.add(run.id)
     run.ended_at, run.reason = told.event.envelope.at, fact.reason
-    noted(work, told, fact.reason)
+    stages = _stages_text(fact) if isinstance(fact, events.RunFailed) else ""
+    noted(work, told, f"{fact.reason}{stages}")
 
 
 def _run_discarded(rows: Rows, told: Told) -> None:

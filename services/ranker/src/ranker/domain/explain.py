@@ -8,6 +8,7 @@ from ranker.domain.confirmation import confirmation_text
 from ranker.domain.standings import Board, Row
 from shared import events, subjects
 from shared.event_log import Recorded
+from shared.ids import submission_job
 from shared.subjects import history_of, last_token
 from shared.telling.duels import difference_text
 from shared.wire import is_genuine
@@ -74,6 +75,7 @@ class Trail:
         if (fact.problem, fact.gpu) == (self.problem, self.gpu):
             self._submissions[submission] = [reason]
             self._numbers[reason.seq] = submission
+            self._jobs[submission_job(submission)] = submission
 
     def submission(self, submission: str, reason: Reason, _fact: object) -> None:
         """An event of a submission, or what was decided about it."""
@@ -92,7 +94,7 @@ class Trail:
             self._runs[run] = self._jobs[fact.job]
 
     def queued(self, job: str, _reason: Reason, fact: events.JobQueued) -> None:
-        """Whose job this is."""
+        """Whose job this is: a rejudge's, or in older logs the submission's own."""
         if fact.submission in self._submissions and not (fact.duel or fact.confirmation):
             self._jobs[job] = fact.submission
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import Depends, Request
 
 from ranker.domain.release import Source, hidden
@@ -20,6 +21,7 @@ from ranker.domain.score import with_interval
 from ranker.service import Reads
 from shared.clock import now
 from shared.errors import Refused
+from shared.events import StageResult
 from shared.reader import HEADER, decode
 from shared.reader import Reader as Who
 
@@ -29,6 +31,8 @@ RANKED = "ranked"
 HIDDEN, HIDDEN_STAGE = "hidden", "hidden_check"
 TIME = "time"
 PROGRESS = ("stage", "case", "done", "total")
+# A run has fewer; an agent may claim more.
+STAGES_MAX = 16
 Row = dict[str, Any]
 
 SUMMARY = (
@@ -178,15 +182,24 @@ def _is_on_board(ranking: Row | None) -> bool:
 
 
 def safe_progress(said: Row | None) -> Row | None:
-    """The case at hand as it may be told; of a hidden one only how many there are.
+    """The case at hand as it may be told, and the stages that ended; of a hidden one no name.
 
     >>> safe_progress({"stage": "hidden_check", "case": "n=7", "done": 1, "total": 3})
-    {'stage': 'hidden_check', 'case': 'hidden', 'done': 1, 'total': 3}
+    {'stage': 'hidden_check', 'case': 'hidden', 'done': 1, 'total': 3, 'stages': []}
     """
     if said is None:
         return None
-    told = {name: said.get(name) for name in PROGRESS}
+    told = {name: said.get(name) for name in PROGRESS} | {"stages": _stages(said.get("stages"))}
     return told | {"case": HIDDEN} if said.get("stage") == HIDDEN_STAGE else told
+
+
+def _stages(said: object) -> list[Row]:
+    """The stages that an agent says have ended; none if it says anything else."""
+    try:
+        stages = msgspec.convert(said, list[StageResult])[:STAGES_MAX]
+    except msgspec.ValidationError:
+        return []
+    return [msgspec.structs.asdict(stage) for stage in stages]
 
 
 def safe_case(case: Row) -> Row:

@@ -45,7 +45,7 @@ LOOK_S = 1.0
 LINE = ("seq", "type", "at", "note", "actor")
 # Which state an event leads to.
 MOVES = {
-    "SubmissionReceived": "received",
+    "SubmissionReceived": "queued",
     "JobQueued": "queued",
     "JobRequeued": "queued",
     "JobLeased": "assigned",

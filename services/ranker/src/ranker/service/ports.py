@@ -124,6 +124,13 @@ class Models(Protocol):
         """The last sequence that is folded in."""
         ...
 
+    def prepare(self, batch: Sequence[Told]) -> None:
+        """Fold the batch that is written next, while the one before it is still being written.
+
+        Where that needs rows that are not at hand, nothing happens, and `write` folds it.
+        """
+        ...
+
     async def write(self, after: int, batch: Sequence[Told]) -> Change:
         """Fold a batch in, all or nothing, and move the checkpoint with it.
 

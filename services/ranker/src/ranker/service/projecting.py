@@ -108,6 +108,8 @@ class Projection:
         if not batch.told:
             assert batch.poison is not None, "a batch without events has met a bad one"
             raise batch.poison
+        if self.until is not None:
+            self.models.prepare(batch.told)
         writing = asyncio.create_task(self._write(batch.told))
         try:
             self.ahead.poison = batch.poison
@@ -116,6 +118,9 @@ class Projection:
             while self._wants_more(self.feed) and not writing.done():
                 await self._take(self.feed, SLICE)
                 await asyncio.sleep(0)
+            # A rebuild folds what it will write next while Postgres is busy with this.
+            if self.until is not None and self.ahead.told and not self._wants_more(self.feed):
+                self.models.prepare(self.ahead.told)
             change = await writing
         finally:
             writing.cancel()

@@ -9,6 +9,8 @@ from shared.events import Blob, RejudgeItem, Requires
 from shared.ids import BASELINE_ACCOUNT, derived
 
 CANARY = "canary"
+ATTEMPTS_MAX = 3
+OPEN_SUBMISSIONS_MAX = 100
 
 
 class Submission(msgspec.Struct):
@@ -258,11 +260,6 @@ class Board(msgspec.Struct):
     def pool(self, gpu: str) -> Pool:
         """The pool of a GPU type, perhaps an empty one; for the fold, which may add it."""
         return self.pools.get(gpu) or self.pools.setdefault(gpu, Pool())
-
-
-def job_of(submission: str) -> str:
-    """The id of a submission's one job."""
-    return derived(submission, "job")
 
 
 def rejudge_job(rejudge: str, submission: str) -> str:

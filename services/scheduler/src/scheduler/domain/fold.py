@@ -6,10 +6,21 @@ from typing import Any
 import msgspec
 
 from scheduler.domain import fair, machines
-from scheduler.domain.board import Board, Confirmation, Duel, Job, Refund, Rejudge, Submission
+from scheduler.domain.board import (
+    ATTEMPTS_MAX,
+    OPEN_SUBMISSIONS_MAX,
+    Board,
+    Confirmation,
+    Duel,
+    Job,
+    Refund,
+    Rejudge,
+    Submission,
+)
 from shared import events
 from shared.event_log import Recorded
 from shared.events import Blob, Requires
+from shared.ids import BASELINE_ACCOUNT, submission_job
 from shared.subjects import last_token
 from shared.wire import UnknownEvent, is_genuine, is_of_agent
 
@@ -42,7 +53,7 @@ def evolve(board: Board, event: Recorded) -> Board:
 
 def _received(board: Board, event: Recorded, fact: events.SubmissionReceived, id_: str) -> None:
     board.open_count[fact.account] = board.open_count.get(fact.account, 0) + 1
-    board.submissions[id_] = Submission(
+    submission = board.submissions[id_] = Submission(
         id=id_,
         version=event.seq,
         account=fact.account,
@@ -59,6 +70,38 @@ def _received(board: Board, event: Recorded, fact: events.SubmissionReceived, id
         cost=fact.cost,
         case=fact.case,
     )
+    has_room = board.open_count[fact.account] <= OPEN_SUBMISSIONS_MAX
+    if fact.is_queued and (has_room or fact.account == BASELINE_ACCOUNT):
+        _open_job(board, event, submission)
+
+
+def _open_job(board: Board, event: Recorded, submission: Submission) -> Job:
+    """The job of a submission waits from the moment at which the submission was received.
+
+    Nothing is on the job's history yet: the first lease expects that.
+    """
+    submission.job = submission_job(submission.id)
+    job = board.jobs[submission.job] = Job(
+        id=submission.job,
+        version=0,
+        submission=submission.id,
+        account=submission.account,
+        problem=submission.problem,
+        problem_digest=submission.problem_digest,
+        gpu=submission.gpu,
+        mode=submission.mode,
+        class_=submission.class_,
+        requires=submission.requires,
+        source=submission.source,
+        name=submission.name,
+        deadline_at=submission.deadline_at,
+        attempts_max=ATTEMPTS_MAX,
+        queued_seq=event.seq,
+        queued_at=event.envelope.at,
+        case=submission.case,
+    )
+    fair.wait(board.pool(job.gpu), job)
+    return job
 
 
 def _cancel_requested(
@@ -89,7 +132,7 @@ def _submission_over(board: Board, id_: str, refund: str) -> None:
     _close_account(board, account)
     job = board.jobs.get(submission.job or "")
     if job is not None:
-        _forget(board, job)
+        machines.forget_job(board, job)
 
 
 def _close_account(board: Board, account: str) -> None:
@@ -100,17 +143,12 @@ def _close_account(board: Board, account: str) -> None:
         board.quotas.pop(account, None)
 
 
-def _forget(board: Board, job: Job) -> None:
-    """A job leaves the board when it and its submission are over."""
-    if not job.is_over or (not job.is_side and job.submission in board.submissions):
-        return
-    del board.jobs[job.id]
-    run = board.runs.get(job.run or "")
-    if run is not None and run.job == job.id and run.end is not None:
-        del board.runs[run.id]
-
-
 def _queued(board: Board, event: Recorded, fact: events.JobQueued, id_: str) -> None:
+    known = board.jobs.get(id_)
+    if known is not None:
+        # By a scheduler with a lower limit of open submissions; the job waits already.
+        known.version = event.seq
+        return
     submission = board.submissions.get(fact.submission)
     job = board.jobs[id_] = Job(
         id=id_,
@@ -163,13 +201,21 @@ def _item_queued(board: Board, job: Job) -> None:
 
 
 def _leased(board: Board, event: Recorded, fact: events.JobLeased, id_: str) -> None:
-    job = board.jobs.get(id_)
+    job = board.jobs.get(id_) or _job_beyond_limit(board, event, id_)
     if job is None:
         return
     fair.lease(board.pool(job.gpu), job)
     job.version, job.run, job.attempt = event.seq, fact.run, fact.attempt
     job.agents, job.leased_at = fact.agents or [fact.agent], event.envelope.at
     machines.promise(board, job)
+
+
+def _job_beyond_limit(board: Board, event: Recorded, id_: str) -> Job | None:
+    """A job that was leased when the limit of open submissions was higher than now."""
+    submission = board.submissions.get(event.envelope.corr)
+    if submission is None or submission.job or submission_job(submission.id) != id_:
+        return None
+    return _open_job(board, event, submission)
 
 
 def _requeued(board: Board, event: Recorded, fact: events.JobRequeued, id_: str) -> None:
@@ -197,7 +243,7 @@ def _job_over(board: Board, event: Recorded, _fact: events.Fact, id_: str) -> No
     machines.break_promise(board, job)
     job.version, job.is_over, job.over_at = event.seq, True, event.envelope.at
     machines.canary_over(board, job)
-    _forget(board, job)
+    machines.forget_job(board, job)
 
 
 def _quota_taken(board: Board, event: Recorded, _fact: events.QuotaTaken, id_: str) -> None:

@@ -28,7 +28,9 @@ def assignments(
     """A lease for each job that can have one now, in every pool that is not paused."""
     for gpu, pool in board.pools.items():
         if pool.is_waited_for and pool.paused is None and gpu in alive:
-            yield from _give_out(board, pool, policy, Hands(alive[gpu]), world.now)
+            # The others are about to be put in quarantine.
+            fit = [one for one in alive[gpu] if one.agent.failures < policy.quarantine_after]
+            yield from _give_out(board, pool, policy, Hands(fit), world.now)
 
 
 def _give_out(

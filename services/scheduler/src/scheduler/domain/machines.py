@@ -135,7 +135,11 @@ def _run_over(board: Board, event: Recorded, run: Run, fact: events.Fact) -> Non
         return
     if run.is_member:
         _member_over(board, job, run)
-        return
+    else:
+        _leader_over(board, event, run, fact, job)
+
+
+def _leader_over(board: Board, event: Recorded, run: Run, fact: events.Fact, job: Job) -> None:
     # By the agent's clock, which is believed no further than its time went.
     took_s = (min(event.envelope.at, job.deadline_at) - run.assigned_at).total_seconds()
     took_s = max(0.0, took_s)
@@ -148,6 +152,26 @@ def _run_over(board: Board, event: Recorded, run: Run, fact: events.Fact) -> Non
     if job.is_over:
         # Its job was forgotten for all but this.
         board.runs.pop(run.id, None)
+    elif isinstance(fact, events.RunCompleted) and not job.is_side:
+        _end_job(board, event, job)
+
+
+def _end_job(board: Board, event: Recorded, job: Job) -> None:
+    """A verdict ends a submission's job; in older logs JobFinished says so once more."""
+    job.is_over = True
+    # By the agent's clock, which cannot put off the decision that is due now.
+    job.over_at = min(event.envelope.at, job.deadline_at)
+    forget_job(board, job)
+
+
+def forget_job(board: Board, job: Job) -> None:
+    """Drop a job from the board when it and its submission are over."""
+    if not job.is_over or (not job.is_side and job.submission in board.submissions):
+        return
+    del board.jobs[job.id]
+    run = board.runs.get(job.run or "")
+    if run is not None and run.job == job.id and run.end is not None:
+        del board.runs[run.id]
 
 
 def _judge_agent(agent: Agent, run: Run, fact: events.Fact) -> None:

@@ -4,18 +4,23 @@ from collections import Counter
 from collections.abc import Iterator
 
 from scheduler.domain import endings, sides
-from scheduler.domain.board import Board, Job, Run, Submission, job_of
+from scheduler.domain.board import (
+    ATTEMPTS_MAX,
+    OPEN_SUBMISSIONS_MAX,
+    Board,
+    Job,
+    Run,
+    Submission,
+)
 from scheduler.domain.fair import Policy
 from scheduler.domain.lease import assignments, mended
 from scheduler.domain.machines import GANG_BROKEN, REPEATED
 from scheduler.domain.match import candidates
 from scheduler.domain.moves import Move, Say, World, about_agent, about_job, about_run, give_up
 from shared import events, subjects
-from shared.ids import BASELINE_ACCOUNT
+from shared.ids import BASELINE_ACCOUNT, submission_job
 from shared.states import STATES
 
-ATTEMPTS_MAX = 3
-OPEN_SUBMISSIONS_MAX = 100
 TAKEN_DOWN_MAX = 2
 # The author's mistake; another agent would find the same.
 FINAL_FAILURES = ("problem_fault",)
@@ -86,7 +91,7 @@ def _submission(
 
 
 def _too_many(board: Board) -> set[str]:
-    """Of whoever has too much open, the newest submissions that are not queued yet."""
+    """Of whoever has too much open, the newest submissions without a job."""
     crowded = {name for name, count in board.open_count.items() if count > OPEN_SUBMISSIONS_MAX}
     # The platform's own, of which a catalogue has many at once.
     crowded.discard(BASELINE_ACCOUNT)
@@ -110,6 +115,10 @@ def _reject(submission: Submission) -> Say:
 
 
 def _open_job(submission: Submission) -> Say:
+    """The job of a submission that was received without one.
+
+    Its participant had too many open, or its event is of version 1.
+    """
     id_ = submission.id
     queued = events.JobQueued(
         submission=id_,
@@ -123,7 +132,7 @@ def _open_job(submission: Submission) -> Say:
         class_=submission.class_,
         requires=submission.requires,
     )
-    return Say(subjects.job(job_of(id_)), queued, 0, id_, id_)
+    return Say(subjects.job(submission_job(id_)), queued, 0, id_, id_)
 
 
 def _job(board: Board, job: Job, world: World) -> Iterator[Move]:

@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ranker.http.shapes.cases import Verdict
-from ranker.http.shapes.submissions import Code, Outcome
+from ranker.http.shapes.submissions import Code, Outcome, StageResult
 from shared.answers import At, Mode, Seconds, Seq
 
 Type = Literal[
@@ -75,6 +75,7 @@ class Told(TypedDict):
     took_s: NotRequired[Seconds]
     cases: NotRequired[int]
     cases_failed: NotRequired[int]
+    stages: NotRequired[list[StageResult]]
 
 
 class End(TypedDict):

@@ -182,13 +182,23 @@ class Result(TypedDict):
     at: At
 
 
+class StageResult(TypedDict):
+    """How a stage of a run ended, and how many cases it had."""
+
+    stage: str
+    verdict: str
+    took_s: Seconds
+    cases: int
+
+
 class Progress(TypedDict):
-    """The case at hand, as the agent last said."""
+    """The case at hand and the stages that ended, as the agent last said."""
 
     stage: str
     case: str
     done: int
     total: int
+    stages: list[StageResult]
 
 
 class Summary(TypedDict):

@@ -1,0 +1,114 @@
+"""The bare connection reads what the client reads, and stops where something is not as it was."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from nats.aio.client import Client
+
+from shared.nats.bulk import BulkReader
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.feed import NatsFeed, Raw
+from shared.nats.pull import create_consumer
+from shared.nats.streams import ensure
+from shared.servers.nats import NatsServer
+from shared.subjects import STREAM
+from shared.testing import eventually
+from tests.contracts.samples import RUN, new
+
+pytestmark = pytest.mark.server
+COUNT = 6000
+BATCH = 1000
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    """A server with a log."""
+    running = NatsServer(tmp_path / "bulk")
+    running.start()
+    nc = await connect(running.url, "test")
+    await ensure(nc)
+    for first in range(0, COUNT, BATCH):
+        await NatsLog(nc).append_all([new(RUN, first), *(new(RUN, None) for _ in range(BATCH - 1))])
+    yield running
+    await nc.close()
+    running.stop()
+
+
+@pytest.fixture
+async def nc(server: NatsServer) -> AsyncIterator[Client]:
+    connection = await connect(server.url, "test")
+    yield connection
+    await connection.close()
+
+
+async def reader_of(nc: Client, url: str, after: int) -> BulkReader:
+    consumer = await create_consumer(nc, STREAM, await NatsFeed(nc, after).settings())
+    address = nc.connected_url
+    assert address is not None
+    assert address.hostname is not None
+    assert address.port is not None
+    return BulkReader(url, (address.hostname, address.port), consumer, nc.new_inbox(), after)
+
+
+async def test_it_reads_all_that_the_client_reads_byte_for_byte(
+    nc: Client, server: NatsServer
+) -> None:
+    reader, found = await reader_of(nc, server.url, 7), list[Raw]()
+    held_back: list[int] = []
+
+    def keep(events: list[Raw], behind: int) -> None:
+        found.extend(events)
+        held_back.append(behind)
+
+    await asyncio.to_thread(reader.read, keep)
+    assert (reader.last, held_back[-1]) == (COUNT, 0)
+    assert held_back == sorted(held_back, reverse=True)
+    feed, expected = NatsFeed(nc, 7), list[Raw]()
+    while len(expected) < COUNT - 7:
+        expected += await feed.raw(BATCH)
+    await feed.close()
+    assert found == expected
+
+
+async def test_a_server_that_is_killed_leaves_a_place_to_go_on_from(
+    nc: Client, server: NatsServer
+) -> None:
+    reader, found = await reader_of(nc, server.url, 0), list[Raw]()
+    go_on = threading.Event()
+
+    def keep(events: list[Raw], _behind: int) -> None:
+        found.extend(events)
+        go_on.wait(30)
+
+    reading = asyncio.create_task(asyncio.to_thread(reader.read, keep))
+    await eventually(lambda: found)
+    server.stop()
+    go_on.set()
+    await asyncio.wait_for(reading, 30)
+    assert [seq for seq, _, _ in found] == list(range(1, reader.last + 1))
+    server.start()
+
+
+async def test_it_stops_at_a_gap(nc: Client, server: NatsServer) -> None:
+    reader = await reader_of(nc, server.url, 10)
+    reader.last = 9
+    await asyncio.to_thread(reader.read, lambda _events, _behind: None)
+    assert reader.last == 9
+
+
+async def test_it_stops_when_it_is_told_to(nc: Client, server: NatsServer) -> None:
+    reader = await reader_of(nc, server.url, 0)
+
+    def stop(_events: list[Raw], _behind: int) -> None:
+        reader.stop()
+
+    await asyncio.wait_for(asyncio.to_thread(reader.read, stop), 30)
+    assert 0 < reader.last <= COUNT
+    consumer = "no-such-consumer"
+    lost = BulkReader(server.url, reader._address, consumer, nc.new_inbox(), 0)
+    await asyncio.wait_for(asyncio.to_thread(lost.read, stop), 30)
+    assert lost.last == 0
