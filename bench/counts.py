@@ -30,8 +30,8 @@ AGENTS = 2
 SUBMISSIONS, SUBMISSIONS_SMOKE = 50, 10
 STREAM, BATCH = "EVENTS", "Nats-Batch-Id"
 # Lower these when a submission costs less; they are what it costs now.
-APPENDS_PER_SUBMISSION_MAX = 12.0
-EVENTS_PER_SUBMISSION_MAX = 12.0
+APPENDS_PER_SUBMISSION_MAX = 6.0
+EVENTS_PER_SUBMISSION_MAX = 6.0
 BLOB_MESSAGES_PER_SUBMISSION_MAX = 1.0
 SETTLE_S = 2.0
 SOURCE = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from ingest.popcorn.publishing import Sources
 from ingest.popcorn.repositories import listed
 from ingest.postgres import PostgresPeople, PostgresRepeats, PostgresWebhooks
 from ingest.ranker_http import Ranker
-from ingest.service import ingest
+from ingest.service import Ingest, ingest
 from ingest.service.account_tables import ail_while_lost
 from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
@@ -74,10 +75,6 @@ def open_all(app: FastAPI, behind: Behind) -> None:
     popcorn(app, behind.parts, behind.sources)
 
 
-def _edge(settings: Settings, feed: AccessFeed, arrive: Arrive) -> Edge:
-    return Edge(settings.edge_token, feed, arrive, settings.edge_staff)
-
-
 def _code() -> str:
     """Return the digest of the fold's own text, so that no change of it can be forgotten."""
     folders = (Path(domain.__file__).parent, Path(events.__file__).parent)
@@ -86,10 +83,35 @@ def _code() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-async def _run(settings: Settings, life: Life) -> None:
-    async def prepare() -> None:
-        await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
+async def _migrate(dsn: str) -> None:
+    await asyncio.to_thread(migrate, dsn, "shared", "accounts")
 
+
+def _gate(
+    settings: Settings, feed: AccessFeed, commands: Ingest, link: Linking, arrive: Arrive
+) -> Gate:
+    edge = Edge(settings.edge_token, feed, arrive, settings.edge_staff)
+    keys = Keys(settings.operator_token, settings.names_believed, edge)
+    return Gate(feed, commands.people, commands.tokens, link, keys)
+
+
+async def _follow_access(monitor: LogMonitor, feed: AccessFeed) -> None:
+    await monitor.until_whole()
+    await feed.run()
+
+
+async def _save(commands: Ingest, feed: AccessFeed) -> None:
+    """Store what the next start would have to make again."""
+    # Tokens that were used in the last minute.
+    await commands.tokens.note()
+    # Where the log is gone too, the next start folds from an older snapshot.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SAVE_S_MAX):
+            await feed.save()
+
+
+async def _run(settings: Settings, life: Life) -> None:
+    prepare = partial(_migrate, settings.postgres_dsn)
     await prepare()
     nc = await connect(settings.nats_url, "ingest", closed=life.stopping.set)
     await ensure(nc, settings.replicas)
@@ -116,20 +138,16 @@ async def _run(settings: Settings, life: Life) -> None:
                 return "the log does not answer"
             return monitor.problem or feed.ill() or probe.trouble
 
-        async def follow_access() -> None:
-            await monitor.until_whole()
-            await feed.run()
-
         waits = wiring.waiting(connections)
         linking = Linking(commands.people, commands.tokens, settings.autolink, waits)
-        edge = _edge(settings, feed, wiring.vouching(connections, commands.people))
-        keys = Keys(settings.operator_token, settings.names_believed, edge)
-        gate = Gate(feed, commands.people, commands.tokens, linking, keys)
+        arrive = wiring.vouching(connections, commands.people)
+        gate = _gate(settings, feed, commands, linking, arrive)
         rates = Rates(settings.rate_per_token, settings.rate_per_address)
         repeats = PostgresRepeats(connections)
         app = http.application(commands, gate, is_well, repeats, rates)
-        people, tokens = commands.people, commands.tokens
-        behind = wiring.Behind(connections, outside, people, tokens, linking, Hasher())
+        behind = wiring.Behind(
+            connections, outside, commands.people, commands.tokens, linking, Hasher()
+        )
         told = PostgresWebhooks(connections)
         hooks = Webhooks(commands.boards.decisions, feed, told, settings.names_believed)
         streams = Streams(ranker, gate, streams_max(file_limit()))
@@ -140,24 +158,18 @@ async def _run(settings: Settings, life: Life) -> None:
         open_all(app, Behind(ways_in, hooks, ranker, parts, sources))
         if settings.names_believed or settings.autolink:
             app.add_middleware(OwnHosts, names=LOOPBACK)
-        host, port = settings.listen
         await until_first(
             monitor.watch(),
-            follow_access(),
+            _follow_access(monitor, feed),
             commands.tokens.noting(),
             probe.run(life.ail, prepare),
             commands.account_tables.watch(
                 lambda: probe.register, ail_while_lost(life.ail, accounts_lost_gauge().set)
             ),
             wiring.purging(connections, repeats.purge),
-            serve(Metered(app, "ingest"), host, port, life.stopping, settings.http_limits),
+            serve(Metered(app, "ingest"), *settings.listen, life.stopping, settings.http_limits),
         )
-        # Tokens that were used in the last minute.
-        await commands.tokens.note()
-        # Where the log is gone too, the next start folds from an older snapshot.
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SAVE_S_MAX):
-                await feed.save()
+        await _save(commands, feed)
     await nc.close()
 
 
