@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from contextlib import suppress
 from typing import NamedTuple
 
 from fastapi import FastAPI
@@ -33,6 +34,7 @@ from ingest.service.room import Bounds
 from ingest.service.webhooks import Webhooks
 from ingest.settings import LOOPBACK, Settings, load
 from shared import lifecycle
+from shared.errors import Failed
 from shared.http import serve
 from shared.lifecycle import Life, until_first
 from shared.metrics import LogMetrics, Metered
@@ -115,6 +117,9 @@ async def _run(settings: Settings, life: Life) -> None:
         if settings.names_believed or settings.autolink:
             app.add_middleware(OwnHosts, names=LOOPBACK)
         host, port = settings.listen
+        with suppress(Failed):
+            # Before anybody is answered: in a fresh database every name is free.
+            await commands.account_tables.settle()
         await until_first(
             feed.run(),
             commands.tokens.noting(),
