@@ -39,6 +39,7 @@ from ingest.service.snapshots import AccessSnapshots
 from ingest.service.webhooks import Webhooks
 from ingest.settings import LOOPBACK, Settings, load
 from shared import events, leaderboards, lifecycle, wire
+from shared.errors import Failed
 from shared.file_limit import FILES_MIN, file_limit, streams_max
 from shared.http import serve
 from shared.lifecycle import Life, until_first
@@ -93,6 +94,12 @@ def _gate(
     edge = Edge(settings.edge_token, feed, arrive, settings.edge_staff)
     keys = Keys(settings.operator_token, settings.names_believed, edge)
     return Gate(feed, commands.people, commands.tokens, link, keys)
+
+
+async def _settle_accounts(commands: Ingest) -> None:
+    """Compare the tables with the log first: in a new database every name is free."""
+    with contextlib.suppress(Failed):
+        await commands.account_tables.settle()
 
 
 async def _follow_access(monitor: LogMonitor, feed: AccessFeed) -> None:
@@ -158,6 +165,7 @@ async def _run(settings: Settings, life: Life) -> None:
         open_all(app, Behind(ways_in, hooks, ranker, parts, sources))
         if settings.names_believed or settings.autolink:
             app.add_middleware(OwnHosts, names=LOOPBACK)
+        await _settle_accounts(commands)
         await until_first(
             monitor.watch(),
             _follow_access(monitor, feed),

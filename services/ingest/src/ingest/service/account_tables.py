@@ -33,15 +33,18 @@ class AccountTables:
     async def settle(self) -> bool:
         """Find out whether names are lost, and let nobody take one meanwhile; True if they are.
 
-        Tables that are the first of this log are adopted. Errors: Failed.
+        Tables that are the first of this log are adopted, once it is known that it has no
+        accounts. Errors: Failed.
         """
         row = await self.tables.register_row()
         agg = subjects.audit(ACCOUNTS)
         history = await self.decisions.log.history(agg)
         adopted = rules.tables.fold(event.fact for event in history)
+        if adopted is None and self.feed.ill():
+            return row.is_lost
         # The accounts of a log from before there were registers are in tables that have some.
-        is_first = row.has_participants or not self.feed.now().has_accounts
-        is_lost = adopted != row.id and (adopted is not None or not is_first)
+        is_first = adopted is None and (row.has_participants or not self.feed.now().has_accounts)
+        is_lost = adopted != row.id and not is_first
         if adopted is None and not is_lost:
             await self._adopt(row.id, "these tables are the first of this log", ACTOR)
         if is_lost != row.is_lost:
