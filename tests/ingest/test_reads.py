@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
-from ingest.http.reads import OWN_STREAMS_MAX, reads
+from ingest.http.reads import OWN_STREAMS_MAX, Streams, reads
 from ingest.http.who import Gate, Keys
 from ingest.ranker_http import Ranker
 from ingest.service.linking import Linking
@@ -149,6 +149,24 @@ async def test_one_person_does_not_take_all_streams(door: Door, behind: Behind) 
         behind.letting_go.set()
         await asyncio.wait_for(asyncio.gather(*listening), 20)
         assert (await http.get(url)).status_code == 200
+
+
+async def test_all_together_have_as_many_streams_as_there_are_files_for(behind: Behind) -> None:
+    app = FastAPI()
+    install(app)
+    async with served(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
+        ranker, gate = Ranker(client), nobodys_gate()
+        reads(app, ranker, gate, Streams(ranker, gate, streams_max=2))
+        async with served(app) as (address, _), httpx.AsyncClient() as http:
+            url = f"{address}/v1/submissions/7/events"
+            heard = [Heard(), Heard()]
+            listening = [asyncio.create_task(listen(http, url, one)) for one in heard]
+            await eventually(lambda: all(one.last == 5 for one in heard))
+            answer = await http.get(url)
+            assert (answer.status_code, answer.json()["code"]) == (503, "too_many_streams")
+            assert answer.json()["detail"].startswith("2 streams are open")
+            behind.letting_go.set()
+            await asyncio.wait_for(asyncio.gather(*listening), 20)
 
 
 async def test_what_is_no_read_is_not_passed_on(door: Door, behind: Behind) -> None:

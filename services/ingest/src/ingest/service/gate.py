@@ -55,7 +55,7 @@ class AccessFeed:
         self._snapshots = snapshots
         self._state = AccessState()
         self.folded, self._saved, self._swept = 0, 0, 0
-        self._swept_at = clock()
+        self._swept_at = time.monotonic()
         self._saving: asyncio.Task[None] | None = None
         self._branch: Branch | None = None
         self._is_ready = False
@@ -110,11 +110,10 @@ class AccessFeed:
 
     def _sweep(self) -> None:
         """Forget ended tokens now and then, also in the middle of a long past."""
-        at = self._clock()
-        is_due = (at - self._swept_at).total_seconds() >= SWEEP_S
+        is_due = time.monotonic() - self._swept_at >= SWEEP_S
         if is_due or self.folded - self._swept >= SWEEP_EVENTS:
-            self._state.access.drop_ended(at)
-            self._swept, self._swept_at = self.folded, at
+            self._state.access.drop_ended(self._clock())
+            self._swept, self._swept_at = self.folded, time.monotonic()
 
     def _save_now_and_then(self) -> None:
         is_saving = self._saving is not None and not self._saving.done()
