@@ -88,6 +88,12 @@ async def _migrate(dsn: str) -> None:
     await asyncio.to_thread(migrate, dsn, "shared", "accounts")
 
 
+def _measure(log: NatsLog, monitor: LogMonitor, commands: Ingest) -> None:
+    LogMetrics("ingest", log)
+    MonitorMetrics("ingest", monitor)
+    RoomMetrics(commands.intake.room, commands.intake.queues)
+
+
 def _gate(
     settings: Settings, feed: AccessFeed, commands: Ingest, link: Linking, arrive: Arrive
 ) -> Gate:
@@ -129,14 +135,12 @@ async def _run(settings: Settings, life: Life) -> None:
     ):
         monitor = LogMonitor(nc, "ingest", life.ail)
         log, register, ranker = NatsLog(nc, monitor), PostgresPeople(connections), Ranker(client)
-        LogMetrics("ingest", log)
-        MonitorMetrics("ingest", monitor)
         snapshots = AccessSnapshots(log, NatsSnapshots(nc), _code())
         feed = AccessFeed(log, damage=lambda: monitor.damage, snapshots=snapshots)
         blobs, letters = NatsBlobs(nc), NatsDeadLetters(nc)
         bounds = Bounds(settings.at_once_max, settings.waiting_max, settings.queued_max)
         commands = ingest(Ports(log, blobs, register, ranker, letters), feed, bounds)
-        RoomMetrics(commands.intake.room, commands.intake.queues)
+        _measure(log, monitor, commands)
 
         probe = WriteProbe(connections)
 
