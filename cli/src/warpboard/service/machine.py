@@ -109,8 +109,8 @@ class Replaying:
 class Repairing:
     """How a damaged log is repaired: by way of a new file, in the name of an actor.
 
-    `overwrite` takes the archive's event where the log has another one; `accept_loss` does without
-    the last events if they are nowhere any more.
+    `overwrite` takes the archive's event where the log has another one; `accept_loss` goes
+    on without events that are nowhere any more.
     """
 
     file: Path

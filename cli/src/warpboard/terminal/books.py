@@ -145,7 +145,7 @@ def scrub(desk: Desk, /, folder: Path | None, *, as_json: bool) -> int:
 @click.command()
 @click.argument("file", type=NEW_FILE)
 @click.option("--overwrite", is_flag=True, help="Where both differ, take the archive's event.")
-@click.option("--accept-loss", is_flag=True, help="Do without last events that are nowhere.")
+@click.option("--accept-loss", is_flag=True, help="Go on without events that are nowhere.")
 @options.as_json
 @options.office
 @click.pass_obj

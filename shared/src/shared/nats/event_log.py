@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from weakref import WeakSet
 
 from nats.aio.client import Client
@@ -142,7 +142,6 @@ class NatsLog:
 
         async def attempt() -> int:
             nonlocal sending
-            self._require_whole()
             try:
                 return await self._publish(sending, events[0].envelope.agg)
             except Denied as denied:
@@ -160,32 +159,34 @@ class NatsLog:
                 raise
 
         with self._groups.alone(drafts):
-            return await patiently(self._nc, attempt)
+            return await patiently(self._nc, self._noted(attempt))
+
+    def _noted(self, attempt: Callable[[], Awaitable[int]]) -> Callable[[], Awaitable[int]]:
+        """An append that has the monitor know whether the server stores anything."""
+        monitor = self._monitor
+        if monitor is None:
+            return attempt
+
+        async def noted() -> int:
+            monitor.require_whole()
+            try:
+                seq = await attempt()
+            except TimeoutError:
+                monitor.note_failure("an append is not answered", is_final=False)
+                raise
+            except Passing as passing:
+                monitor.note_failure(str(passing), is_final=passing.code == STORE_FAILED)
+                raise
+            monitor.note_stored()
+            return seq
+
+        return noted
 
     def _require_whole(self) -> None:
         if self._monitor is not None:
             self._monitor.require_whole()
 
-    def _note_failure(self, reason: str, *, is_timeout: bool) -> None:
-        if self._monitor is not None:
-            self._monitor.note_failure(reason, is_timeout=is_timeout)
-
     async def _publish(self, drafts: Sequence[Draft], agg: str) -> int:
-        """Publish, and have the monitor know whether the server stores anything."""
-        try:
-            seq = await self._publish_once(drafts, agg)
-        except TimeoutError:
-            self._note_failure("an append is not answered", is_timeout=True)
-            raise
-        except Passing as passing:
-            if passing.code == STORE_FAILED:
-                self._note_failure(str(passing), is_timeout=False)
-            raise
-        if self._monitor is not None:
-            self._monitor.note_stored()
-        return seq
-
-    async def _publish_once(self, drafts: Sequence[Draft], agg: str) -> int:
         """The sequence of the last of these messages. Errors: Denied, Passing, _Taken among them.
 
         An agent writes under which id it likes, and may guess that of an event to come: what the

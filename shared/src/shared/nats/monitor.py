@@ -33,8 +33,8 @@ CHECK_S = 5.0
 POLL_S = 0.25
 # Without a successful check for longer, nobody knows how the log is.
 UNCHECKED_S_MAX = 15.0
-# One answer that does not come in 2 s may be a slow disk.
-TIMEOUTS_MIN = 2
+# A single answer that does not come in 2 s may be a slow disk.
+UNSTORED_S_MAX = 3.0
 # A new leader of a cluster may not have yet what the old one acknowledged.
 SHORT_S_MAX = 3.0
 SHORT_PAUSE_S = 0.25
@@ -75,9 +75,9 @@ class LogMonitor:
         self.known_seq = 0
         self._checked_at = time.monotonic()
         self._checked_connection: int | None = None
-        self._append_failures = 0
-        self._append_failed_after: int | None = None
-        self._mark_failures = 0
+        self._unstored_since: float | None = None
+        self._seen_seq = 0
+        self._unmarked_since: float | None = None
         self._append_failure = ""
         self._mark_failure = ""
         self._looked = asyncio.Event()
@@ -133,14 +133,13 @@ class LogMonitor:
 
     def note_stored(self) -> None:
         """An append was stored."""
-        self._append_failures, self._append_failure = 0, ""
+        self._unstored_since, self._append_failure = None, ""
 
-    def note_failure(self, reason: str, *, is_timeout: bool) -> None:
-        """The server did not store an append, and said why or, `is_timeout`, nothing at all."""
-        self._append_failures += 1
-        if not is_timeout or self._append_failures >= TIMEOUTS_MIN:
+    def note_failure(self, reason: str, *, is_final: bool) -> None:
+        """An append was not stored; one that fails again and again, or `is_final`, tells of all."""
+        self._unstored_since = self._unstored_since or time.monotonic()
+        if is_final or time.monotonic() - self._unstored_since > UNSTORED_S_MAX:
             self._append_failure = reason
-            self._append_failed_after = None
 
     async def _pause(self) -> None:
         """Wait for the next check: a moment, where the connection was just made again."""
@@ -192,11 +191,10 @@ class LogMonitor:
             log.critical("%s", self.damage)
         if was and not self.damage:
             raise Gap("the log was damaged and is whole again: starting over to fold all of it")
-        if self._append_failed_after is None:
-            self._append_failed_after = found.last_seq
-        elif found.last_seq > self._append_failed_after:
-            # Somebody's append was stored.
+        if found.last_seq > self._seen_seq:
+            # Somebody's append was stored since the last check.
             self.note_stored()
+        self._seen_seq = found.last_seq
 
     async def _write_watermark(self) -> None:
         """Write to the disk, in a stream that keeps one message a service."""
@@ -206,12 +204,12 @@ class LogMonitor:
                 self._nc, f"watermarks.{self._service}", msgspec.json.encode(watermark), {}
             )
         except (TimeoutError, Denied, Passing, nats.errors.Error) as error:
-            self._mark_failures += 1
-            is_timeout = isinstance(error, TimeoutError)
-            if not is_timeout or self._mark_failures >= TIMEOUTS_MIN:
+            self._unmarked_since = self._unmarked_since or time.monotonic()
+            is_final = not isinstance(error, TimeoutError)
+            if is_final or time.monotonic() - self._unmarked_since > UNSTORED_S_MAX:
                 self._mark_failure = str(error) or "a write is not answered"
             return
-        self._mark_failures, self._mark_failure = 0, ""
+        self._unmarked_since, self._mark_failure = None, ""
 
 
 async def read_known_seq(nc: Client) -> int:

@@ -162,7 +162,9 @@ def _parser() -> ArgumentParser:
     repair.add_argument(
         "--overwrite", action="store_true", help="where both differ, take the archive's"
     )
-    repair.add_argument("--accept-loss", action="store_true", help="do without a lost end")
+    repair.add_argument(
+        "--accept-loss", action="store_true", help="go on without events that are nowhere"
+    )
     repair.add_argument("--actor", default="service:ranker", help="who wants it, for the record")
     back = commands.add_parser("import", help="restore a backup into an empty log")
     back.add_argument("file", type=Path)
