@@ -55,6 +55,7 @@ from shared.postgres import WriteProbe, migrate, pool
 
 POOL_MAX = 8
 SAVE_S_MAX = 5.0
+SETTLE_S_MAX = 5.0
 
 
 class Behind(NamedTuple):
@@ -102,10 +103,14 @@ def _gate(
     return Gate(feed, commands.people, commands.tokens, link, keys)
 
 
-async def _settle_accounts(commands: Ingest) -> None:
-    """Compare the tables with the log first: in a new database every name is free."""
-    with contextlib.suppress(Failed):
-        await commands.account_tables.settle()
+async def _answer(app: FastAPI, commands: Ingest, settings: Settings, life: Life) -> None:
+    """Compare the tables with the log, then serve: in a new database every name is free."""
+    # A log that cannot be read is told to whoever asks, and the comparison is made again later.
+    with contextlib.suppress(Failed, TimeoutError):
+        async with asyncio.timeout(SETTLE_S_MAX):
+            await commands.account_tables.settle()
+    metered = Metered(app, "ingest")
+    await serve(metered, *settings.listen, life.stopping, settings.http_limits)
 
 
 async def _follow_access(monitor: LogMonitor, feed: AccessFeed) -> None:
@@ -169,7 +174,6 @@ async def _run(settings: Settings, life: Life) -> None:
         open_all(app, Behind(ways_in, hooks, ranker, parts, sources))
         if settings.names_believed or settings.autolink:
             app.add_middleware(OwnHosts, names=LOOPBACK)
-        await _settle_accounts(commands)
         await until_first(
             monitor.watch(),
             _follow_access(monitor, feed),
@@ -179,7 +183,7 @@ async def _run(settings: Settings, life: Life) -> None:
                 lambda: probe.register, ail_while_lost(life.ail, accounts_lost_gauge().set)
             ),
             wiring.purging(connections, repeats.purge),
-            serve(Metered(app, "ingest"), *settings.listen, life.stopping, settings.http_limits),
+            _answer(app, commands, settings, life),
         )
         await _save(commands, feed)
     await nc.close()
