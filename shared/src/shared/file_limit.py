@@ -24,7 +24,7 @@ def raise_file_limit(files_min: int = FILES_MIN) -> int:
             f"this process may open {hard} files at once, but needs at least {files_min}: raise "
             "the hard limit (`ulimit -Hn`, LimitNOFILE= in systemd, `ulimits: nofile:` in compose)"
         )
-        raise Refused("too_few_files", reason)
+        raise Refused("bad_settings", reason)
     return file_limit()
 
 
