@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from contextlib import suppress
 from typing import NamedTuple
 
 from fastapi import FastAPI
@@ -25,7 +24,7 @@ from ingest.popcorn.publishing import Sources
 from ingest.popcorn.repositories import listed
 from ingest.postgres import PostgresPeople, PostgresRepeats, PostgresWebhooks
 from ingest.ranker_http import Ranker
-from ingest.service import ingest
+from ingest.service import Ingest, ingest
 from ingest.service.account_tables import ail_while_lost
 from ingest.service.gate import AccessFeed
 from ingest.service.linking import Linking
@@ -34,7 +33,6 @@ from ingest.service.room import Bounds
 from ingest.service.webhooks import Webhooks
 from ingest.settings import LOOPBACK, Settings, load
 from shared import lifecycle
-from shared.errors import Failed
 from shared.http import serve
 from shared.lifecycle import Life, until_first
 from shared.metrics import LogMetrics, Metered
@@ -69,6 +67,12 @@ def open_all(app: FastAPI, behind: Behind) -> None:
 
 def _edge(settings: Settings, feed: AccessFeed, arrive: Arrive) -> Edge:
     return Edge(settings.edge_token, feed, arrive, settings.edge_staff)
+
+
+async def _watch_names(commands: Ingest, probe: WriteProbe, life: Life) -> None:
+    """Find out for ever whether the names of participants were lost, and tell."""
+    tell = ail_while_lost(life.ail, accounts_lost_gauge().set)
+    await commands.account_tables.watch(lambda: probe.register, tell)
 
 
 async def _run(settings: Settings, life: Life) -> None:
@@ -117,16 +121,12 @@ async def _run(settings: Settings, life: Life) -> None:
         if settings.names_believed or settings.autolink:
             app.add_middleware(OwnHosts, names=LOOPBACK)
         host, port = settings.listen
-        with suppress(Failed):
-            # Before anybody is answered: in a fresh database every name is free.
-            await commands.account_tables.settle()
+        await commands.account_tables.settle_at_start()
         await until_first(
             feed.run(),
             commands.tokens.noting(),
             probe.run(life.ail, prepare),
-            commands.account_tables.watch(
-                lambda: probe.register, ail_while_lost(life.ail, accounts_lost_gauge().set)
-            ),
+            _watch_names(commands, probe, life),
             wiring.purging(connections, repeats.purge),
             serve(Metered(app, "ingest"), host, port, life.stopping),
         )
