@@ -54,7 +54,7 @@ class AccountTables:
         return is_lost
 
     async def settle_at_start(self) -> None:
-        """Settle before anybody is answered, if that can be: in an empty database names are free."""
+        """Settle before anybody is answered, if possible: in an empty database names are free."""
         with suppress(Failed):
             await self.settle()
 
