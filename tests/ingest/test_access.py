@@ -182,6 +182,14 @@ def test_what_expired_or_was_revoked_a_day_ago_is_forgotten() -> None:
     assert access == Access(seq=3, has_accounts=True)
 
 
+def test_a_second_revocation_counts_alike_whether_the_first_was_forgotten_or_not() -> None:
+    first, second = at(told((ADA, revoked("t1")), (ADA, revoked("t1"))), 0, 24)
+    swept, whole = folded([first]), folded([first, second])
+    swept.drop_ended(second.envelope.at)
+    evolve(swept, second)
+    assert swept == whole
+
+
 HOURS = some.lists(some.integers(0, 20), min_size=30, max_size=30)
 
 

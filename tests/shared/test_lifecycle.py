@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.errors import Failed
 from shared.lifecycle import Life, live, until_first
 from shared.settings import Listen
 from shared.testing import eventually
@@ -178,6 +179,17 @@ async def test_no_failure_of_several_is_lost() -> None:
     with pytest.raises(BaseExceptionGroup) as failures:
         await until_first(failing(Life()), failing(Life()))
     assert len(failures.value.exceptions) == 2
+
+
+async def away(what: str) -> None:
+    raise Failed(what)
+
+
+async def test_an_outage_that_several_loops_meet_at_once_is_one_failure() -> None:
+    with pytest.raises(Failed, match="Postgres"):
+        await until_first(away("Postgres"), away("Postgres, too"))
+    with pytest.raises(RuntimeError, match="the log is gone"):
+        await until_first(away("Postgres"), failing(Life()))
 
 
 if __name__ == "__main__":

@@ -77,7 +77,9 @@ async def test_a_read_only_postgres_is_an_outage_of_reads_alone(running: Running
         for port in ("ranker_ops", "ingest_ops"):
             await eventually(partial(tells_read_only, running, port), within_s=20)
         # What needs no write is answered, and the log takes submissions of who is known in.
-        assert ada.http.get("/v1/problems").status_code == 200
+        listed = ada.http.get("/v1/problems")
+        log = running.folder / "logs" / "ranker.log"
+        assert listed.status_code == 200, (listed.text, log.read_text()[-6000:])
         number = ada.submit(KERNEL)
         stranger = ada.http.post(
             "/v1/submissions",

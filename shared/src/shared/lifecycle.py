@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import uvloop
 
 from shared import logs, metrics
-from shared.errors import Refused
+from shared.errors import Failed, Refused
 from shared.file_limit import raise_file_limit
 from shared.settings import Listen
 
@@ -58,7 +58,8 @@ class Life:
 async def until_first(*loops: Coroutine[Any, Any, object]) -> None:
     """Run all until the first ends or fails, and cancel the rest.
 
-    Errors: that of the one that failed; an ExceptionGroup if several did.
+    Errors: that of the one that failed. Several that fail at once because something outside is away
+    are one failure, and a bug among them is told before those; of several bugs an ExceptionGroup.
     """
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:
@@ -69,10 +70,11 @@ async def until_first(*loops: Coroutine[Any, Any, object]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
     failures = [task.exception() for task in tasks if not task.cancelled()]
     failed = [failure for failure in failures if failure is not None]
-    if len(failed) > 1:
-        raise BaseExceptionGroup("several loops failed", failed)
+    bugs = [failure for failure in failed if not isinstance(failure, Failed)]
+    if len(bugs) > 1:
+        raise BaseExceptionGroup("several loops failed", bugs)
     if failed:
-        raise failed[0]
+        raise (bugs or failed)[0]
 
 
 def _stop_on_signals(life: Life) -> None:

@@ -67,5 +67,7 @@ def configure(service: str) -> None:
     handler.setFormatter(_Lines(service))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
+    # Whoever borrows a connection tells what is wrong, and rarely; the pool tells of every one.
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     # It tells of every request, of which there is no end.
     logging.getLogger("httpx").setLevel(logging.WARNING)

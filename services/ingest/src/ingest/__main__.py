@@ -39,7 +39,6 @@ from ingest.service.snapshots import AccessSnapshots
 from ingest.service.webhooks import Webhooks
 from ingest.settings import LOOPBACK, Settings, load
 from shared import events, leaderboards, lifecycle, wire
-from shared.errors import Failed
 from shared.file_limit import FILES_MIN, file_limit, streams_max
 from shared.http import serve
 from shared.lifecycle import Life, until_first
@@ -106,9 +105,9 @@ def _gate(
 async def _answer(app: FastAPI, commands: Ingest, settings: Settings, life: Life) -> None:
     """Compare the tables with the log, then serve: in a new database every name is free."""
     # A log that cannot be read is told to whoever asks, and the comparison is made again later.
-    with contextlib.suppress(Failed, TimeoutError):
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SETTLE_S_MAX):
-            await commands.account_tables.settle()
+            await commands.account_tables.settle_at_start()
     metered = Metered(app, "ingest")
     await serve(metered, *settings.listen, life.stopping, settings.http_limits)
 
@@ -126,6 +125,12 @@ async def _save(commands: Ingest, feed: AccessFeed) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SAVE_S_MAX):
             await feed.save()
+
+
+async def _watch_names(commands: Ingest, probe: WriteProbe, life: Life) -> None:
+    """Find out for ever whether the names of participants were lost, and tell."""
+    tell = ail_while_lost(life.ail, accounts_lost_gauge().set)
+    await commands.account_tables.watch(lambda: probe.register, tell)
 
 
 async def _run(settings: Settings, life: Life) -> None:
@@ -179,9 +184,7 @@ async def _run(settings: Settings, life: Life) -> None:
             _follow_access(monitor, feed),
             commands.tokens.noting(),
             probe.run(life.ail, prepare),
-            commands.account_tables.watch(
-                lambda: probe.register, ail_while_lost(life.ail, accounts_lost_gauge().set)
-            ),
+            _watch_names(commands, probe, life),
             wiring.purging(connections, repeats.purge),
             _answer(app, commands, settings, life),
         )

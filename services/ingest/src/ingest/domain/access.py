@@ -253,8 +253,12 @@ def _revoked(access: Access, event: Recorded, fact: events.TokenRevoked, account
     digest = access.forget_hash(account, fact.token)
     if digest is not None:
         del access.tokens[digest]
-    if digest is not None or fact.token not in access.named:
-        access.named[fact.token] = event.envelope.at
+    at = event.envelope.at
+    ends_at = access.named.get(fact.token)
+    # An id that may have been forgotten by now is treated as one that was.
+    is_forgotten = ends_at is not None and ends_at <= at - timedelta(days=ENDED_KEPT_DAYS)
+    if digest is not None or fact.token not in access.named or is_forgotten:
+        access.named[fact.token] = at
 
 
 def _granted(access: Access, _event: Recorded, fact: events.RoleGranted, account: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ingest.domain import account_tables as rules
@@ -51,6 +52,11 @@ class AccountTables:
             await self.tables.set_lost(is_lost=is_lost)
         self.tables.forget_names()
         return is_lost
+
+    async def settle_at_start(self) -> None:
+        """Settle before anybody is answered, if possible: in an empty database names are free."""
+        with suppress(Failed):
+            await self.settle()
 
     async def adopt(self, reason: str, operator: str) -> Made:
         """Let names be given anew in the tables as they are. Errors: Refused; Failed."""
