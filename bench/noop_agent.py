@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
+import msgspec
 from nacl.signing import SigningKey
 
 from gpu_agent.domain import Began, Demand, Machine, News, Outcome, registration
@@ -23,7 +24,7 @@ from gpu_agent.service.agent import Agent
 from gpu_agent.service.lease import Reporter
 from shared.clock import new_id
 from shared.errors import Refused
-from shared.events import CaseResult, Fact, JobAssigned, StageResult
+from shared.events import AgentRegistered, CaseResult, Fact, JobAssigned, StageResult
 from shared.lifecycle import run
 from shared.nats.blobs import NatsBlobs
 from shared.nats.bus import NatsBus
@@ -179,6 +180,13 @@ def enrolment(name: str) -> dict[str, str]:
     return {"sign_key": public_key(sign_key(name)), "owner": "bench", "reason": "no-op agent"}
 
 
+def _registration(gpu: str) -> AgentRegistered:
+    """What an agent here offers: all modes but duels, for which it has no runs."""
+    offered = registration(gpu, MACHINE, DEMAND, {})
+    modes = [mode for mode in offered.modes if mode in STAGES]
+    return msgspec.structs.replace(offered, modes=modes)
+
+
 async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
     """All agents on one connection, until `stopping`; the failure of one is the end of all."""
     nc = await connect(settings.nats_url, settings.names, closed=stopping.set)
@@ -196,7 +204,7 @@ async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
                 bus=bus,
                 runs=NoopRuns(dice, settings.took_s_min, settings.took_s_max, settings.wrong_share),
                 metrics=Unwatched(),
-                registration=registration(settings.gpu, MACHINE, DEMAND, {}),
+                registration=_registration(settings.gpu),
                 began=began,
                 heartbeat_s=settings.heartbeat_s,
             )
