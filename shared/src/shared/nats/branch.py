@@ -110,11 +110,16 @@ class _Part:
         self.is_whole = False
 
     async def fill(self, most: int) -> None:
-        """Have the next events, unless there are some, or no more."""
+        """Have the next events, unless there are some, or no more.
+
+        It waits for ever for an event that the server counts and cannot read: without that event
+        the past is not whole.
+        """
         while not self.events and not self.is_whole:
             taken = await self.feed.take(most)
             self.events = [event for event in taken if event.seq <= self.end]
-            self.is_whole = taken[-1].seq >= min(self.newest, self.end + 1)
+            has_newest = taken[-1].seq >= min(self.newest, self.end + 1)
+            self.is_whole = has_newest and self.feed.behind == 0
 
 
 class _Past:
