@@ -1,8 +1,10 @@
 """What moderators and admins decide on Discord, by the real bot before the real platform."""
 
 import json
+from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 
 from discord_sim.simulator import Simulator
@@ -99,6 +101,7 @@ async def test_a_rejudge_is_shown_before_it_counts(town: Simulator, olga: Desk) 
         "unchecked": "a test of rejudges",
     }
     await olga.press(await begun(olga, asked), "Publish", "version 1 published")
+    await eventually(partial(is_listed, olga.whole.running.url, "copied2"), END_S)
     lou, channel = town.person("lou"), await town.add_channel("rejudged")
     named = {"leaderboard_name": "copied2"}
     await lou.slash(channel, RANKED, script=KERNEL, gpu="CPU", **named)
@@ -116,6 +119,12 @@ async def test_a_rejudge_is_shown_before_it_counts(town: Simulator, olga: Desk) 
     await eventually(is_applied, END_S)
     unknown = {**which, "rejudge_id": "nothing"}
     assert "Not done" in await olga.ask("moderate settle-rejudge", **unknown)
+
+
+async def is_listed(url: str, slug: str) -> bool:
+    """Whether the read models have a problem that was published."""
+    async with httpx.AsyncClient(base_url=url) as http:
+        return (await http.get(f"/v1/problems/{slug}")).is_success
 
 
 async def previewed(desk: Desk, command: str, **given: Any) -> Any:

@@ -25,6 +25,7 @@ DOWN_S_MAX = 20.0
 # What each process of no-op agents is: which GPU type, and how many of them.
 NOOPS = {"noop-0": ("H100", 5), "noop-1": ("T4", 3)}
 TOOK_S = (0.05, 0.6)
+SKEW_S = 7200.0
 # So many of the sources are wrong to a no-op agent.
 WRONG_SHARE = 0.15
 
@@ -62,7 +63,9 @@ class Town:
         scheduler = self.running.environ("scheduler")
         nats_url = scheduler["WARPBOARD_SCHEDULER_NATS_URL"]
         self._postgres_dsn = self.running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
-        self._add_second("scheduler", {})
+        # Its clock is wrong: it gives work out, and must end nothing as overdue.
+        skewed = ("tests.system.chaos.skewed", "scheduler", str(SKEW_S))
+        self._add_second("scheduler", {}, skewed)
         self._add_second("ranker", {"LISTEN": f"127.0.0.1:{free_port()}"})
         ranker_url = f"http://{self._setting('ranker-2', 'ranker', 'LISTEN')}"
         ingest = {"LISTEN": f"127.0.0.1:{free_port()}", "RANKER_URL": ranker_url}
@@ -81,7 +84,7 @@ class Town:
             environ = {f"WARPBOARD_NOOP_{key}": value for key, value in told.items()}
             found = _found_here(scheduler.get("PYTHONPATH", ""))
             mutants = {"WARPBOARD_MUTANTS": scheduler.get("WARPBOARD_MUTANTS", "")}
-            self._add(name, "bench.noop_agent", os.environ | mutants | environ | found)
+            self._add(name, ("bench.noop_agent",), os.environ | mutants | environ | found)
         for extra in self.extras.values():
             extra.start()
         self._keeper = asyncio.create_task(self._keep())
@@ -108,15 +111,19 @@ class Town:
         environ = self.extras[name].launch.environ or {}
         return environ[f"WARPBOARD_{service.upper()}_{key}"]
 
-    def _add_second(self, service: str, settings: dict[str, str]) -> None:
+    def _add_second(
+        self, service: str, settings: dict[str, str], module: tuple[str, ...] = ()
+    ) -> None:
         """A second process of a service, with addresses of its own."""
         told = settings | {"OPS_LISTEN": f"127.0.0.1:{free_port()}"}
         environ = {f"WARPBOARD_{service.upper()}_{key}": value for key, value in told.items()}
-        self._add(f"{service}-2", service, self.running.environ(service) | environ)
+        environ = self.running.environ(service) | environ
+        environ |= _found_here(environ.get("PYTHONPATH", ""))
+        self._add(f"{service}-2", module or (service,), environ)
 
-    def _add(self, name: str, module: str, environ: dict[str, str]) -> None:
+    def _add(self, name: str, module: tuple[str, ...], environ: dict[str, str]) -> None:
         log = self.running.folder.parent / f"{name}.log"
-        self.extras[name] = Extra(Launch((sys.executable, "-m", module), log, environ=environ))
+        self.extras[name] = Extra(Launch((sys.executable, "-m", *module), log, environ=environ))
 
     async def _keep(self) -> None:
         """Bring back the neighbours that died, for ever."""
@@ -197,7 +204,7 @@ def _send(pids: list[int], number: signal.Signals) -> None:
 
 
 def _found_here(path: str) -> dict[str, str]:
-    """Where the program of the no-op agents lies, whatever the folder we were started in."""
+    """Where programs of benchmarks and tests lie, whatever the folder we were started in."""
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), path]))}
 
 
