@@ -68,17 +68,28 @@ def break_middle(server: NatsServer) -> None:
 @contextmanager
 def small_disk(folder: Path, size_mib: int) -> Iterator[Path]:
     """A file system of its own in memory; skips where nobody may mount one."""
+    with mounted_disk(folder, size_mib) as problem:
+        if problem:
+            pytest.skip(f"NOT RUN: {problem}")
+        yield folder
+
+
+@contextmanager
+def mounted_disk(folder: Path, size_mib: int) -> Iterator[str]:
+    """Mount a file system in memory on a folder; yield why it is not there, "" if it is."""
     folder.mkdir(parents=True, exist_ok=True)
     options = f"size={size_mib}m,mode=0711"
     mount, umount = shutil.which("mount"), shutil.which("umount")
     if mount is None or umount is None:
-        pytest.skip("NOT RUN: there is no mount command, so no disk can be filled")
+        yield "there is no mount command, so no disk can be filled"
+        return
     command = [mount, "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     mounted = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     if mounted.returncode:
-        pytest.skip(f"NOT RUN: a small disk cannot be mounted here: {mounted.stderr.strip()}")
+        yield f"a small disk cannot be mounted here: {mounted.stderr.strip()}"
+        return
     try:
-        yield folder
+        yield ""
     finally:
         for _ in range(50):
             ended = subprocess.run([umount, str(folder)], capture_output=True, check=False)

@@ -3,39 +3,18 @@
 import asyncio
 import contextlib
 import os
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 
 # Enough for an hour of chaos; the rest of it is what a strike fills.
-DISK_BYTES = 512 * 1024 * 1024
-MOUNT_S_MAX = 10.0
+DISK_MIB = 512
 FILLER = "filler"
 UNDO_S_MAX = 60.0
 UNDO_PAUSE_S = 0.5
 # What a session must say to change the setting while the setting is on.
 MAY_WRITE = "-c default_transaction_read_only=off"
-
-
-@contextmanager
-def small_disk(folder: Path) -> Iterator[bool]:
-    """A disk of its own for a folder, if this machine lets us mount one."""
-    folder.mkdir(parents=True)
-    command = ("mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder))
-    is_mounted = False
-    with contextlib.suppress(OSError):
-        done = subprocess.run(command, capture_output=True, timeout=MOUNT_S_MAX, check=False)
-        is_mounted = done.returncode == 0
-    try:
-        yield is_mounted
-    finally:
-        if is_mounted:
-            unmount = ("umount", "--lazy", str(folder))
-            subprocess.run(unmount, timeout=MOUNT_S_MAX, check=True)
 
 
 async def fill(folder: Path, for_s: float) -> None:

@@ -15,12 +15,13 @@ from shared.events import CATALOGUE, SubmissionFinished
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.subjects import history_of, last_token
+from tests.support.damage import mounted_disk
 from tests.support.people import add_problem
 from tests.support.platform import QUICK, ROOT, Running
 from tests.system.chaos import reading
 from tests.system.chaos.asking import Asker, client
 from tests.system.chaos.crowd import Crowd
-from tests.system.chaos.faults import small_disk
+from tests.system.chaos.faults import DISK_MIB
 from tests.system.chaos.invariants import violations
 from tests.system.chaos.operator import Operator
 from tests.system.chaos.oracle import Oracle, too_many_failures, wrong_verdicts
@@ -123,11 +124,11 @@ async def endure(
     began = time.monotonic()
     running = Running(folder / "home", QUICK | _mutated(mutants))
     rest_s = rest_s or min(REST_S_MAX, REST_S_MIN + plan.seconds)
-    with small_disk(folder / "home" / "nats") as has_small_disk:
+    with mounted_disk(folder / "home" / "nats", DISK_MIB) as problem:
         try:
             running.up()
             add_problem(running.url, ROOT / "problems" / "identity")
-            report = await _endure(plan, running, rest_s, has_small_disk=has_small_disk)
+            report = await _endure(plan, running, rest_s, has_small_disk=not problem)
         finally:
             if running.process is not None and running.process.poll() is None:
                 running.stop()

@@ -16,7 +16,7 @@ from shared.servers.secret import kept
 from warpboard.processes import state
 from warpboard.processes.child import STEP_S, Child, Leashed, ServiceProcess
 from warpboard.processes.enrolment import Desk, enrol
-from warpboard.processes.revival import WRITERS, Revival
+from warpboard.processes.nats_restart import WRITERS, NatsRestart
 from warpboard.processes.services import (
     AGENT,
     AGENT_ID,
@@ -71,7 +71,7 @@ class Platform:
         self._lock: int | None = None
         self._claims: state.Claims | None = None
         self._kept: dict[str, Any] = {}
-        self._revival: Revival | None = None
+        self._nats_restart: NatsRestart | None = None
 
     async def start(self) -> None:
         """Start all; what was started before a failure or a cancellation is left to `stop`.
@@ -110,7 +110,9 @@ class Platform:
         )
         table = self._table(place)
         services = [self._service(service, self._lock) for service in table]
-        self._revival = Revival(nats, [one.ops_port for one in table if one.name in WRITERS])
+        self._nats_restart = NatsRestart(
+            nats, [one.ops_port for one in table if one.name in WRITERS]
+        )
         enrolled = [
             enrol(Desk(self.url, token), one.command, self._environ_of(one))
             for one in table
@@ -166,8 +168,8 @@ class Platform:
         A nats-server that stores nothing more is ended, so that it is brought back too. Errors:
         Failed when the log, ingest or scheduler dies again and again.
         """
-        assert self._revival is not None, "start() comes before"
-        await _together(self._revival.run(), *map(self._keep, self.children))
+        assert self._nats_restart is not None, "start() comes before"
+        await _together(self._nats_restart.run(), *map(self._keep, self.children))
 
     async def _keep(self, child: Child) -> None:
         while True:
@@ -182,8 +184,8 @@ class Platform:
         """Stop all in reverse order, each within its limit, even if one of them cannot be."""
         if self._lock is None:
             return
-        if self._revival is not None:
-            await asyncio.to_thread(self._revival.end_failing)
+        if self._nats_restart is not None:
+            await asyncio.to_thread(self._nats_restart.end_failing)
         async with AsyncExitStack() as last_first:
             last_first.callback(self._release, self._lock)
             for child in self.children:

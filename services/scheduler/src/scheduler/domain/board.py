@@ -209,20 +209,6 @@ class Rejudge(msgspec.Struct):
     items: list[RejudgeItem]
 
 
-class Duel(msgspec.Struct):
-    """A duel that is not queued yet."""
-
-    seq: int
-    requested: events.DuelRequested
-
-
-class Confirmation(msgspec.Struct):
-    """A confirmation that is not queued yet."""
-
-    seq: int
-    requested: events.ConfirmationRequested
-
-
 class Refund(msgspec.Struct):
     """What a submission took of a quota and is to get back."""
 
@@ -246,8 +232,8 @@ class Board(msgspec.Struct):
     agents: dict[str, Agent] = {}
     pools: dict[str, Pool] = {}
     rejudges: dict[str, Rejudge] = {}
-    duels: dict[str, Duel] = {}
-    confirmations: dict[str, Confirmation] = {}
+    duels: dict[str, events.DuelRequested] = {}
+    confirmations: dict[str, events.ConfirmationRequested] = {}
     quotas: dict[str, int] = {}
     open_count: dict[str, int] = {}
     refunds: dict[str, dict[str, Refund]] = {}

@@ -10,8 +10,6 @@ from scheduler.domain.board import (
     ATTEMPTS_MAX,
     OPEN_SUBMISSIONS_MAX,
     Board,
-    Confirmation,
-    Duel,
     Job,
     Refund,
     Rejudge,
@@ -276,8 +274,8 @@ def _rejudge_asked(board: Board, _event: Recorded, fact: events.RejudgeRequested
         board.rejudges[id_] = Rejudge(fact.problem, fact.to_digest, list(fact.items))
 
 
-def _duel_requested(board: Board, event: Recorded, fact: events.DuelRequested, id_: str) -> None:
-    board.duels[id_] = Duel(event.seq, fact)
+def _duel_requested(board: Board, _event: Recorded, fact: events.DuelRequested, id_: str) -> None:
+    board.duels[id_] = fact
 
 
 def _duel_over(board: Board, _event: Recorded, _fact: events.DuelJudged, id_: str) -> None:
@@ -285,9 +283,9 @@ def _duel_over(board: Board, _event: Recorded, _fact: events.DuelJudged, id_: st
 
 
 def _confirmation_requested(
-    board: Board, event: Recorded, fact: events.ConfirmationRequested, id_: str
+    board: Board, _event: Recorded, fact: events.ConfirmationRequested, id_: str
 ) -> None:
-    board.confirmations[id_] = Confirmation(event.seq, fact)
+    board.confirmations[id_] = fact
 
 
 def _confirmation_over(

@@ -57,8 +57,7 @@ def rejudges(board: Board, world: World) -> Iterator[Move]:
 
 def duels(board: Board, world: World) -> Iterator[Move]:
     """A job for each duel that has none yet, behind everybody who waits for a verdict."""
-    for id_, duel in board.duels.items():
-        wanted = duel.requested
+    for id_, wanted in board.duels.items():
         queued = events.JobQueued(
             submission=wanted.first.submission,
             account=wanted.first.account,
@@ -82,8 +81,7 @@ def duels(board: Board, world: World) -> Iterator[Move]:
 
 def confirmations(board: Board, world: World) -> Iterator[Move]:
     """A job for each confirmation that has none yet, for any agent but the first."""
-    for id_, confirmation in board.confirmations.items():
-        requested = confirmation.requested
+    for id_, requested in board.confirmations.items():
         queued = events.JobQueued(
             submission=requested.item.submission,
             account=requested.item.account,

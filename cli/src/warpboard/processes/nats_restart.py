@@ -28,7 +28,7 @@ PAUSE_S_MAX = 600.0
 log = logging.getLogger(__name__)
 
 
-class Revival:
+class NatsRestart:
     """Looks after the store of one nats-server; `ops_ports` are those of the services to ask.
 
     The server is only killed here: whoever watches its process starts it again.
