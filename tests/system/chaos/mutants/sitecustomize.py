@@ -12,7 +12,7 @@ from typing import Any
 
 
 def _patch(owner: object, name: str, function: Callable[..., Any]) -> None:
-    assert hasattr(owner, name), f"{owner} has no {name} any more: mend the mutant"
+    assert hasattr(owner, name), f"{owner} has no {name} any more: fix the mutant"
     setattr(owner, name, function)
 
 
